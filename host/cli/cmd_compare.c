@@ -5,6 +5,7 @@
 #include "cli/value.h"
 #include "quantize/agree.h"
 #include "session/session.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ static const char doc[] =
     "  custom:COMMAND   what COMMAND prints, run with the folders of A's and B's outputs (.npy)\n\n"
     "--data DIR holds <input>.npy or .pb for each input, or folders of such, or .npz files, each of them a sample or "
     "several; FILE.npz has an array for each input, of one sample, or of many along an axis of their own or the batch. "
-    "Without --data, contents are made up as inlay run makes them.\n\n"
+    "Without --data, contents are made up as inlay run makes them. Where the bound does not hold, a few samples are "
+    "run "
+    "again to tell from which value on the two differ.\n\n"
     "Examples:\n"
     "  inlay compare model.onnx small.onnx --data samples/ --at-least 0.99\n"
     "  inlay compare model.onnx small.onnx --data samples.npz --layers\n"
@@ -39,7 +42,7 @@ static const struct argp_option flags[] = {
     { 0 },
 };
 
-enum { MADE_UP_SAMPLES = 8 };
+enum { MADE_UP_SAMPLES = 8, LOOKED_INTO = 4 };
 
 typedef struct compare_args {
     const char *models[2], *data, *command;
@@ -364,6 +367,61 @@ static int tell(const comparison *c)
     return all_hold ? CLI_OK : CLI_FAILED;
 }
 
+/* ------------------------------------------------------------------ where they part */
+
+static void end_runs(comparison *c)
+{
+    for (int k = 0; k < 2; k++) {
+        inlay_context_destroy(c->context[k]);
+        inlay_session_destroy(c->session[k]);
+    }
+    free(c->pairs);
+}
+
+/* The first value, in the order of a run, that is off by half of what the outputs are; NULL: no value is that both
+ * have. *out_before: what is off most before it. */
+static const pair *find_parting(const comparison *c, const comparison *layers, double *out_before)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        if (!c->pairs[i].is_layer && isfinite(agree_relative(&c->pairs[i].sum)))
+            most = fmax(most, agree_relative(&c->pairs[i].sum));
+    *out_before = 0;
+    for (uint32_t i = 0; i < layers->pair_count; i++) {
+        const pair *p = &layers->pairs[i];
+        const double off = p->sum.samples > 0 ? agree_relative(&p->sum) : 0;
+
+        if (p->is_layer && p->sum.samples > 0 && !(off < most / 2))
+            return p;
+        *out_before = p->is_layer ? fmax(*out_before, off) : *out_before;
+    }
+    return NULL;
+}
+
+/* Runs a few samples with all values watched. What cannot be watched is no failure: the scores are told already. */
+static void tell_where(const comparison *c, const samples *set)
+{
+    compare_args args = *c->args;
+    comparison layers = { .args = &args, .common = c->common };
+    samples few = *set;
+    uint32_t own = 0;
+    const pair *p;
+    double before;
+
+    args.layers = true;
+    args.command = NULL;
+    few.count = few.count > LOOKED_INTO ? LOOKED_INTO : few.count;
+    if (open_both(&layers, &own, NULL) == INLAY_OK && find_pairs(&layers, own, NULL) == INLAY_OK &&
+        run_samples(&layers, &few, NULL) == INLAY_OK && (p = find_parting(c, &layers, &before)) != NULL) {
+        cli_progress_clear();
+        (void)fprintf(stderr, "%s: the two part at value '%s': relative error %.3g there, at most %.3g before\n",
+                      c->common->verb, p->name, agree_relative(&p->sum), before);
+    }
+    cli_progress_clear();
+    end_runs(&layers);
+}
+
 int cmd_compare(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "A B", doc, NULL, NULL, NULL };
@@ -388,16 +446,14 @@ int cmd_compare(int argc, char **argv)
     INLAY_TRY(run_samples(&c, &list, &diag));
     cli_progress_clear();
     code = tell(&c);
+    if (code == CLI_FAILED && !common.json && !common.quiet && args.command == NULL)
+        tell_where(&c, &list);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     custom_end(&c.command);
     dataset_close(set);
-    for (int k = 0; k < 2; k++) {
-        inlay_context_destroy(c.context[k]);
-        inlay_session_destroy(c.session[k]);
-    }
-    free(c.pairs);
+    end_runs(&c);
     cli_common_deinit(&common);
     return code;
 }

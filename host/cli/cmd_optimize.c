@@ -1,15 +1,21 @@
 /* inlay optimize: the optimiser's passes on a file, told one by one. */
 #include "cli/cli.h"
+#include "quantize/convert.h"
+#include "quantize/opset.h"
 #include <stdio.h>
 #include <string.h>
 
 static const char doc[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
     "Without -o nothing is written, which is of use with --explain. What is written has operators of the model's opset "
-    "alone, so that every runtime that reads MODEL reads it; a higher --opset lets the optimiser use newer ones.\n\n"
+    "alone, so that every runtime that reads MODEL reads it. --opset converts it first, to an earlier opset or a later "
+    "one from 7 to 28: inputs become attributes or the other way round, and operators that the opset does not have "
+    "become several that it has. A node that has no form there is an error. --level 0 converts and does nothing "
+    "else.\n\n"
     "Examples:\n"
     "  inlay optimize model.onnx -o small.onnx\n"
     "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"
+    "  inlay optimize model.onnx -o old.onnx --opset 9\n"
     "  inlay optimize model.onnx --explain\n"
     "  inlay optimize --list\n";
 
@@ -17,7 +23,7 @@ enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_EXTERNAL, KEY_OPSET };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "Write the optimised model to FILE", 0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
-    { "opset", KEY_OPSET, "N", 0, "Write FILE for opset N of ai.onnx (default: that of MODEL)", 0 },
+    { "opset", KEY_OPSET, "N", 0, "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)", 0 },
     { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },
     { "list", KEY_LIST, NULL, 0, "List the passes and their levels, in the order in which they run", 0 },
     { 0 },
@@ -49,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->list = true;
         return 0;
     case KEY_OPSET:
-        args->opset = (uint32_t)cli_number(state, "--opset", arg, 1, (double)INT32_MAX);
+        args->opset = (uint32_t)cli_number(state, "--opset", arg, OPSET_LOWEST, (double)op_domain_newest("ai.onnx"));
         return 0;
     case ARGP_KEY_END:
         return args->list ? 0 : cli_parse_model(key, arg, state, &args->model);
@@ -103,6 +109,26 @@ static void on_event(void *user, const inlay_optimize_event *e)
     }
 }
 
+/* Without --opset the model as it is, otherwise a converted one in a folder beside the output. */
+static inlay_status optimize(const optimize_args *args, const cli_common *common, inlay_optimize_args *work,
+                             inlay_diag *diag)
+{
+    const char *model = args->model;
+    char converted[PATH_MAX];
+    scratch s = { .dir = "" };
+    inlay_status status = INLAY_OK;
+
+    if (args->opset > 0 && args->output != NULL) {
+        INLAY_TRY(scratch_make(args->output, NULL, &s, diag));
+        INLAY_TRY(convert_file(args->model, common->options, args->opset, &s, converted, diag));
+        model = converted;
+    }
+    status = inlay_optimize(model, common->options, work, diag);
+done:
+    scratch_remove(&s);
+    return status;
+}
+
 int cmd_optimize(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
@@ -121,12 +147,11 @@ int cmd_optimize(int argc, char **argv)
     args.events = common.json ? json_array() : NULL;
     work.out_path = args.output;
     work.external_file = args.external;
-    work.reserved = args.opset;
     work.event = args.explain ? on_event : NULL;
     work.user = &args;
     work.with_costs = args.explain;
     cli_attach(&common);
-    if (inlay_optimize(args.model, common.options, &work, &diag) != INLAY_OK) {
+    if (optimize(&args, &common, &work, &diag) != INLAY_OK) {
         cli_progress_clear();
         code = cli_fail(&common, &diag);
     } else if (common.json) {

@@ -1,23 +1,33 @@
 /* inlay quantize: a model in fewer bits, measured. */
 #include "cli/cli.h"
 #include "cli/dataset.h"
+#include "cli/front.h"
 #include "quantize/narrow.h"
 #include "quantize/quantize.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Writes MODEL with integers in the place of floats, and tells for each layer what became of it, the bytes and the time "
+    "Writes MODEL with integers in the place of floats, and tells for each layer what became of it, the bytes and the "
+    "time "
     "of a run before and after, and how well the outputs agree.\v"
-    "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and the "
-    "layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without --data "
+    "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and "
+    "the "
+    "layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without "
+    "--data "
     "the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not faster, is not "
     "written: MODEL is, as it is, with the reason; --weights asks for integers also where they are no faster.\n\n"
-    "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits as "
+    "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits "
+    "as "
     "DequantizeLinear. Nothing is written where something fails.\n\n"
     "  --weights 8       integers, a scale for each channel\n"
-    "  --weights 4       integers in blocks that share a scale, for MatMul and Gemm; others in 8 bits. With --data each\n"
+    "  --weights 4       integers in blocks that share a scale, for MatMul and Gemm; others in 8 bits. With --data "
+    "each\n"
     "                    error is made good by the weights that follow it\n"
+    "  --weights auto    4 bits or 8, product by product: at most --bits on average, 8 where 4 would do most harm to "
+    "the\n"
+    "                    outputs of the samples (--data)\n"
     "  --weights f16     halves, a Cast in front of what reads them\n"
     "  --weights exact   halves where that loses nothing\n\n"
     "Samples are given as for inlay compare.\n\n"
@@ -27,24 +37,57 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 4 --block 32 --format nbits\n"
     "  inlay quantize model.onnx -o small.onnx --weights 8 --skip 'op:Gather' --data samples/\n";
 
-enum { KEY_DATA = 0x4000, KEY_SAMPLES, KEY_METRIC, KEY_AT_LEAST, KEY_WEIGHTS, KEY_BLOCK, KEY_FORMAT, KEY_SKIP,
-       KEY_EXTERNAL, KEY_MODE, KEY_METHOD };
+enum {
+    KEY_DATA = 0x4000,
+    KEY_SAMPLES,
+    KEY_METRIC,
+    KEY_AT_LEAST,
+    KEY_WEIGHTS,
+    KEY_BLOCK,
+    KEY_FORMAT,
+    KEY_SKIP,
+    KEY_EXTERNAL,
+    KEY_MODE,
+    KEY_METHOD,
+    KEY_BITS,
+    KEY_STATS,
+    KEY_FRONT
+};
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "The file to write", 0 },
-    { "mode", KEY_MODE, "static|dynamic|weights", 0, "Compute with integers, by ranges found now or in each run, or narrow "
-      "the weights alone (default: static with --data, weights without)", 0 },
-    { "method", KEY_METHOD, "METHOD", 0, "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
-      "auto, whichever agrees best)", 0 },
-    { "weights", KEY_WEIGHTS, "4|8|f16|exact", 0, "What weights become (default: 8)", 0 },
-    { "block", KEY_BLOCK, "N", 0, "With --weights 4: 16, 32, 64, 128 or 256 weights share a scale (default: 32)", 0 },
-    { "format", KEY_FORMAT, "qdq|nbits", 0, "With --weights 4: DequantizeLinear, or MatMulNBits of com.microsoft "
-      "(default: qdq)", 0 },
+    { "mode", KEY_MODE, "static|dynamic|weights", 0,
+      "Compute with integers, by ranges found now or in each run, or narrow "
+      "the weights alone (default: static with --data, weights without)",
+      0 },
+    { "method", KEY_METHOD, "METHOD", 0,
+      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
+      "auto, whichever agrees best)",
+      0 },
+    { "weights", KEY_WEIGHTS, "4|8|auto|f16|exact", 0, "What weights become (default: 8)", 0 },
+    { "block", KEY_BLOCK, "N", 0,
+      "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)", 0 },
+    { "bits", KEY_BITS, "X", 0, "With --weights auto: bits a weight on average, scales included (default: 6)", 0 },
+    { "format", KEY_FORMAT, "qdq|qoperator|nbits", 0,
+      "DequantizeLinear and QuantizeLinear; with --mode static QLinearConv "
+      "and QLinearMatMul; with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
+      0 },
     { "skip", KEY_SKIP, "GLOB", 0, "Keep the nodes of that name, or op:GLOB of that operator; may be repeated", 0 },
     { "data", KEY_DATA, "DIR|FILE", 0, "Samples to compare on: a folder, or a .npz file", 0 },
     { "samples", KEY_SAMPLES, "N", 0, "Use at most N samples (default: all; made-up ones: 8)", 0 },
-    { "metric", KEY_METRIC, "METRIC", 0, "How outputs agree, as of inlay compare (default: auto; "
-      "without --data cosine)", 0 },
-    { "at-least", KEY_AT_LEAST, "X", 0, "The agreement to keep (default: 0.99; of kl: at most 0.01)", 0 },
+    { "metric", KEY_METRIC, "METRIC", 0,
+      "How outputs agree, as of inlay compare (default: auto, "
+      "and text where samples are lines of text; without --data cosine)",
+      0 },
+    { "at-least", KEY_AT_LEAST, "X", 0,
+      "The agreement to keep (default: 0.99; of text: 0.95; of kl: "
+      "at most 0.01)",
+      0 },
+    { "front", KEY_FRONT, "FILE", 0,
+      "Write a page to FILE with what was tried, by time and agreement; of --mode static", 0 },
+    { "stats", KEY_STATS, "FILE", 0,
+      "Keep what runs have told in FILE, so that a search that was stopped goes on from "
+      "there",
+      0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside the output", 0 },
     { 0 },
 };
@@ -53,7 +96,7 @@ enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8 };
 
 typedef struct command {
     quantize_args q;
-    const char *data;
+    const char *data, *front;
     const char *patterns[MOST_PATTERNS];
     uint32_t samples;
     bool has_goal, has_mode;
@@ -67,10 +110,12 @@ static void parse_weights(command *c, const char *arg, struct argp_state *state)
         c->q.bits = 8;
     else if (strcmp(arg, "f16") == 0)
         c->q.bits = 16;
+    else if (strcmp(arg, "auto") == 0)
+        c->q.bits = NARROW_MIXED;
     else if (strcmp(arg, "exact") == 0)
         c->q.bits = NARROW_EXACT;
     else
-        argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, f16 or exact", arg);
+        argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
     c->q.must = true;
 }
 
@@ -90,16 +135,24 @@ static void check(command *c, struct argp_state *state)
 {
     if (c->q.output == NULL)
         argp_error(state, "which file is to be written? Name it with -o");
-    if (c->q.bits != 4 && (c->q.nbits || c->q.block != 32))
-        argp_error(state, "--block and --format are of --weights 4");
     if (!c->has_mode)
         c->q.mode = c->data != NULL && !c->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
+    if (c->q.bits != 4 && c->q.bits != NARROW_MIXED && (c->q.nbits || c->q.block != 32))
+        argp_error(state, "--block and --format nbits are of --weights 4 and auto");
+    if (c->q.mode != QUANTIZE_STATIC && c->q.qoperator)
+        argp_error(state, "--format qoperator is of --mode static");
+    if (c->q.bits == NARROW_MIXED && c->data == NULL)
+        argp_error(state, "--weights auto needs --data: samples tell which weights may have 4 bits");
     if (c->q.mode == QUANTIZE_STATIC && c->data == NULL)
         argp_error(state, "--mode static needs --data: the ranges of activations come from samples");
+    if (c->q.mode != QUANTIZE_STATIC && c->q.stats != NULL)
+        argp_error(state, "--stats is of --mode static");
+    if (c->q.mode != QUANTIZE_STATIC && c->front != NULL)
+        argp_error(state, "--front is of --mode static");
     if (c->q.mode != QUANTIZE_WEIGHTS && c->q.must && c->q.bits != 8)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
     if (!c->has_goal)
-        c->q.goal = c->q.metric == AGREE_kl ? 0.01 : 0.99;
+        c->q.goal = NAN;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -131,8 +184,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_FORMAT:
         c->q.nbits = strcmp(arg, "nbits") == 0;
-        if (!c->q.nbits && strcmp(arg, "qdq") != 0)
-            argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq or nbits", arg);
+        c->q.qoperator = strcmp(arg, "qoperator") == 0;
+        if (!c->q.nbits && !c->q.qoperator && strcmp(arg, "qdq") != 0)
+            argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
+        return 0;
+    case KEY_BITS:
+        c->q.most_bits = cli_number(state, "--bits", arg, 4, 9);
         return 0;
     case KEY_SKIP:
         if (c->q.skip_count == MOST_PATTERNS)
@@ -153,6 +210,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_AT_LEAST:
         c->q.goal = cli_number(state, "--at-least", arg, -1e300, 1e300);
         c->has_goal = true;
+        return 0;
+    case KEY_FRONT:
+        c->front = arg;
+        c->q.front = true;
+        return 0;
+    case KEY_STATS:
+        c->q.stats = arg;
         return 0;
     case KEY_EXTERNAL:
         c->q.external = arg;
@@ -242,7 +306,7 @@ static void print_note(void *user, const char *text)
 int cmd_quantize(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    static command c = { .q = { .bits = 8, .block = 32 } };
+    static command c = { .q = { .bits = 8, .most_bits = 6, .block = 32 } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
@@ -268,6 +332,8 @@ int cmd_quantize(int argc, char **argv)
         c.q.metric = AGREE_cosine;
     INLAY_TRY(quantize_model(&c.q, &report, &diag));
     cli_progress_clear();
+    if (c.front != NULL)
+        INLAY_TRY(front_write(c.front, c.q.model, &report, &diag));
     if (common.json)
         code = cli_print_json(&common, report_json(&c, &report), CLI_OK);
     else

@@ -250,9 +250,7 @@ static inlay_status raise_opset(graph_model *m, graph *g, int64_t opset, inlay_d
         if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->body_count > 0)
             continue;
         if (row != n->row && !fits_row(g, n, row))
-            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag,
-                              "%.48s-%u means another thing at opset %lld; convert the model with "
-                              "onnx.version_converter first",
+            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld",
                               n->info.op_type.data, n->info.since_version, (long long)opset);
     }
 done:

@@ -149,14 +149,15 @@ static void to_probabilities(double *row, int64_t count)
         row[i] /= sum;
 }
 
-static double divergence(double *want, double *got, int64_t count)
+/* least: elements of want that are no larger are left out. */
+static double divergence(double *want, double *got, int64_t count, double least)
 {
     double sum = 0;
 
     to_probabilities(want, count);
     to_probabilities(got, count);
     for (int64_t i = 0; i < count; i++)
-        sum += want[i] > 0 ? want[i] * log(want[i] / (got[i] > 1e-30 ? got[i] : 1e-30)) : 0;
+        sum += want[i] > least ? want[i] * log(want[i] / (got[i] > 1e-30 ? got[i] : 1e-30)) : 0;
     return sum;
 }
 
@@ -182,6 +183,12 @@ static void read_symbol(text_reader *t, int64_t symbol)
     t->last = symbol;
 }
 
+/* Is it about rows of probabilities? */
+static bool diverges(agree_metric m)
+{
+    return m == AGREE_kl || m == AGREE_top1 || m == AGREE_text;
+}
+
 static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count,
                      by_row *out)
 {
@@ -204,9 +211,10 @@ static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_
         out->same += best[0] == best[1];
         read_symbol(&texts[0], best[0]);
         read_symbol(&texts[1], best[1]);
-        if (a->metric == AGREE_kl)
-            out->kl += best[0] < 0 || best[1] < 0 ? (best[0] == best[1] ? 0 : INFINITY)
-                                                  : divergence(rows, rows + width, width);
+        if (best[0] < 0 || best[1] < 0)
+            out->kl += best[0] == best[1] ? 0 : INFINITY;
+        else if (diverges(a->metric))
+            out->kl += divergence(rows, rows + width, width, a->metric == AGREE_kl ? 0 : 1e-7);
     }
     out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
     free(rows);
@@ -290,6 +298,7 @@ inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tens
     a->dot += s.dot;
     a->rows += rows.rows;
     a->rows_same += rows.same;
+    a->divergence += rows.kl;
     if (a->broken > broken) /* a number where there is none is no agreement, whatever else holds */
         s = (sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
     add_score(a, &s, &rows, count > 0 ? count : 1);
@@ -347,6 +356,13 @@ double agree_cosine(const agree *a)
 double agree_rms(const agree *a)
 {
     return a->elements == 0 ? 0 : sqrt(a->error_squares / (double)a->elements);
+}
+
+double agree_off(const agree *a)
+{
+    if (!diverges(a->metric) || a->rows == 0)
+        return agree_relative(a);
+    return sqrt(a->divergence > 0 ? a->divergence / (double)a->rows : 0);
 }
 
 double agree_relative(const agree *a)

@@ -39,6 +39,7 @@ typedef struct agree {
     double error_squares, want_squares; /* sums */
     double dot, got_squares;
     uint64_t rows, rows_same;           /* top-1; rows of one element are none */
+    double divergence;                  /* of kl, top1 and text: sum over rows */
     double score, score_squares;        /* sums over samples */
     uint64_t scored;      /* samples, of top1 rows */
 } agree;
@@ -61,5 +62,8 @@ agree_score agree_result(const agree *a);
 bool agree_holds(agree_metric m, double value, double bound);
 double agree_cosine(const agree *a); /* over all samples together */
 double agree_rms(const agree *a);    /* of the error */
+/* How far the two are from each other, whatever the score says: a number that grows with the square root of what is
+ * added. Of rows of probabilities the root of their mean divergence, otherwise agree_relative(). */
+double agree_off(const agree *a);
 double agree_relative(const agree *a); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

@@ -46,6 +46,48 @@ static void add_bins(tensor_range *r, const float *x, int64_t count)
     }
 }
 
+/* Memory for the sums of channels, when the first sample shows how many there are. Others have another number: then
+ * there is no mean. */
+static void count_channels(calibration *c, tensor_range *r, int64_t channels)
+{
+    if (r->per_channel == 0 && r->means == NULL && channels > 0) {
+        r->means = arena_array(&c->a, (size_t)channels, sizeof *r->means);
+        r->channels = r->means != NULL ? channels : 0;
+    }
+    if (r->channels != channels) {
+        r->axis = 0;
+        r->channels = 0;
+        r->means = NULL;
+    }
+}
+
+static void add_channels(calibration *c, tensor_range *r, const inlay_tensor_view *view)
+{
+    const uint32_t axis = r->axis < 0 ? view->rank - 1 : (uint32_t)r->axis;
+    const float *x = view->data;
+    int64_t outer = 1, inner = 1;
+
+    if (r->axis == 0 || axis >= view->rank)
+        return;
+    count_channels(c, r, view->dims[axis]);
+    if (r->means == NULL)
+        return;
+    for (uint32_t d = 0; d < view->rank; d++) {
+        outer *= d < axis ? view->dims[d] : 1;
+        inner *= d > axis ? view->dims[d] : 1;
+    }
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t k = 0; k < r->channels; k++) {
+            double sum = 0;
+
+            for (int64_t i = 0; i < inner; i++)
+                sum += isfinite(x[i]) ? (double)x[i] : 0;
+            r->means[k] += sum;
+            x += inner;
+        }
+    r->per_channel += (uint64_t)(outer * inner);
+}
+
 static inlay_status add_sample(pass *p, inlay_value *const *values)
 {
     for (uint32_t k = 0; k < p->c->count; k++) {
@@ -58,10 +100,12 @@ static inlay_status add_sample(pass *p, inlay_value *const *values)
             continue; /* an input that was left to its default */
         if (!judge_view(v, &view) || view.dtype != INLAY_FLOAT)
             return inlay_fail(p->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor", r->name);
-        if (p->histogram)
+        if (p->histogram) {
             add_bins(r, view.data, inlay_value_count(v));
-        else
+            add_channels(p->c, r, &view);
+        } else {
             add_bounds(r, view.data, inlay_value_count(v));
+        }
     }
     return INLAY_OK;
 }
@@ -88,7 +132,7 @@ done:
     return status;
 }
 
-static inlay_status find_values(pass *p, const char *const *names, uint32_t count)
+static inlay_status find_values(pass *p, const calibrate_value *values, uint32_t count)
 {
     arena *a = &p->c->a;
 
@@ -99,40 +143,43 @@ static inlay_status find_values(pass *p, const char *const *names, uint32_t coun
         return inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for %u ranges", count);
     p->c->count = count;
     for (uint32_t k = 0; k < count; k++) {
-        p->c->ranges[k] = (tensor_range){ .name = arena_string(a, names[k]), .low = INFINITY, .high = -INFINITY };
-        p->outputs[k] = inlay_session_find_output(p->subject.session, names[k]);
-        p->inputs[k] = inlay_session_find_input(p->set->of, names[k]);
+        p->c->ranges[k] = (tensor_range){
+            .name = arena_string(a, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
+        };
+        p->outputs[k] = inlay_session_find_output(p->subject.session, values[k].name);
+        p->inputs[k] = inlay_session_find_input(p->set->of, values[k].name);
         if (p->outputs[k] == INLAY_NONE && p->inputs[k] == INLAY_NONE)
-            return inlay_fail(p->diag, INLAY_INTERNAL, "value '%s' cannot be watched", names[k]);
+            return inlay_fail(p->diag, INLAY_INTERNAL, "value '%s' cannot be watched", values[k].name);
     }
     return INLAY_OK;
 }
 
 /* Options with each name as a tap, but those of inputs and outputs, which are there anyway. */
-static inlay_status tap_options(const inlay_options *options, const samples *set, const char *const *names,
+static inlay_status tap_options(const inlay_options *options, const samples *set, const calibrate_value *values,
                                 uint32_t count, inlay_options **out, inlay_diag *diag)
 {
     inlay_status status = judge_options(options, NULL, NULL, out, diag);
 
     for (uint32_t k = 0; k < count && status == INLAY_OK; k++)
-        if (inlay_session_find_input(set->of, names[k]) == INLAY_NONE &&
-            inlay_session_find_output(set->of, names[k]) == INLAY_NONE)
-            status = inlay_options_set(*out, "tap", names[k], diag);
+        if (inlay_session_find_input(set->of, values[k].name) == INLAY_NONE &&
+            inlay_session_find_output(set->of, values[k].name) == INLAY_NONE)
+            status = inlay_options_set(*out, "tap", values[k].name, diag);
     return status;
 }
 
-inlay_status calibrate(const char *path, const inlay_options *options, const samples *set, const char *const *names,
-                       uint32_t count, int (*progress)(void *user, double fraction, const char *what), void *user,
-                       calibration *out, inlay_diag *diag)
+inlay_status calibrate(const char *path, const inlay_options *options, const samples *set,
+                       const calibrate_value *values, uint32_t count,
+                       int (*progress)(void *user, double fraction, const char *what), void *user, calibration *out,
+                       inlay_diag *diag)
 {
     pass p = { .set = set, .c = out, .diag = diag };
     inlay_options *tapped = NULL;
     inlay_status status;
 
     *out = (calibration){ 0 };
-    INLAY_TRY(tap_options(options, set, names, count, &tapped, diag));
+    INLAY_TRY(tap_options(options, set, values, count, &tapped, diag));
     INLAY_TRY(subject_open(path, tapped, &p.subject, diag));
-    INLAY_TRY(find_values(&p, names, count));
+    INLAY_TRY(find_values(&p, values, count));
     INLAY_TRY(run_pass(&p, 0.1, 0.25, progress, user));
     for (uint32_t k = 0; k < count; k++) {
         out->ranges[k].bins = arena_array(&out->a, CALIBRATE_BINS, sizeof *out->ranges[k].bins);
@@ -143,6 +190,9 @@ inlay_status calibrate(const char *path, const inlay_options *options, const sam
     }
     p.histogram = true;
     INLAY_TRY(run_pass(&p, 0.25, 0.4, progress, user));
+    for (uint32_t k = 0; k < count; k++)
+        for (int64_t i = 0; i < out->ranges[k].channels; i++)
+            out->ranges[k].means[i] /= out->ranges[k].per_channel > 0 ? (double)out->ranges[k].per_channel : 1;
 done:
     subject_close(&p.subject);
     inlay_options_destroy(tapped);

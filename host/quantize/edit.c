@@ -155,6 +155,23 @@ void edit_input(graph_node *n, uint32_t i, uint32_t v)
     ((uint32_t *)(uintptr_t)n->info.inputs)[i] = v;
 }
 
+void edit_set_input(editor *e, graph_node *n, uint32_t i, uint32_t v)
+{
+    if (i >= n->info.input_count) {
+        uint32_t *longer = arena_array(&e->g->model->arena, (size_t)i + 1, sizeof *longer);
+
+        if (longer == NULL) {
+            e->failed = true;
+            return;
+        }
+        for (uint32_t k = 0; k <= i; k++)
+            longer[k] = k < n->info.input_count ? n->info.inputs[k] : INLAY_NONE;
+        n->info.inputs = longer;
+        n->info.input_count = i + 1;
+    }
+    edit_input(n, i, v);
+}
+
 static void drop_constant(graph *g, uint32_t v)
 {
     inlay_value_info *info = &g->values[v].info;

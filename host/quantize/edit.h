@@ -35,6 +35,8 @@ uint32_t edit_node(editor *e, const char *stem, const char *suffix, const char *
 void edit_int(editor *e, graph_node *n, const char *name, int64_t value); /* an attribute; n may be NULL */
 /* Input i of the node reads v. */
 void edit_input(graph_node *n, uint32_t i, uint32_t v);
+/* The same where the node may have had fewer inputs. */
+void edit_set_input(editor *e, graph_node *n, uint32_t i, uint32_t v);
 /* Constants that nobody reads are written no more, in bodies neither. False: no memory. */
 bool edit_drop_unused(graph *g);
 #endif

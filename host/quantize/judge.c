@@ -1,10 +1,30 @@
 #include "quantize/judge.h"
 #include "session/session.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { MOST_RUNS = 64, LEAST_RUNS = 5 };
+enum { MOST_RUNS = 64, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096 };
+
+/* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
+typedef struct kept_output {
+    inlay_tensor_view view; /* dims are its own; data is NULL */
+    uint64_t offset;
+} kept_output;
+
+struct kept_outputs {
+    uint32_t samples, outputs;
+    int fd;
+    kept_output *items; /* [samples * outputs]; dims NULL: it is no tensor of numbers */
+    bool *known;        /* [samples] */
+    void **blocks;      /* [outputs] what was read last */
+    uint64_t *block_bytes;
+    uint64_t bytes; /* of the file */
+};
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -42,8 +62,61 @@ done:
     return status;
 }
 
+/* A file of the folder that is gone with its descriptor; -1: there is none. */
+static int open_unnamed(const char *dir)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    if ((size_t)snprintf(path, sizeof path, "%s/outputs.XXXXXX", dir) >= sizeof path)
+        return -1;
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        (void)unlink(path);
+    return fd;
+}
+
+inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay_diag *diag)
+{
+    const uint32_t outputs = inlay_session_output_count(s->session);
+    kept_outputs *k;
+
+    if (s->kept != NULL)
+        return INLAY_OK;
+    k = calloc(1, sizeof *k);
+    if (k != NULL) {
+        *k = (kept_outputs){ .samples = set->count, .outputs = outputs, .fd = open_unnamed(dir) };
+        k->items = calloc((size_t)set->count * outputs + 1, sizeof *k->items);
+        k->known = calloc((size_t)set->count + 1, sizeof *k->known);
+        k->blocks = calloc((size_t)outputs + 1, sizeof(void *));
+        k->block_bytes = calloc((size_t)outputs + 1, sizeof *k->block_bytes);
+    }
+    s->kept = k;
+    if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the outputs of %u samples", set->count);
+    return INLAY_OK;
+}
+
+static void kept_free(kept_outputs *k)
+{
+    if (k == NULL)
+        return;
+    for (size_t i = 0; k->items != NULL && i < (size_t)k->samples * k->outputs; i++)
+        free((void *)(uintptr_t)k->items[i].view.dims);
+    for (uint32_t i = 0; k->blocks != NULL && i < k->outputs; i++)
+        free(k->blocks[i]);
+    if (k->fd >= 0)
+        (void)close(k->fd);
+    free(k->items);
+    free(k->known);
+    free((void *)k->blocks);
+    free(k->block_bytes);
+    free(k);
+}
+
 void subject_close(subject *s)
 {
+    kept_free(s->kept);
     inlay_context_destroy(s->context);
     inlay_session_destroy(s->session);
     *s = (subject){ 0 };
@@ -91,6 +164,87 @@ static inlay_status find_outputs(const subject *want, const subject *got, agree_
     return INLAY_OK;
 }
 
+static bool write_all(int fd, const void *data, uint64_t bytes, uint64_t offset)
+{
+    const char *from = data;
+
+    while (bytes > 0) {
+        const ssize_t wrote = pwrite(fd, from, (size_t)bytes, (off_t)offset);
+
+        if (wrote <= 0)
+            return false;
+        from += wrote;
+        bytes -= (uint64_t)wrote;
+        offset += (uint64_t)wrote;
+    }
+    return true;
+}
+
+static bool read_all(int fd, void *data, uint64_t bytes, uint64_t offset)
+{
+    char *to = data;
+
+    while (bytes > 0) {
+        const ssize_t got = pread(fd, to, (size_t)bytes, (off_t)offset);
+
+        if (got <= 0)
+            return false;
+        to += got;
+        bytes -= (uint64_t)got;
+        offset += (uint64_t)got;
+    }
+    return true;
+}
+
+/* Copies what the subject has just made of the sample. Without room it is run again the next time. */
+static void keep_sample(const subject *s, uint32_t sample)
+{
+    kept_outputs *k = s->kept;
+
+    for (uint32_t i = 0; k->fd >= 0 && i < k->outputs; i++) {
+        kept_output *to = &k->items[(size_t)sample * k->outputs + i];
+        inlay_tensor_view v;
+        int64_t *dims;
+
+        if (!judge_view(inlay_context_output(s->context, i), &v) || v.dtype == INLAY_STRING)
+            continue;
+        dims = to->view.dims != NULL ? (int64_t *)(uintptr_t)to->view.dims : malloc((v.rank + 1) * sizeof *dims);
+        if (dims == NULL || k->bytes + v.bytes > (uint64_t)MOST_KEPT_MIB << 20 ||
+            !write_all(k->fd, v.data, v.bytes, k->bytes)) {
+            to->view.dims = dims;
+            return;
+        }
+        if (v.rank > 0)
+            memcpy(dims, v.dims, v.rank * sizeof *dims);
+        *to = (kept_output){ v, k->bytes };
+        to->view.dims = dims;
+        to->view.data = NULL;
+        k->bytes += v.bytes;
+    }
+    k->known[sample] = k->fd >= 0;
+}
+
+/* Output i of the sample that the subject has made, now or before; false: it is no tensor of numbers. */
+static bool output_of(const subject *s, uint32_t sample, uint32_t i, inlay_tensor_view *out)
+{
+    kept_outputs *k = s->kept;
+    const kept_output *item;
+
+    if (k == NULL || !k->known[sample])
+        return judge_view(inlay_context_output(s->context, i), out);
+    item = &k->items[(size_t)sample * k->outputs + i];
+    if (item->view.dims == NULL)
+        return false;
+    if (k->block_bytes[i] < item->view.bytes || k->blocks[i] == NULL) {
+        free(k->blocks[i]);
+        k->blocks[i] = malloc((size_t)item->view.bytes + 1);
+        k->block_bytes[i] = k->blocks[i] != NULL ? item->view.bytes : 0;
+    }
+    *out = item->view;
+    out->data = k->blocks[i];
+    return k->blocks[i] != NULL && read_all(k->fd, k->blocks[i], item->view.bytes, item->offset);
+}
+
 static inlay_status add_sample(const samples *set, uint32_t index, const subject *want, const subject *got, outputs *o,
                                inlay_diag *diag)
 {
@@ -98,12 +252,16 @@ static inlay_status add_sample(const samples *set, uint32_t index, const subject
     inlay_status status;
 
     INLAY_TRY(samples_load(set, index, &values, diag));
-    INLAY_TRY(samples_run(set, values, want->session, want->context, diag));
+    if (want->kept == NULL || !want->kept->known[index]) {
+        INLAY_TRY(samples_run(set, values, want->session, want->context, diag));
+        if (want->kept != NULL)
+            keep_sample(want, index);
+    }
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
     for (uint32_t i = 0; i < o->count; i++) {
         inlay_tensor_view a, b;
 
-        if (o->at[i] == INLAY_NONE || !judge_view(inlay_context_output(want->context, i), &a) ||
+        if (o->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
             !judge_view(inlay_context_output(got->context, o->at[i]), &b))
             continue;
         INLAY_TRY(agree_add(&o->sums[i], &a, &b, diag));
@@ -129,8 +287,8 @@ inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric met
         const agree_score s = agree_result(&o.sums[i]);
         inlay_io_info info = { .struct_size = sizeof info };
 
-        if (o.sums[i].scored > 0 && !(agree_relative(&o.sums[i]) <= out->error))
-            out->error = agree_relative(&o.sums[i]);
+        if (o.sums[i].scored > 0 && !(agree_off(&o.sums[i]) <= out->error))
+            out->error = agree_off(&o.sums[i]);
         if (o.sums[i].scored == 0 || (any && agree_holds(o.sums[i].metric, s.value, out->score.value)))
             continue;
         any = true;
@@ -144,6 +302,56 @@ inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric met
 done:
     free(o.sums);
     free(o.at);
+    return status;
+}
+
+/* ------------------------------------------------------------------ rows that are text */
+
+/* Rows of which symbol 0 is the most probable; *rows is how many there are. False: the output has no such rows. */
+static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
+{
+    enum { LEAST_ROWS = 8, LEAST_SYMBOLS = 8 };
+    inlay_tensor_view v;
+    int64_t symbols;
+
+    if (value == NULL || !judge_view(value, &v) || v.dtype != INLAY_FLOAT || v.rank != 3 || v.dims[1] < LEAST_ROWS ||
+        v.dims[2] < LEAST_SYMBOLS)
+        return false;
+    symbols = v.dims[2];
+    for (int64_t r = 0; r < v.dims[0] * v.dims[1]; r++) {
+        const float *row = (const float *)v.data + r * symbols;
+        int64_t k = 1;
+
+        while (k < symbols && row[k] <= row[0])
+            k++;
+        *blanks += k == symbols;
+    }
+    *rows += (uint64_t)(v.dims[0] * v.dims[1]);
+    return true;
+}
+
+inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag)
+{
+    enum { LOOKED_AT = 8 };
+    uint64_t rows = 0, blanks = 0;
+    inlay_value **values = NULL;
+    inlay_status status = INLAY_OK;
+
+    *out = AGREE_auto;
+    if (inlay_session_output_count(s->session) != 1 || agree_metric_of(s->session->model->main, 0) != AGREE_top1)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < set->count && i < LOOKED_AT; i++) {
+        INLAY_TRY(samples_load(set, i, &values, diag));
+        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
+        if (!count_blanks(inlay_context_output(s->context, 0), &rows, &blanks))
+            goto done;
+        samples_release(set, values);
+        values = NULL;
+    }
+    if (blanks * 4 > rows && blanks < rows)
+        *out = AGREE_text;
+done:
+    samples_release(set, values);
     return status;
 }
 

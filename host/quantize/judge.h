@@ -4,10 +4,14 @@
 #include "quantize/agree.h"
 #include "quantize/samples.h"
 
+/* Outputs of a model for each sample, copied: what is compared with runs once, not once for each candidate. */
+typedef struct kept_outputs kept_outputs;
+
 /* A session that keeps nothing in the cache folder, and a context. {0} is none. */
 typedef struct subject {
     inlay_session *session;
     inlay_context *context;
+    kept_outputs *kept; /* NULL: outputs are not kept */
 } subject;
 
 /* The given options without what is kept and without progress; with two more settings where name is not NULL. The
@@ -17,13 +21,16 @@ INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const cha
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, subject *out,
                                           inlay_diag *diag);
 void subject_close(subject *s); /* {0} is a no-op */
+/* From now on judge_agreement() keeps what the subject makes of each sample of the set, in a file of the folder without
+ * a name, as long as that is no more than 4 GiB in all. What is kept already stays. */
+INLAY_NODISCARD inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay_diag *diag);
 
 /* How well the outputs agree. */
 typedef struct verdict {
     agree_metric metric; /* of the output below */
     agree_score score;   /* of the output that agrees least */
     char output[128];
-    double error;        /* relative, root mean square: the largest of all outputs */
+    double error; /* agree_off() of the output that is off most */
     uint32_t samples;
 } verdict;
 
@@ -31,6 +38,9 @@ typedef struct verdict {
  * cancelled is INLAY_CANCELLED. */
 INLAY_NODISCARD inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric, const subject *want,
                                              const subject *got, verdict *out, inlay_diag *diag);
+/* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
+ * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
+INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag);
 /* Lower quartiles of the time of a run on the first sample, in milliseconds; runs of the two take turns. What
  * other programs take of a busy machine is left out as far as it can be told. */
 INLAY_NODISCARD inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s,

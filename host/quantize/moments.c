@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, LANES = 8, ENOUGH_ROWS = 4096 };
+enum { ROWS = 8, LANES = 8, ENOUGH_ROWS = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
 
 /* One value that products read. */
@@ -14,6 +14,7 @@ typedef struct read {
     float *sums; /* [depth, depth], the upper triangle; NULL: not in this round */
     uint64_t rows;
     float *importance, *factor; /* what comes of it */
+    int32_t *order;
 } read;
 
 typedef struct gathering {
@@ -22,7 +23,7 @@ typedef struct gathering {
     const samples *set;
     moments *out;
     read *reads; /* [count] */
-    uint32_t count;
+    uint32_t count, block;
     inlay_diag *diag;
 } gathering;
 
@@ -135,6 +136,64 @@ bool moments_factor(float *h, int64_t n, float *u)
     return definite;
 }
 
+/* A block or an element, and how much it matters. */
+typedef struct matter {
+    int32_t at;
+    double weight;
+} matter;
+
+static int most_first(const void *a, const void *b)
+{
+    const matter *x = a, *y = b;
+
+    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
+                                  : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Blocks that matter most come first, and in each the elements that do: what is off in them is made good by the others.
+ * Parts of blocks would break them up: then the order stays. False: no memory. */
+static bool find_order(gathering *x, read *r)
+{
+    const int64_t n = r->depth, blocks = n / x->block;
+    matter *list;
+
+    if (n % x->block != 0)
+        return true;
+    r->order = arena_array(&x->out->a, (size_t)n, sizeof *r->order);
+    list = calloc((size_t)n + (size_t)blocks + 1, sizeof *list);
+    if (r->order == NULL || list == NULL) {
+        free(list);
+        return false;
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        list[b].at = (int32_t)b;
+        for (int64_t i = b * x->block; i < (b + 1) * x->block; i++)
+            list[b].weight += (double)r->importance[i];
+    }
+    qsort(list, (size_t)blocks, sizeof *list, most_first);
+    for (int64_t b = 0; b < blocks; b++) {
+        matter *in = list + blocks;
+
+        for (int64_t i = 0; i < x->block; i++) {
+            in[i].at = (int32_t)(list[b].at * (int64_t)x->block + i);
+            in[i].weight = (double)r->importance[in[i].at];
+        }
+        qsort(in, x->block, sizeof *in, most_first);
+        for (int64_t i = 0; i < x->block; i++)
+            r->order[b * x->block + i] = in[i].at;
+    }
+    free(list);
+    return true;
+}
+
+/* Element i, k of the second moments in the order of rounding. */
+static float moment(const read *r, int64_t i, int64_t k)
+{
+    const int64_t a = r->order != NULL ? r->order[i] : i, b = r->order != NULL ? r->order[k] : k;
+
+    return r->sums[(a < b ? a : b) * r->depth + (a < b ? b : a)] / (float)(r->rows > 0 ? r->rows : 1);
+}
+
 /* Importance and factor, with a hundredth of the mean added to the diagonal, more where that is not enough. */
 static bool finish_read(gathering *x, read *r)
 {
@@ -153,9 +212,14 @@ static bool finish_read(gathering *x, read *r)
         r->importance[i] = r->sums[i * n + i] / (float)(r->rows > 0 ? r->rows : 1);
         mean += (double)r->importance[i] / (double)n;
     }
+    if (!find_order(x, r)) {
+        free(copy);
+        return false;
+    }
     for (double damp = 0.01; damp < 1e4; damp *= 10) {
-        for (int64_t i = 0; i < n * n; i++)
-            copy[i] = r->sums[i] / (float)(r->rows > 0 ? r->rows : 1);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = i; k < n; k++)
+                copy[i * n + k] = moment(r, i, k);
         for (int64_t i = 0; i < n; i++)
             copy[i * n + i] += (float)(damp * mean);
         if (moments_factor(copy, n, r->factor)) {
@@ -239,10 +303,10 @@ static void list_reads(gathering *x, const layer_list *list)
 }
 
 inlay_status moments_gather(const char *path, const inlay_options *options, const samples *set, const layer_list *list,
-                            int (*progress)(void *user, double fraction, const char *what), void *user, moments *out,
-                            inlay_diag *diag)
+                            uint32_t block, int (*progress)(void *user, double fraction, const char *what), void *user,
+                            moments *out, inlay_diag *diag)
 {
-    gathering x = { .path = path, .options = options, .set = set, .out = out, .diag = diag };
+    gathering x = { .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag };
     inlay_status status = INLAY_OK;
 
     *out = (moments){ 0 };
@@ -270,7 +334,7 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
         const read *r = name == NULL ? NULL : find_read(&x, name);
 
         if (r != NULL)
-            out->layers[i] = (layer_moments){ r->importance, r->factor };
+            out->layers[i] = (weight_inputs){ r->importance, r->factor, r->order };
     }
 done:
     for (uint32_t k = 0; k < x.count; k++)

@@ -11,7 +11,9 @@ typedef struct narrowing {
     editor *e;
     const layer *l;
     const narrow_how *how;
-    const layer_moments *moments; /* of l, or NULL */
+    const weight_inputs *inputs; /* of l, or NULL */
+    nibbles *known;              /* of l, or NULL */
+    uint32_t bits;
     const char *stem;
     float *w;
     layer_form form;
@@ -76,7 +78,7 @@ static uint32_t make_halves(narrowing *n)
 
 /* ------------------------------------------------------------------ 8 bits */
 
-uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, const float **out_scales, layer_form *form)
+uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, narrowed_bytes *out_bytes, layer_form *form)
 {
     const char *stem = l->g->values[l->weight].info.name.data;
     const int64_t channels = layer_channels(l);
@@ -86,7 +88,7 @@ uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, const flo
     graph_node *node;
     uint32_t inputs[2], out;
 
-    *out_scales = scales;
+    *out_bytes = (narrowed_bytes){ codes, scales };
     if (codes == NULL || scales == NULL)
         return INLAY_NONE;
     (void)dims_of(l, dims);
@@ -106,25 +108,52 @@ uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, const flo
 
 /* ------------------------------------------------------------------ 4 bits */
 
-/* The codes of a matrix, row by row, and what they mean. */
-typedef struct nibbles {
-    weight_rows m;
-    uint8_t *codes, *zeros;
-    float *scales;
-} nibbles;
-
-static void nibbles_free(nibbles *q)
+void nibbles_free(nibbles *q)
 {
     free(q->codes);
     free(q->zeros);
     free(q->scales);
+    *q = (nibbles){ 0 };
+}
+
+/* The square of what the layer makes, were its inputs independent of each other. */
+static double energy_of(const weight_rows *m, const float *importance)
+{
+    double sum = 0;
+
+    for (int64_t r = 0; r < m->rows; r++)
+        for (int64_t k = 0; k < m->depth; k++) {
+            const double w = (double)m->w[r * m->row_step + k * m->step];
+
+            sum += w * w * (importance != NULL ? (double)importance[k] : 1);
+        }
+    return sum;
+}
+
+/* The same of what it is off. */
+static double loss_of(const nibbles *q, const float *importance)
+{
+    const weight_rows *m = &q->m;
+    const int64_t blocks = weight_blocks(m);
+    double sum = 0;
+
+    for (int64_t r = 0; r < m->rows; r++)
+        for (int64_t k = 0; k < m->depth; k++) {
+            const int64_t b = r * blocks + k / m->block;
+            const double e = (double)m->w[r * m->row_step + k * m->step] -
+                             (double)(q->codes[r * m->depth + k] - q->zeros[b]) * (double)q->scales[b];
+
+            sum += e * e * (importance != NULL ? (double)importance[k] : 1);
+        }
+    return sum;
 }
 
 /* False: no memory. */
-static bool find_nibbles(const narrowing *n, nibbles *q)
+static bool make_nibbles(const narrowing *n, nibbles *q)
 {
     int64_t dims[INLAY_MAX_RANK];
     const bool upright = n->l->depth == 0; /* [depth, rows] */
+    const float *importance = n->inputs != NULL ? n->inputs->importance : NULL;
     float *scratch;
 
     (void)dims_of(n->l, dims);
@@ -134,19 +163,39 @@ static bool find_nibbles(const narrowing *n, nibbles *q)
     q->zeros = malloc((size_t)(q->m.rows * weight_blocks(&q->m)));
     q->scales = malloc((size_t)(q->m.rows * weight_blocks(&q->m)) * sizeof *q->scales);
     scratch = malloc((size_t)q->m.depth * WEIGHTS_TOGETHER * sizeof *scratch);
-    if (q->codes != NULL && q->zeros != NULL && q->scales != NULL && scratch != NULL) {
-        const float *importance = n->moments != NULL ? n->moments->importance : NULL;
-
-        if (n->moments != NULL && n->moments->factor != NULL)
-            weights_nibbles_compensated(&q->m, importance, n->moments->factor, q->codes, q->scales, q->zeros, scratch);
-        else
-            weights_nibbles(&q->m, importance, q->codes, q->scales, q->zeros);
+    if (q->codes == NULL || q->zeros == NULL || q->scales == NULL || scratch == NULL) {
         free(scratch);
-        return true;
+        nibbles_free(q);
+        return false;
     }
+    if (n->inputs != NULL && n->inputs->factor != NULL) {
+        weights_nibbles_compensated(&q->m, n->inputs, q->codes, q->scales, q->zeros, scratch, &q->loss);
+    } else {
+        weights_nibbles(&q->m, importance, q->codes, q->scales, q->zeros);
+        q->loss = loss_of(q, importance);
+    }
+    q->energy = energy_of(&q->m, importance);
+    q->m.w = NULL;
     free(scratch);
-    nibbles_free(q);
-    return false;
+    return true;
+}
+
+/* The codes of the layer, found or known; false: no memory. nibbles_done() lets go of them. */
+static bool find_nibbles(const narrowing *n, nibbles *q)
+{
+    *q = (nibbles){ 0 };
+    if (n->known == NULL)
+        return make_nibbles(n, q);
+    if (n->known->codes == NULL && !make_nibbles(n, n->known))
+        return false;
+    *q = *n->known;
+    return true;
+}
+
+static void nibbles_done(const narrowing *n, nibbles *q)
+{
+    if (n->known == NULL)
+        nibbles_free(q);
 }
 
 /* Two codes a byte, the first in the low half. */
@@ -184,7 +233,7 @@ static uint32_t make_blocks(narrowing *n)
         pack(zeros, i, q.zeros[from]);
         steps[i] = q.scales[from];
     }
-    nibbles_free(&q);
+    nibbles_done(n, &q);
     n->form.bits = 4;
     n->form.bytes = (uint64_t)(n->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2 + (uint64_t)scales * sizeof *steps;
     inputs[0] = edit_constant(n->e, n->stem, "_uint4", INLAY_UINT4, 2, dims, codes, (uint64_t)(n->l->count + 1) / 2);
@@ -237,7 +286,7 @@ static void make_nbits(narrowing *n, uint32_t *inputs, int64_t *out_k, int64_t *
                               (uint64_t)dims[0] * sizeof *steps);
     dims[0] = q.m.rows * zero_bytes;
     inputs[3] = edit_constant(n->e, n->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
-    nibbles_free(&q);
+    nibbles_done(n, &q);
 }
 
 static double attr_float(const graph_node *n, const char *name)
@@ -290,15 +339,14 @@ static void replace_product(narrowing *n)
 
 /* ------------------------------------------------------------------ all layers */
 
-/* Is it a matrix that MatMul or Gemm multiplies by? */
-static bool is_matrix(const layer *l)
+bool narrow_is_matrix(const layer *l)
 {
     return rank_of(l) == 2 && l->weight_input == 1 && l->depth != INLAY_NONE;
 }
 
 static bool fits_nbits(const layer *l)
 {
-    return is_matrix(l) && attr_float(l->node, "alpha") == 1 && attr_float(l->node, "beta") == 1 &&
+    return narrow_is_matrix(l) && attr_float(l->node, "alpha") == 1 && attr_float(l->node, "beta") == 1 &&
            (graph_attr(l->node, "transA") == NULL || graph_attr(l->node, "transA")->i == 0);
 }
 
@@ -326,7 +374,7 @@ static void replace_reads(const layer_list *list, graph *g, uint32_t v, uint32_t
 
 static void narrow_one(narrowing *n, const layer_list *list)
 {
-    const bool wants_blocks = n->how->bits == 4, is_product = n->l->weight_input == 1;
+    const bool wants_blocks = n->bits == 4, is_product = n->l->weight_input == 1;
     uint32_t with = INLAY_NONE;
 
     if (wants_blocks && n->how->nbits && fits_nbits(n->l) && is_product) {
@@ -334,13 +382,13 @@ static void narrow_one(narrowing *n, const layer_list *list)
         n->e->failed = n->e->failed || !graph_model_import(n->e->g->model, "com.microsoft", 1);
         return;
     }
-    if (wants_blocks && !n->how->nbits && is_matrix(n->l)) {
+    if (wants_blocks && !n->how->nbits && narrow_is_matrix(n->l)) {
         with = make_blocks(n);
-    } else if (n->how->bits == 4 || n->how->bits == 8) {
-        const float *scales;
+    } else if (n->bits == 4 || n->bits == 8) {
+        narrowed_bytes bytes;
 
         n->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
-        with = narrow_bytes(n->e, n->l, n->w, &scales, &n->form);
+        with = narrow_bytes(n->e, n->l, n->w, &bytes, &n->form);
     } else {
         with = make_halves(n);
     }
@@ -368,8 +416,14 @@ static inlay_status narrow_graph(const layer_list *list, graph *g, const narrow_
     for (uint32_t i = 0; i < list->count && !e.failed && status == INLAY_OK; i++) {
         const layer *l = &list->items[i];
         const int64_t shared = l->g == g ? shared_with(list, i) : -1;
-        narrowing n = { .e = &e, .l = l, .how = how, .moments = how->moments != NULL ? &how->moments[i] : NULL,
-                        .stem = g->values[l->weight].info.name.data, .form = { .bits = 32 } };
+        narrowing n = { .e = &e,
+                        .l = l,
+                        .how = how,
+                        .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
+                        .known = how->known != NULL ? &how->known[i] : NULL,
+                        .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
+                        .stem = g->values[l->weight].info.name.data,
+                        .form = { .bits = 32 } };
 
         if (l->g != g)
             continue;
@@ -378,9 +432,9 @@ static inlay_status narrow_graph(const layer_list *list, graph *g, const narrow_
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped at layer %u of %u", i + 1, list->count);
         if (l->kept == NULL && l->count < NARROW_LEAST_WEIGHTS)
             forms[i].kept = "fewer than 1024 weights";
-        if (forms[i].kept != NULL || status != INLAY_OK)
+        if (forms[i].kept != NULL || status != INLAY_OK || n.bits == 32)
             continue;
-        if (shared >= 0 && !(how->nbits && how->bits == 4 && fits_nbits(l))) {
+        if (shared >= 0 && !(how->nbits && n.bits == 4 && fits_nbits(l))) {
             forms[i] = forms[shared];
             forms[i].bytes = 0;
             continue;

@@ -1,26 +1,23 @@
-#include "quantize/opset.h"
+#include "quantize/opset_parts.h"
 #include "model/model.h"
-#include "quantize/edit.h"
 #include <string.h>
 
-/* A node on its way to a later opset. */
-typedef struct raising {
-    editor *e;
-    graph_node *n;
-    int64_t opset;
-} raising;
-
-static const char *op_of(const raising *r)
+const char *conversion_op(const conversion *c)
 {
-    return r->n->info.op_type.data;
+    return c->n->info.op_type.data;
 }
 
-static const char *name_of(const raising *r)
+const char *conversion_name(const conversion *c)
 {
-    return r->n->info.name.data;
+    return c->n->info.name.data;
 }
 
-static bool is_one_of(const char *op, const char *const *names, size_t count)
+const op_row *conversion_row(const conversion *c)
+{
+    return op_find("ai.onnx", conversion_op(c), c->opset, NULL);
+}
+
+bool conversion_is_one_of(const char *op, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(op, names[i]) == 0)
@@ -30,7 +27,7 @@ static bool is_one_of(const char *op, const char *const *names, size_t count)
 
 /* ------------------------------------------------------------------ attributes */
 
-static const inlay_attr_info *stated(const graph_node *n, const char *name)
+const inlay_attr_info *conversion_stated(const graph_node *n, const char *name)
 {
     for (uint32_t i = 0; i < n->own_attr_count; i++)
         if (strcmp(n->info.attrs[i].name.data, name) == 0)
@@ -38,22 +35,21 @@ static const inlay_attr_info *stated(const graph_node *n, const char *name)
     return NULL;
 }
 
-static int64_t int_or(const graph_node *n, const char *name, int64_t otherwise)
+int64_t conversion_int(const graph_node *n, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *a = graph_attr(n, name);
 
     return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
 }
 
-/* Takes an attribute away; those that follow move up. */
-static void drop_attr(raising *r, const char *name)
+void conversion_drop_attr(conversion *c, const char *name)
 {
-    graph_node *n = r->n;
-    inlay_attr_info *list = arena_array(&r->e->g->model->arena, (size_t)n->own_attr_count + 1, sizeof *list);
+    graph_node *n = c->n;
+    inlay_attr_info *list = arena_array(&c->e->g->model->arena, (size_t)n->own_attr_count + 1, sizeof *list);
     uint32_t kept = 0;
 
     if (list == NULL) {
-        r->e->failed = true;
+        c->e->failed = true;
         return;
     }
     for (uint32_t i = 0; i < n->own_attr_count; i++)
@@ -63,60 +59,69 @@ static void drop_attr(raising *r, const char *name)
     n->info.attr_count = n->own_attr_count = kept;
 }
 
-/* ------------------------------------------------------------------ inputs */
+/* ------------------------------------------------------------------ inputs and outputs */
 
-static void set_input(raising *r, uint32_t i, uint32_t v)
+uint32_t conversion_input(const conversion *c, uint32_t i)
 {
-    graph_node *n = r->n;
-
-    if (i >= n->info.input_count) {
-        uint32_t *longer = arena_array(&r->e->g->model->arena, (size_t)i + 1, sizeof *longer);
-
-        if (longer == NULL) {
-            r->e->failed = true;
-            return;
-        }
-        for (uint32_t k = 0; k <= i; k++)
-            longer[k] = k < n->info.input_count ? n->info.inputs[k] : INLAY_NONE;
-        n->info.inputs = longer;
-        n->info.input_count = i + 1;
-    }
-    edit_input(n, i, v);
+    return i < c->n->info.input_count ? c->n->info.inputs[i] : INLAY_NONE;
 }
 
-static uint32_t ints(raising *r, const char *suffix, const int64_t *values, uint32_t count, bool scalar)
+void conversion_cut_inputs(conversion *c, uint32_t count)
+{
+    if (count < c->n->info.input_count)
+        c->n->info.input_count = count;
+}
+
+uint32_t conversion_rank(const conversion *c)
+{
+    const uint32_t v = conversion_input(c, 0);
+
+    return v == INLAY_NONE ? INLAY_RANK_UNKNOWN : c->e->g->values[v].info.rank;
+}
+
+uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *values, uint32_t count)
 {
     const int64_t dims[] = { count };
-    int64_t *data = edit_memory(r->e, (uint64_t)count * sizeof *data);
+    int64_t *data = edit_memory(c->e, (uint64_t)count * sizeof *data);
 
     if (data != NULL && count > 0)
         memcpy(data, values, count * sizeof *data);
-    return edit_constant(r->e, name_of(r), suffix, INLAY_INT64, scalar ? 0 : 1, dims, data,
-                         (uint64_t)count * sizeof *data);
+    return edit_constant(c->e, conversion_name(c), suffix, INLAY_INT64, 1, dims, data, (uint64_t)count * sizeof *data);
+}
+
+uint32_t conversion_take_output(conversion *c, const char *suffix)
+{
+    const uint32_t v = edit_value(c->e, conversion_name(c), suffix);
+
+    if (v != INLAY_NONE)
+        *(uint32_t *)(uintptr_t)c->n->info.outputs = v;
+    else
+        c->e->failed = true;
+    return v;
 }
 
 /* A list of integers becomes an input. */
-static void ints_to_input(raising *r, const char *attr, uint32_t i)
+static void ints_to_input(conversion *c, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *a = stated(r->n, attr);
+    const inlay_attr_info *a = conversion_stated(c->n, attr);
 
     if (a == NULL)
         return;
     if (a->kind == INLAY_ATTR_INTS)
-        set_input(r, i, ints(r, attr, a->ints, a->count, false));
+        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, a->ints, a->count));
     else if (a->kind == INLAY_ATTR_INT)
-        set_input(r, i, ints(r, attr, &a->i, 1, false));
-    drop_attr(r, attr);
+        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, &a->i, 1));
+    conversion_drop_attr(c, attr);
 }
 
-static void float_to_input(raising *r, const char *attr, uint32_t i)
+static void float_to_input(conversion *c, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *a = stated(r->n, attr);
+    const inlay_attr_info *a = conversion_stated(c->n, attr);
 
     if (a == NULL)
         return;
-    set_input(r, i, edit_float(r->e, name_of(r), attr, (float)a->f));
-    drop_attr(r, attr);
+    edit_set_input(c->e, c->n, i, edit_float(c->e, conversion_name(c), attr, (float)a->f));
+    conversion_drop_attr(c, attr);
 }
 
 /* ------------------------------------------------------------------ operators */
@@ -126,29 +131,30 @@ static bool is_reduction(const char *op)
     static const char *const names[] = { "ReduceMean",   "ReduceMax", "ReduceMin", "ReduceProd",      "ReduceL1",
                                          "ReduceL2",     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare" };
 
-    return is_one_of(op, names, sizeof names / sizeof names[0]);
+    return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
 }
 
 /* Before opset 13 all axes from `axis` on are one. */
-static void raise_softmax(raising *r)
+static void raise_softmax(conversion *r)
 {
     const uint32_t in = r->n->info.inputs[0], out = r->n->info.outputs[0];
     const uint32_t rank = r->e->g->values[in].info.rank;
-    int64_t axis = int_or(r->n, "axis", 1);
+    int64_t axis = conversion_int(r->n, "axis", 1);
     uint32_t flat, shape, back[2];
     graph_node *flatten, *reshape;
 
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
-    drop_attr(r, "axis");
+    conversion_drop_attr(r, "axis");
     edit_int(r->e, r->n, "axis", -1);
     if (rank != INLAY_RANK_UNKNOWN && axis == (int64_t)rank - 1)
         return;
-    flat = edit_node(r->e, name_of(r), "_flat", "Flatten", "", &in, 1, &flatten);
+    flat = edit_node(r->e, conversion_name(r), "_flat", "Flatten", "", &in, 1, &flatten);
     edit_int(r->e, flatten, "axis", axis);
-    shape = edit_node(r->e, name_of(r), "_shape", "Shape", "", &in, 1, NULL);
+    shape = edit_node(r->e, conversion_name(r), "_shape", "Shape", "", &in, 1, NULL);
     back[0] = INLAY_NONE;
     back[1] = shape;
-    *(uint32_t *)(uintptr_t)r->n->info.outputs = edit_node(r->e, name_of(r), "_rows", "Reshape", "", back, 2, &reshape);
+    *(uint32_t *)(uintptr_t)r->n->info.outputs =
+        edit_node(r->e, conversion_name(r), "_rows", "Reshape", "", back, 2, &reshape);
     if (reshape == NULL || flatten == NULL)
         return;
     edit_input(reshape, 0, r->n->info.outputs[0]);
@@ -156,45 +162,59 @@ static void raise_softmax(raising *r)
     edit_input(r->n, 0, flat);
 }
 
-static void raise_split(raising *r)
+static void raise_split(conversion *r)
 {
-    const bool has_sizes = stated(r->n, "split") != NULL || r->n->info.input_count > 1;
+    const bool has_sizes = conversion_stated(r->n, "split") != NULL || r->n->info.input_count > 1;
 
-    if (r->n->info.since_version < 13)
+    if (r->n->info.since_version < 13 && r->opset >= 13)
         ints_to_input(r, "split", 1);
-    if (r->opset >= 18 && !has_sizes && stated(r->n, "num_outputs") == NULL)
+    if (r->opset >= 18 && !has_sizes && conversion_stated(r->n, "num_outputs") == NULL)
         edit_int(r->e, r->n, "num_outputs", r->n->info.output_count);
 }
 
-/* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
-static void raise_resize(raising *r)
+/* What Resize-11 has where nothing is given. */
+static uint32_t no_floats(conversion *r)
 {
-    const uint32_t scales = r->n->info.input_count > 1 ? r->n->info.inputs[1] : INLAY_NONE;
-    const inlay_attr_info *list = stated(r->n, "scales"), *mode = stated(r->n, "mode");
+    const int64_t none = 0;
+
+    return edit_constant(r->e, conversion_name(r), "_none", INLAY_FLOAT, 1, &none, edit_memory(r->e, 1), 0);
+}
+
+/* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
+static void raise_resize(conversion *r)
+{
+    uint32_t scales = conversion_input(r, 1);
+    const inlay_attr_info *list = conversion_stated(r->n, "scales"), *mode = conversion_stated(r->n, "mode");
     const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
 
-    set_input(r, 1, INLAY_NONE);
+    if (r->opset < 11 && strcmp(conversion_op(r), "Resize") == 0)
+        return;
+    if (r->opset >= 11)
+        edit_set_input(r->e, r->n, 1, r->opset >= 13 ? INLAY_NONE : no_floats(r));
     if (list != NULL && list->kind == INLAY_ATTR_FLOATS) {
         const int64_t dims[] = { list->count };
         float *data = edit_memory(r->e, (uint64_t)list->count * sizeof *data);
 
         for (uint32_t i = 0; data != NULL && i < list->count; i++)
             data[i] = (float)list->floats[i];
-        set_input(r, 2, edit_constant(r->e, name_of(r), "scales", INLAY_FLOAT, 1, dims, data,
-                                      (uint64_t)list->count * sizeof *data));
-        drop_attr(r, "scales");
-    } else {
-        set_input(r, 2, scales);
+        scales = edit_constant(r->e, conversion_name(r), "scales", INLAY_FLOAT, 1, dims, data,
+                               (uint64_t)list->count * sizeof *data);
+        conversion_drop_attr(r, "scales");
     }
+    edit_set_input(r->e, r->n, r->opset >= 11 ? 2 : 1, scales);
+    if (r->opset < 10)
+        return;
     r->n->info.op_type = (inlay_str){ "Resize", 6 };
+    if (r->opset < 11)
+        return;
     r->e->failed |= graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "asymmetric") != INLAY_OK;
     if (nearest)
         r->e->failed |= graph_set_attr_string(r->e->g, r->n, "nearest_mode", "floor") != INLAY_OK;
 }
 
-static void raise_slice(raising *r)
+static void raise_slice(conversion *r)
 {
-    const inlay_attr_info *starts = stated(r->n, "starts");
+    const inlay_attr_info *starts = conversion_stated(r->n, "starts");
 
     if (starts == NULL)
         return;
@@ -203,20 +223,78 @@ static void raise_slice(raising *r)
     ints_to_input(r, "axes", 3);
 }
 
+/* What scale and bias have for each group, each channel of the group gets: they are constants. */
+static uint32_t repeated(conversion *r, uint32_t v, int64_t times, const char *suffix)
+{
+    const inlay_value_info *info = v == INLAY_NONE ? NULL : &r->e->g->values[v].info;
+    const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
+    const int64_t channels = groups * times;
+    float *data, x;
+
+    if (groups == 0 || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT)
+        return INLAY_NONE;
+    data = edit_memory(r->e, (uint64_t)channels * sizeof *data);
+    for (int64_t i = 0; data != NULL && i < channels; i++) {
+        memcpy(&x, (const char *)info->data + (size_t)(i / times) * sizeof x, sizeof x);
+        data[i] = x;
+    }
+    return edit_constant(r->e, conversion_name(r), suffix, INLAY_FLOAT, 1, &channels, data,
+                         (uint64_t)channels * sizeof *data);
+}
+
+static bool raise_group_norm(conversion *r)
+{
+    const inlay_value_info *x = &r->e->g->values[conversion_input(r, 0)].info;
+    const int64_t groups = conversion_int(r->n, "num_groups", 0);
+    uint32_t scale, bias;
+
+    if (x->rank == INLAY_RANK_UNKNOWN || x->rank < 2 || x->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
+        return false;
+    scale = repeated(r, conversion_input(r, 1), x->dims[1].value / groups, "_scales");
+    bias = repeated(r, conversion_input(r, 2), x->dims[1].value / groups, "_biases");
+    if (scale == INLAY_NONE || bias == INLAY_NONE)
+        return false;
+    edit_input(r->n, 1, scale);
+    edit_input(r->n, 2, bias);
+    return true;
+}
+
+static void raise_dft(conversion *r)
+{
+    const int64_t axis = conversion_int(r->n, "axis", 1);
+    int64_t *data = edit_memory(r->e, sizeof *data);
+
+    if (data != NULL)
+        *data = axis;
+    edit_set_input(r->e, r->n, 2,
+                   edit_constant(r->e, conversion_name(r), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
+    conversion_drop_attr(r, "axis");
+}
+
+static void raise_grid_sample(conversion *r)
+{
+    const inlay_attr_info *mode = conversion_stated(r->n, "mode");
+
+    if (mode != NULL && mode->kind == INLAY_ATTR_STRING && strncmp(mode->s.data, "bi", 2) == 0)
+        r->e->failed |= graph_set_attr_string(r->e->g, r->n, "mode", mode->s.data + 2) != INLAY_OK;
+}
+
 /* Operators of which newer versions have more types or attributes whose default is what was before. */
 static bool only_grew(const char *op)
 {
-    static const char *const names[] = { "ArgMax", "ArgMin", "BatchNormalization", "Cast", "DequantizeLinear",
-                                         "GRU", "GatherND", "LSTM", "QuantizeLinear", "RNN", "Reshape", "Resize",
-                                         "ScatterElements", "ScatterND", "Shape", "Dropout" };
+    static const char *const names[] = { "ArgMax",    "ArgMin",      "Cast",        "If",
+                                         "Loop",      "SequenceMap", "AveragePool", "DequantizeLinear",
+                                         "GRU",       "GatherND",    "LSTM",        "QuantizeLinear",
+                                         "RNN",       "Reshape",     "Resize",      "ScatterElements",
+                                         "ScatterND", "Shape",       "Dropout" };
 
-    return is_one_of(op, names, sizeof names / sizeof names[0]);
+    return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
 }
 
 /* True: the node has the form of the later opset now. */
-static bool raise_node(raising *r)
+static bool raise_node(conversion *r)
 {
-    const char *op = op_of(r);
+    const char *op = conversion_op(r);
     const uint32_t since = r->n->info.since_version;
 
     if (strcmp(op, "Squeeze") == 0 || strcmp(op, "Unsqueeze") == 0 || strcmp(op, "ReduceSum") == 0) {
@@ -231,51 +309,90 @@ static bool raise_node(raising *r)
     } else if (strcmp(op, "Split") == 0) {
         raise_split(r);
     } else if (strcmp(op, "Clip") == 0) {
-        if (since < 11) {
+        if (since < 11 && r->opset >= 11) {
             float_to_input(r, "min", 1);
             float_to_input(r, "max", 2);
         }
     } else if (strcmp(op, "Pad") == 0) {
-        if (since < 11) {
+        if (since < 11 && r->opset >= 11) {
             ints_to_input(r, "pads", 1);
             float_to_input(r, "value", 2);
         }
     } else if (strcmp(op, "Slice") == 0) {
-        raise_slice(r);
+        if (since < 10 && r->opset >= 10)
+            raise_slice(r);
     } else if (strcmp(op, "TopK") == 0) {
-        if (since < 10)
+        if (since < 10 && r->opset >= 10)
             ints_to_input(r, "k", 1);
     } else if (strcmp(op, "Upsample") == 0 || (strcmp(op, "Resize") == 0 && since < 11)) {
         raise_resize(r);
-    } else if (strcmp(op, "BatchNormalization") == 0 && (since < 9 || r->n->info.output_count > 1)) {
-        return false;
+    } else if (strcmp(op, "BatchNormalization") == 0) {
+        if (r->n->info.output_count > 1 || conversion_int(r->n, "spatial", 1) != 1)
+            return false;
+        if (r->opset >= 9)
+            conversion_drop_attr(r, "spatial");
+    } else if (strcmp(op, "GroupNormalization") == 0) {
+        return r->opset < 21 || since >= 21 || raise_group_norm(r);
+    } else if (strcmp(op, "DFT") == 0) {
+        if (since < 20 && r->opset >= 20)
+            raise_dft(r);
+    } else if (strcmp(op, "GridSample") == 0) {
+        if (since < 20 && r->opset >= 20)
+            raise_grid_sample(r);
+    } else if (strcmp(op, "Scatter") == 0) {
+        if (r->opset >= 11)
+            r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+    } else if (strcmp(op, "Scan") == 0) {
+        return since >= 9;
     } else if (!only_grew(op)) {
         return false;
     }
-    if (strcmp(op, "Dropout") == 0 && since < 12)
-        drop_attr(r, "ratio");
+    if (strcmp(op, "Dropout") == 0 && since < 12 && r->opset >= 12)
+        conversion_drop_attr(r, "ratio");
     return true;
 }
 
-static inlay_status raise_graph(graph *g, int64_t opset, inlay_diag *diag)
+/* The writer need not look at the node again. */
+static void settle(graph_node *n, int64_t opset)
+{
+    n->row = NULL;
+    n->schema = NULL;
+    n->opset = opset;
+}
+
+static inlay_status no_form(const conversion *c, inlay_diag *diag)
+{
+    return graph_fail(c->e->g, c->n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
+                      conversion_op(c), c->n->info.since_version, (long long)c->opset, c->why != NULL ? ": " : "",
+                      c->why != NULL ? c->why : "");
+}
+
+/* Each node of the graph that the opset would have in another form. */
+static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, bool lower, inlay_diag *diag)
+{
+    conversion c = { e, n, opset, NULL };
+
+    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->row == conversion_row(&c))
+        return INLAY_OK;
+    if (lower ? conversion_lower(&c) : raise_node(&c))
+        settle(n, opset);
+    else if (lower && !e->failed)
+        return no_form(&c, diag);
+    return INLAY_OK;
+}
+
+static inlay_status convert_graph(graph *g, int64_t opset, bool lower, inlay_diag *diag)
 {
     const uint32_t count = g->node_count; /* the new ones are new already */
     editor e;
     inlay_status status = INLAY_OK;
 
     edit_begin(&e, g);
-    for (uint32_t i = 0; i < count && !e.failed; i++) {
-        raising r = { &e, g->nodes[i], opset };
-
-        for (uint32_t b = 0; status == INLAY_OK && b < r.n->body_count; b++)
-            status = raise_graph(r.n->bodies[b].graph, opset, diag);
-        if (r.n->row == NULL || r.n->body_count > 0 || strcmp(r.n->info.domain.data, "ai.onnx") != 0)
-            continue;
-        if (raise_node(&r)) { /* the writer need not look at it again */
-            r.n->row = NULL;
-            r.n->schema = NULL;
-            r.n->opset = opset;
-        }
+    for (uint32_t i = 0; i < count && !e.failed && status == INLAY_OK; i++) {
+        for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
+            status = convert_graph(g->nodes[i]->bodies[b].graph, opset, lower, diag);
+        if (status == INLAY_OK)
+            status = convert_node(&e, g->nodes[i], opset, lower, diag);
     }
     if (status == INLAY_OK)
         return edit_finish(&e, diag);
@@ -286,33 +403,92 @@ static inlay_status raise_graph(graph *g, int64_t opset, inlay_diag *diag)
 static void mark_new(graph *g, int64_t opset)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (g->nodes[i]->row == NULL && strcmp(g->nodes[i]->info.domain.data, "ai.onnx") == 0)
+        if (strcmp(g->nodes[i]->info.domain.data, "ai.onnx") == 0)
             g->nodes[i]->opset = opset;
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
             mark_new(g->nodes[i]->bodies[b].graph, opset);
     }
 }
 
-inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag)
+/* The first call of a function that model_outline() had to make; NULL: there is none. */
+static const graph_node *find_outlined(const graph *g, const graph **out_graph)
 {
-    const int64_t now = graph_model_opset(model, "ai.onnx");
-    const uint32_t functions = model->function_count;
-    inlay_status status = INLAY_OK;
+    const graph_node *found = NULL;
 
-    if (opset > now)
-        INLAY_TRY(raise_graph(model->main, opset, diag));
-    INLAY_TRY(model_outline(model, opset > now ? opset : 0, diag));
-    mark_new(model->main, graph_model_opset(model, "ai.onnx"));
-    if (model->function_count > functions)
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "a node of the model has no form in opset %lld; convert the model "
-                            "with onnx.version_converter first",
-                            (long long)graph_model_opset(model, "ai.onnx"));
-    /* 4 bits are types since version 10 of the format; before 4 every constant had to be an input. */
-    opset = graph_model_opset(model, "ai.onnx");
+    for (uint32_t i = 0; i < g->node_count && found == NULL; i++) {
+        if (strcmp(g->nodes[i]->info.domain.data, "inlay") == 0) {
+            *out_graph = g;
+            return g->nodes[i];
+        }
+        for (uint32_t b = 0; b < g->nodes[i]->body_count && found == NULL; b++)
+            found = find_outlined(g->nodes[i]->bodies[b].graph, out_graph);
+    }
+    return found;
+}
+
+/* Nodes are of the opset that the model imports now, and so is the version of the format: 4 bits are types since 10,
+ * and before 4 every constant had to be an input. */
+static inlay_status finish(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
+{
+    const graph *g = model->main;
+    const graph_node *n;
+    inlay_status status = model_outline(model, import, diag);
+    const int64_t opset = graph_model_opset(model, "ai.onnx");
+
+    if (status != INLAY_OK)
+        return status;
+    mark_new(model->main, opset);
+    if (model->function_count > functions) {
+        n = find_outlined(model->main, &g);
+        if (n == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "a node has no form in opset %lld", (long long)opset);
+        return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.64s has no form in opset %lld", n->info.op_type.data,
+                          (long long)opset);
+    }
     if (opset >= 21 && model->ir_version < 10)
         model->ir_version = 10;
     else if (model->ir_version < 7)
         model->ir_version = 7;
+    return INLAY_OK;
+}
+
+inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    const bool higher = opset > graph_model_opset(model, "ai.onnx");
+    const uint32_t functions = model->function_count;
+    inlay_status status = INLAY_OK;
+
+    if (higher)
+        status = convert_graph(model->main, opset, false, diag);
+    return status != INLAY_OK ? status : finish(model, higher ? opset : 0, functions, diag);
+}
+
+/* The version of the format that came with an opset, so that what reads the one reads the other. */
+static int64_t format_of(int64_t opset)
+{
+    return opset <= 9    ? 4
+           : opset == 10 ? 5
+           : opset == 11 ? 6
+           : opset <= 14 ? 7
+           : opset <= 18 ? 8
+           : opset <= 20 ? 9
+                         : 10;
+}
+
+inlay_status opset_convert(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    const uint32_t functions = model->function_count;
+    inlay_status status;
+
+    if (opset >= graph_model_opset(model, "ai.onnx"))
+        return opset_raise(model, opset, diag);
+    INLAY_TRY(convert_graph(model->main, opset, true, diag));
+    for (uint32_t i = 0; i < model->opset_count; i++)
+        if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
+            model->opsets[i].version = opset;
+    INLAY_TRY(finish(model, 0, functions, diag));
+    if (model->ir_version > format_of(opset) && model->function_count == 0)
+        model->ir_version = format_of(opset);
 done:
     return status;
 }

@@ -1,4 +1,5 @@
 #include "quantize/qdq.h"
+#include "quantize/bias.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,18 +121,27 @@ static bool mark_values(const graph *g, const layer_list *list, const qdq_how *h
     return true;
 }
 
-inlay_status qdq_values(const graph *g, const layer_list *list, arena *a, const char ***out_names, uint32_t *out_count,
-                        inlay_diag *diag)
+/* Along which axis the layers that read v have channels; 0: none reads it. */
+static int channel_axis(const layer_list *list, uint32_t v)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].kept == NULL && list->items[i].multiplies && list->items[i].node->info.inputs[0] == v)
+            return strcmp(list->items[i].node->info.op_type.data, "Conv") == 0 ? 1 : -1;
+    return 0;
+}
+
+inlay_status qdq_values(const graph *g, const layer_list *list, arena *a, calibrate_value **out_values,
+                        uint32_t *out_count, inlay_diag *diag)
 {
     bool *marks = arena_array(a, (size_t)g->value_count + 1, sizeof *marks);
 
     *out_count = 0;
-    *out_names = arena_array(a, (size_t)g->value_count + 1, sizeof **out_names);
-    if (marks == NULL || *out_names == NULL || !mark_values(g, list, NULL, a, marks))
+    *out_values = arena_array(a, (size_t)g->value_count + 1, sizeof **out_values);
+    if (marks == NULL || *out_values == NULL || !mark_values(g, list, NULL, a, marks))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of values");
     for (uint32_t v = 0; v < g->value_count; v++)
         if (marks[v])
-            (*out_names)[(*out_count)++] = g->values[v].info.name.data;
+            (*out_values)[(*out_count)++] = (calibrate_value){ g->values[v].info.name.data, channel_axis(list, v) };
     return INLAY_OK;
 }
 
@@ -195,57 +205,68 @@ static void replace_readers(const rewriting *w, uint32_t v, uint32_t old_nodes)
 
 /* ------------------------------------------------------------------ layers */
 
-/* The bias in steps of the product of scales; INLAY_NONE: it is none, or does not fit 32 bits and stays float. */
-static uint32_t integer_bias(rewriting *w, const layer *l, float x_scale, const float *w_scales)
+/* A bias in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
+static uint32_t integer_bias(rewriting *w, const layer *l, const float *bias, float x_scale, const float *w_scales)
 {
-    bool other;
-    const uint32_t v = layer_bias(l, &other);
     const int64_t channels = layer_channels(l);
-    const char *stem = v == INLAY_NONE ? "" : w->g->values[v].info.name.data;
-    int32_t *steps;
-    float *scales, b;
+    const char *stem = l->node->info.name.data;
+    int32_t *steps = edit_memory(w->e, (uint64_t)channels * sizeof *steps);
+    float *scales = edit_memory(w->e, (uint64_t)channels * sizeof *scales), b;
     graph_node *node;
     uint32_t inputs[2], out;
 
-    /* Gemm's stays: kernels add it in floats. */
-    if (v == INLAY_NONE || strcmp(l->node->info.op_type.data, "Conv") != 0)
-        return INLAY_NONE;
-    steps = edit_memory(w->e, (uint64_t)channels * sizeof *steps);
-    scales = edit_memory(w->e, (uint64_t)channels * sizeof *scales);
     for (int64_t c = 0; steps != NULL && scales != NULL && c < channels; c++) {
         double q;
 
-        memcpy(&b, (const char *)w->g->values[v].info.data + (size_t)c * sizeof b, sizeof b);
+        memcpy(&b, bias + c, sizeof b);
         scales[c] = x_scale * w_scales[c];
         q = nearbyint((double)b / scales[c]);
         if (!(scales[c] >= 1e-37F) || !(fabs(q) < 2147483647.0))
             return INLAY_NONE;
         steps[c] = (int32_t)q;
     }
-    inputs[0] = edit_constant(w->e, stem, "_int32", INLAY_INT32, 1, &channels, steps,
-                              (uint64_t)channels * sizeof *steps);
-    inputs[1] = edit_constant(w->e, stem, "_scale", INLAY_FLOAT, 1, &channels, scales,
+    inputs[0] =
+        edit_constant(w->e, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps, (uint64_t)channels * sizeof *steps);
+    inputs[1] = edit_constant(w->e, stem, "_bias_scale", INLAY_FLOAT, 1, &channels, scales,
                               (uint64_t)channels * sizeof *scales);
-    out = edit_node(w->e, stem, "_wide", "DequantizeLinear", "", inputs, 2, &node);
+    out = edit_node(w->e, stem, "_bias_wide", "DequantizeLinear", "", inputs, 2, &node);
     edit_int(w->e, node, "axis", 0);
     return out;
 }
 
+/* The bias of a convolution becomes integers; that of Gemm stays, for kernels add it in floats. */
+static void quantize_bias(rewriting *w, const layer *l, const float *better, const float *w_scales)
+{
+    bool other;
+    const uint32_t v = layer_bias(l, &other);
+    const float *bias = better != NULL ? better : v != INLAY_NONE ? w->g->values[v].info.data : NULL;
+    uint32_t steps = INLAY_NONE;
+
+    if (bias != NULL && strcmp(l->node->info.op_type.data, "Conv") == 0)
+        steps = integer_bias(w, l, bias, w->scale_of[l->node->info.inputs[0]], w_scales);
+    if (steps != INLAY_NONE)
+        edit_set_input(w->e, l->node, 2, steps);
+    else if (better != NULL)
+        bias_store(w->e, l, better);
+}
+
 static void quantize_layer_weights(rewriting *w, const layer *l, layer_form *form)
 {
+    const qdq_range *range = range_of(w->how, w->g->values[l->node->info.inputs[0]].info.name.data);
     float *weights = layer_weights(l);
-    const float *scales = NULL;
-    uint32_t wide, bias;
+    narrowed_bytes bytes = { NULL, NULL };
+    const float *better = NULL;
+    uint32_t wide;
 
     w->e->failed = w->e->failed || weights == NULL;
-    wide = weights == NULL ? INLAY_NONE : narrow_bytes(w->e, l, weights, &scales, form);
+    wide = weights == NULL ? INLAY_NONE : narrow_bytes(w->e, l, weights, &bytes, form);
+    if (wide != INLAY_NONE && w->how->corrects && range != NULL)
+        better = bias_made_good(w->e, l, weights, &bytes, range->means, range->channels);
     free(weights);
     if (wide == INLAY_NONE)
         return;
-    bias = integer_bias(w, l, w->scale_of[l->node->info.inputs[0]], scales);
+    quantize_bias(w, l, better, bytes.scales);
     edit_input(l->node, 1, wide);
-    if (bias != INLAY_NONE)
-        edit_input(l->node, 2, bias);
 }
 
 static const char *why_not(const rewriting *w, const layer *l)

@@ -1,11 +1,14 @@
 #include "quantize/quantize.h"
 #include "quantize/base.h"
 #include "quantize/dynamic.h"
+#include "quantize/mixed.h"
 #include "quantize/moments.h"
 #include "quantize/narrow.h"
 #include "quantize/scratch.h"
 #include "quantize/search.h"
 #include <limits.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -39,6 +42,9 @@ static const char *describe(const quantize_args *args, arena *a)
     if (args->mode == QUANTIZE_DYNAMIC)
         return "products of integers, ranges found in each run";
     switch (args->bits) {
+    case NARROW_MIXED:
+        return arena_format(a, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
+                            args->block, args->nbits ? " (MatMulNBits)" : "");
     case 4:
         return arena_format(a, "weights in 4 bits, blocks of %u%s", args->block, args->nbits ? " (MatMulNBits)" : "");
     case 8:
@@ -90,18 +96,57 @@ static void hand_back(work *w, const char *why)
 
 /* ------------------------------------------------------------------ weights alone */
 
+/* What narrowing weights needs besides the model. */
+typedef struct narrowing_aids {
+    moments known;    /* of what products read */
+    nibbles *codes;   /* [layer_count] that were found while bits were chosen, or NULL */
+    uint8_t *bits_of; /* [layer_count], or NULL */
+    uint32_t layer_count;
+} narrowing_aids;
+
+static void aids_end(narrowing_aids *aids)
+{
+    moments_end(&aids->known);
+    for (uint32_t i = 0; aids->codes != NULL && i < aids->layer_count; i++)
+        nibbles_free(&aids->codes[i]);
+    free(aids->codes);
+    free(aids->bits_of);
+}
+
+/* Which products get 8 bits instead of 4. */
+static inlay_status choose_bits(work *w, const char *base, const layer_list *list, narrow_how *how,
+                                narrowing_aids *aids)
+{
+    const mixed_how mixed = { w->args, &w->scratch, &w->before, w->plain, base, how };
+
+    aids->layer_count = list->count;
+    aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
+    aids->bits_of = calloc((size_t)list->count + 1, 1);
+    if (aids->codes == NULL || aids->bits_of == NULL)
+        return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list->count);
+    how->known = aids->codes;
+    how->bits_of = aids->bits_of;
+    if (subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag) != INLAY_OK)
+        return INLAY_OUT_OF_MEMORY;
+    return mixed_choose(&mixed, list, aids->bits_of, w->diag);
+}
+
 /* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
-static inlay_status gather_moments(work *w, const graph_model *model, const layer_list *list, moments *out)
+static inlay_status gather_aids(work *w, const graph_model *model, const layer_list *list, narrow_how *how,
+                                narrowing_aids *aids)
 {
     const quantize_args *args = w->args;
     char path[PATH_MAX];
     inlay_status status;
 
-    *out = (moments){ 0 };
-    if (args->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
+    if (how->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
         return INLAY_OK;
     INLAY_TRY(scratch_save(&w->scratch, "base", model, true, path, w->diag));
-    INLAY_TRY(moments_gather(path, w->plain, args->data, list, args->progress, args->progress_user, out, w->diag));
+    INLAY_TRY(moments_gather(path, w->plain, args->data, list, args->block, args->progress, args->progress_user,
+                             &aids->known, w->diag));
+    how->inputs = aids->known.layers;
+    if (args->bits == NARROW_MIXED)
+        INLAY_TRY(choose_bits(w, path, list, how, aids));
 done:
     return status;
 }
@@ -110,9 +155,12 @@ static inlay_status narrow_weights(work *w)
 {
     const quantize_args *args = w->args;
     const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
-    moments known = { 0 };
-    narrow_how how = { .bits = args->bits, .block = args->block, .nbits = args->nbits,
-                             .progress = args->progress, .progress_user = args->progress_user };
+    narrowing_aids aids = { 0 };
+    narrow_how how = { .bits = args->bits == NARROW_MIXED ? 4 : args->bits,
+                       .block = args->block,
+                       .nbits = args->nbits,
+                       .progress = args->progress,
+                       .progress_user = args->progress_user };
     inlay_session *base = NULL;
     layer_form *forms;
     layer_list list;
@@ -127,8 +175,7 @@ static inlay_status narrow_weights(work *w)
         goto done;
     }
     w->report->bytes_before = base_constant_bytes(base->model->main);
-    INLAY_TRY(gather_moments(w, base->model, &list, &known));
-    how.moments = known.layers;
+    INLAY_TRY(gather_aids(w, base->model, &list, &how, &aids));
     INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, w->diag)
                          : narrow_model(base->model, &list, &how, forms, w->diag));
     INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
@@ -139,7 +186,7 @@ static inlay_status narrow_weights(work *w)
     else
         status = scratch_save(&w->scratch, "narrow", base->model, false, w->path, w->diag);
 done:
-    moments_end(&known);
+    aids_end(&aids);
     inlay_session_destroy(base);
     return status;
 }
@@ -150,8 +197,10 @@ static inlay_status find_integers(work *w)
 {
     search_result found;
     quantize_report *r = w->report;
-    inlay_status status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
+    inlay_status status = subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag);
 
+    if (status == INLAY_OK)
+        status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
     if (status != INLAY_OK)
         return status;
     r->what = found.what;
@@ -159,6 +208,10 @@ static inlay_status find_integers(work *w)
     r->ms_before = found.ms_before;
     r->ms_after = found.ms_after;
     status = note_layers(w, &found.list, found.forms, found.names, found.ops);
+    r->points = arena_array(&r->a, (size_t)found.point_count + 1, sizeof *r->points);
+    for (uint32_t i = 0; r->points != NULL && i < found.point_count; i++)
+        r->points[r->point_count++] = (quantize_point){ found.points[i].what, found.points[i].ms,
+                                                        found.points[i].agreement.score.value, found.points[i].chosen };
     memcpy(w->path, found.path, sizeof w->path);
     if (found.failed != NULL)
         hand_back(w, found.failed);
@@ -223,8 +276,21 @@ static void measure_before(work *w)
         w->report->bytes_before = (uint64_t)info.st_size;
 }
 
-inlay_status quantize_model(const quantize_args *args, quantize_report *report, inlay_diag *diag)
+/* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
+static inlay_status settle_goal(const work *w, quantize_args *args)
 {
+    inlay_status status = INLAY_OK;
+
+    if (args->metric == AGREE_auto && !args->made_up)
+        status = judge_metric(args->data, &w->before, &args->metric, w->diag);
+    if (isnan(args->goal))
+        args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
+    return status;
+}
+
+inlay_status quantize_model(const quantize_args *given, quantize_report *report, inlay_diag *diag)
+{
+    quantize_args settled = *given, *args = &settled;
     work w = { .args = args, .report = report, .diag = diag };
     struct timespec from, to;
     inlay_status status;
@@ -236,6 +302,7 @@ inlay_status quantize_model(const quantize_args *args, quantize_report *report, 
     INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
     INLAY_TRY(tell(&w, 0.1, "loading"));
     INLAY_TRY(subject_open(args->model, w.plain, &w.before, diag));
+    INLAY_TRY(settle_goal(&w, args));
     if (args->mode == QUANTIZE_STATIC) {
         INLAY_TRY(find_integers(&w));
     } else {

@@ -23,15 +23,19 @@ typedef struct quantize_args {
     const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
     bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */
     quantize_mode mode;
-    uint32_t bits;                /* of weights: 4, 8, 16 or NARROW_EXACT */
+    uint32_t bits;                /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
+    double most_bits;             /* of NARROW_MIXED: a weight on average, scales included */
     bool must;                    /* the caller asked for these bits: written also where that is no faster */
     bool nbits;
+    bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
     uint32_t block;
     quantize_method method;
     const char *const *skip; /* [skip_count] */
     uint32_t skip_count;
     agree_metric metric;
-    double goal;             /* the agreement that is to be kept */
+    double goal;       /* the agreement that is to be kept; NAN: what suits the metric */
+    bool front;        /* of QUANTIZE_STATIC: run what else there is between floats and integers, too */
+    const char *stats; /* of QUANTIZE_STATIC: the file that keeps what was found, and has it; or NULL */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* hears what was tried, a line each; or NULL */
@@ -45,6 +49,13 @@ typedef struct quantize_layer {
     const char *kept; /* why it stays, or NULL */
 } quantize_layer;
 
+/* A model that was run on samples and timed. */
+typedef struct quantize_point {
+    const char *what;
+    double ms, score;
+    bool chosen;
+} quantize_point;
+
 /* What came of it. Texts are the arena's. */
 typedef struct quantize_report {
     arena a;
@@ -56,6 +67,8 @@ typedef struct quantize_report {
     const char *what;    /* "weights in 8 bits" */
     const char *handed;  /* NULL, or why the model was handed back as it is */
     const char *unmeasured; /* NULL, or why made-up samples could not be run: then nothing was compared or timed */
+    quantize_point *points; /* [point_count] what was tried, of QUANTIZE_STATIC */
+    uint32_t point_count;
     double seconds;
 } quantize_report;
 

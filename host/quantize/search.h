@@ -10,6 +10,15 @@
 #include "quantize/scratch.h"
 #include <limits.h>
 
+/* A model that was run on samples and timed. */
+typedef struct search_point {
+    const char *what;
+    double ms;
+    verdict agreement;
+    bool chosen;
+} search_point;
+enum { SEARCH_MOST_POINTS = 64 };
+
 typedef struct search_result {
     layer_list list;     /* of a model that is gone: names and counts stay, memory is the arena's */
     layer_form *forms;   /* [list.count] */
@@ -19,6 +28,8 @@ typedef struct search_result {
     double ms_before, ms_after;
     char path[PATH_MAX]; /* of the best */
     const char **names, **ops; /* [list.count] */
+    search_point *points;      /* [point_count] */
+    uint32_t point_count;
 } search_result;
 
 /* Candidates lie in the scratch folder; before is the model as it is. Memory of the result is a's. */

@@ -115,13 +115,14 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
 
 LEVELS(static, find_grid, (const block *b, grid *out), (b, out))
 
-static void gather(const weight_rows *m, const float *row, int64_t step, const float *importance, int64_t from,
-                   block *b)
+/* Weights from .. of a row. order: where the importance of each stands; NULL: as the weights do. */
+static void gather(const weight_rows *m, const float *row, int64_t step, const float *importance, const int32_t *order,
+                   int64_t from, block *b)
 {
     b->n = m->depth - from < m->block ? m->depth - from : m->block;
     for (int64_t i = 0; i < b->n; i++) {
         b->w[i] = row[(from + i) * step];
-        b->h[i] = importance != NULL ? importance[from + i] : 1;
+        b->h[i] = importance == NULL ? 1 : importance[order != NULL ? order[from + i] : from + i];
     }
     for (int64_t i = b->n; i < b->n + LANES; i++)
         b->w[i] = b->h[i] = 0;
@@ -136,7 +137,7 @@ void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *cod
         for (int64_t k = 0; k < blocks; k++) {
             grid g;
 
-            gather(m, m->w + r * m->row_step, m->step, importance, k * m->block, &b);
+            gather(m, m->w + r * m->row_step, m->step, importance, NULL, k * m->block, &b);
             find_grid(&b, &g);
             scales[r * blocks + k] = g.scale;
             zeros[r * blocks + k] = (uint8_t)g.zero;
@@ -145,26 +146,27 @@ void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *cod
         }
 }
 
-/* The code of weight k of one row, and what its error is in units of the factor's pivot. */
-static float settle_weight(const weight_rows *m, const float *importance, const float *left, int64_t r, int64_t k,
-                           float pivot, uint8_t *codes, float *scales, uint8_t *zeros)
+/* The code of weight p of one row, in the order of its rounding, and what its error is in units of the factor's pivot.
+ * A block begins with its scale, for what is left of it by then. */
+static float settle_weight(const weight_rows *m, const weight_inputs *in, const float *left, int64_t r, int64_t p,
+                           uint8_t *codes, float *scales, uint8_t *zeros)
 {
-    const int64_t at = r * weight_blocks(m) + k / m->block;
+    const int64_t k = in->order != NULL ? in->order[p] : p, at = r * weight_blocks(m) + k / m->block;
     grid g;
     int code;
 
-    if (k % m->block == 0) {
+    if (p % m->block == 0) {
         block b;
 
-        gather(m, left, 1, importance, k, &b);
+        gather(m, left, 1, in->importance, in->order, p, &b);
         find_grid(&b, &g);
         scales[at] = g.scale;
         zeros[at] = (uint8_t)g.zero;
     }
     g = (grid){ scales[at], zeros[at] };
-    code = code_of(left[k], g);
+    code = code_of(left[p], g);
     codes[r * m->depth + k] = (uint8_t)code;
-    return (left[k] - (float)(code - g.zero) * g.scale) / pivot;
+    return (left[p] - (float)(code - g.zero) * g.scale) / in->factor[p * m->depth + p];
 }
 
 LEVELS_BODY make_good_loops(float *left, const float *row, float error, int64_t n)
@@ -176,24 +178,26 @@ LEVELS_BODY make_good_loops(float *left, const float *row, float error, int64_t 
 LEVELS(static, make_good, (float *left, const float *row, float error, int64_t n), (left, row, error, n))
 
 /* A few rows at a time: the factor is larger than the caches. */
-void weights_nibbles_compensated(const weight_rows *m, const float *importance, const float *factor, uint8_t *codes,
-                                 float *scales, uint8_t *zeros, float *scratch)
+void weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, uint8_t *codes, float *scales,
+                                 uint8_t *zeros, float *scratch, double *out_loss)
 {
+    *out_loss = 0;
     for (int64_t first = 0; first < m->rows; first += WEIGHTS_TOGETHER) {
         const int64_t count = m->rows - first < WEIGHTS_TOGETHER ? m->rows - first : WEIGHTS_TOGETHER;
 
         for (int64_t i = 0; i < count; i++)
-            for (int64_t k = 0; k < m->depth; k++)
-                scratch[i * m->depth + k] = m->w[(first + i) * m->row_step + k * m->step];
-        for (int64_t k = 0; k < m->depth; k++) {
-            const float *row = factor + k * m->depth;
+            for (int64_t p = 0; p < m->depth; p++)
+                scratch[i * m->depth + p] =
+                    m->w[(first + i) * m->row_step + (in->order != NULL ? in->order[p] : p) * m->step];
+        for (int64_t p = 0; p < m->depth; p++) {
+            const float *row = in->factor + p * m->depth;
 
             for (int64_t i = 0; i < count; i++) {
                 float *left = scratch + i * m->depth;
-                const float error =
-                    settle_weight(m, importance, left, first + i, k, row[k], codes, scales, zeros);
+                const float error = settle_weight(m, in, left, first + i, p, codes, scales, zeros);
 
-                make_good(left + k + 1, row + k + 1, error, m->depth - k - 1);
+                *out_loss += (double)error * error;
+                make_good(left + p + 1, row + p + 1, error, m->depth - p - 1);
             }
         }
     }

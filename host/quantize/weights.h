@@ -26,10 +26,18 @@ static inline int64_t weight_blocks(const weight_rows *m)
  * finds; importance, [depth] or NULL, weighs the errors. */
 void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros);
 
-/* The same with the error of each weight made good by those that follow it in the row (Frantar and others, GPTQ):
- * factor is the upper triangle of Cholesky's factor of the inverse of the inputs' second moments, [depth, depth].
- * scratch is [WEIGHTS_TOGETHER, depth]. */
+/* What is known of the inputs of a product: mean squares, and the upper triangle of Cholesky's factor of the inverse of
+ * their second moments, [depth, depth]. order: the rows and columns of the factor are those inputs, and weights are
+ * rounded in this order; the elements of a block stand together. NULL: as they are. */
+typedef struct weight_inputs {
+    const float *importance, *factor; /* [depth], natural order; NULL: not known */
+    const int32_t *order;
+} weight_inputs;
+
+/* The same with the error of each weight made good by those that follow it (Frantar and others, GPTQ). The factor must
+ * be known. scratch is [WEIGHTS_TOGETHER, depth]. *out_loss: the mean square that the outputs of all rows together are
+ * off. */
 enum { WEIGHTS_TOGETHER = 4 };
-void weights_nibbles_compensated(const weight_rows *m, const float *importance, const float *factor, uint8_t *codes,
-                                 float *scales, uint8_t *zeros, float *scratch);
+void weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, uint8_t *codes, float *scales,
+                                 uint8_t *zeros, float *scratch, double *out_loss);
 #endif

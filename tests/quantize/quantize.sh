@@ -77,6 +77,17 @@ fails 3 'none.npz: No such file' compare net.onnx net.onnx --data none.npz
 head -c 500 images.npz >cut.npz
 fails 3 'not a whole .npz archive' compare net.onnx net.onnx --data cut.npz
 
+# ---- where two models part
+checks=$((checks + 1))
+"$inlay" quantize mlp.onnx -o out.onnx --weights 4 "${common[@]}" --quiet >out 2>err </dev/null || complain "quantize"
+"$inlay" compare mlp.onnx out.onnx --metric cosine --at-least 1.5 "${common[@]}" >out 2>err </dev/null
+if [ $? -ne 1 ] || ! grep -q "the score is not at least 1.5" err ||
+    ! grep -qE "the two part at value 'h': relative error 0.[0-9]+ there, at most 0 before" err; then
+    complain "compare does not tell where the models part"
+fi
+rm -f out.onnx
+left
+
 # ---- weights
 # agrees MODEL LEAST QUANTIZE-ARGUMENT...   what is written runs, checks and agrees.
 agrees() {
@@ -108,7 +119,7 @@ does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --weights 8 --external o
 does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
 rm -f out.onnx out.onnx.data
 fails 2 "no layer with weights fits 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
-fails 2 'expected 4, 8, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
+fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
 fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.onnx
 
 # ---- integers
@@ -116,12 +127,51 @@ fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.o
 does 0 '.handed_back == null and .samples == 12 and ([.layers[] | select(.integers)] | length) == 4' \
     quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 --mode static --weights 8
 does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
+does 0 '.handed_back == null and ([.layers[] | select(.integers)] | length) == 4' quantize net.onnx -o out.onnx \
+    --data images.npz --metric cosine --at-least 0.98 --mode static --weights 8 --format qoperator
+does 0 '.' check out.onnx
+does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
 does 0 '.samples == 1' quantize net.onnx -o out.onnx --data one.npz --metric cosine --method minmax --mode static --weights 8
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data images.npz --metric cosine
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metric cosine --mode static --weights 8 --method percentile
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx
 fails 2 'holds no samples' quantize net.onnx -o out.onnx --data wrong.npz
+
+# ---- a search that goes on, and its page
+does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
+    --mode static --weights 8 --stats s.json --front front.html
+checks=$((checks + 1))
+jq -e '(.ranges | length) > 0 and (.verdicts | length) > 4' s.json >/dev/null || complain "s.json has no ranges or verdicts"
+cp s.json before.json
+does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
+    --mode static --weights 8 --stats s.json
+checks=$((checks + 1))
+[ "$(jq -S .ranges s.json)" = "$(jq -S .ranges before.json)" ] || complain "ranges were found again"
+checks=$((checks + 1))
+if ! grep -q '<svg' front.html || ! grep -q 'class="chosen"' front.html || ! grep -q 'floats' front.html ||
+    [ "$(grep -c '<circle' front.html)" -le 5 ]; then
+    complain "front.html has no points"
+fi
+rm -f out.onnx
+fails 2 's.json: of another model, other samples or another metric' \
+    quantize net.onnx -o out.onnx --data stored.npz --metric psnr --mode static --weights 8 --stats s.json
+echo '{"version": 1' >s.json
+fails 2 's.json: not what inlay quantize wrote' quantize net.onnx -o out.onnx --data images.npz --stats s.json
+
+# ---- 4 bits and 8
+does 0 '.handed_back == null and ([.layers[].bits] | sort) == [4, 8]' quantize mlp.onnx -o out.onnx --weights auto \
+    --bits 6.9 --data rows.npz --metric kl
+does 0 '[.layers[].bits] == [4, 4]' quantize mlp.onnx -o out.onnx --weights auto --bits 5.2 --data rows.npz --metric kl
+does 0 '[.layers[].bits] == [8, 8]' quantize mlp.onnx -o out.onnx --weights auto --bits 9 --data rows.npz --metric kl
+does 0 '.outputs[0].score > 0.9999' compare mlp.onnx out.onnx --data rows.npz --metric cosine
+rm -f out.onnx
+checks=$((checks + 1))
+"$inlay" quantize mlp.onnx -o out.onnx --weights auto "${common[@]}" >out 2>err </dev/null
+if [ $? -ne 2 ] || ! grep -q 'auto needs --data' err; then
+    complain "--weights auto without data"
+fi
+left
 
 # ---- a disk that is full, and somebody who gives up
 checks=$((checks + 1))

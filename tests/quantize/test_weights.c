@@ -101,12 +101,15 @@ static void factor_of(double *h, float *out)
 
 static void compensation_lowers_the_error_of_products(void **state)
 {
-    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], factor[DEPTH * DEPTH], importance[DEPTH], scratch[WEIGHTS_TOGETHER * DEPTH];
+    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH], scratch[WEIGHTS_TOGETHER * DEPTH];
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
     const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK };
-    double errors[2] = { 0, 0 };
+    static double turned[DEPTH * DEPTH];
+    static float factors[2][DEPTH * DEPTH];
+    int32_t order[DEPTH];
+    double errors[3] = { 0, 0, 0 }, loss[3] = { 0, 0, 0 };
 
     (void)state;
     for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
@@ -125,12 +128,20 @@ static void compensation_lowers_the_error_of_products(void **state)
         }
     for (int k = 0; k < DEPTH; k++)
         importance[k] = (float)h[k * DEPTH + k];
-    factor_of(h, factor);
-    for (int way = 0; way < 2; way++) {
+    for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; what is no whole block stays */
+        order[k] = k < 2 * BLOCK ? 2 * BLOCK - 1 - k : k;
+    for (int r = 0; r < DEPTH; r++)
+        for (int c = 0; c < DEPTH; c++)
+            turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
+    factor_of(h, factors[0]);
+    factor_of(turned, factors[1]);
+    for (int way = 0; way < 3; way++) {
+        const weight_inputs in = { importance, factors[way == 2], way == 2 ? order : NULL };
+
         if (way == 0)
             weights_nibbles(&m, importance, codes, scales, zeros);
         else
-            weights_nibbles_compensated(&m, importance, factor, codes, scales, zeros, scratch);
+            weights_nibbles_compensated(&m, &in, codes, scales, zeros, scratch, &loss[way]);
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
                 double sum = 0;
@@ -140,7 +151,10 @@ static void compensation_lowers_the_error_of_products(void **state)
                 errors[way] += sum * sum;
             }
     }
-    assert_true(errors[1] < 0.5 * errors[0]);
+    for (int way = 1; way < 3; way++) { /* and the loss is what was computed */
+        assert_true(errors[way] < 0.5 * errors[0]);
+        assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
+    }
 }
 
 int main(void)

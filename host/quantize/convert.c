@@ -1,0 +1,29 @@
+#include "quantize/convert.h"
+#include "quantize/judge.h"
+#include "quantize/opset.h"
+#include "session/session.h"
+#include <stdio.h>
+
+inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const scratch *s, char *out,
+                          inlay_diag *diag)
+{
+    const session_watch watch = { .newest_opset = -1 };
+    const session_source source = { .path = path, .fd = -1 };
+    const model_save_options save = { .external_file = "tensors" };
+    inlay_options *only = NULL;
+    inlay_session *session = NULL;
+    inlay_status status;
+
+    INLAY_TRY(judge_options(options, "pass", "constant_nodes", &only, diag));
+    INLAY_TRY(inlay_options_set(only, "level", "1", diag));
+    INLAY_TRY(inlay_options_set(only, "no_pass", "quantized_ops", diag));
+    INLAY_TRY(session_prepare(&source, only, &watch, &session, diag));
+    session->model->function_count = 0; /* their calls are inlined */
+    INLAY_TRY(opset_convert(session->model, opset, diag));
+    (void)snprintf(out, PATH_MAX, "%s/converted.onnx", s->dir);
+    status = model_save(session->model, out, &save, diag);
+done:
+    inlay_session_destroy(session);
+    inlay_options_destroy(only);
+    return status;
+}

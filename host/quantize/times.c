@@ -1,0 +1,86 @@
+#include "quantize/times.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 12, MOST_EVENTS = 1 << 18 };
+
+typedef struct text {
+    char *data;
+    size_t size;
+    FILE *stream;
+} text;
+
+static void write_text(void *user, const char *data, size_t bytes)
+{
+    text *t = user;
+
+    (void)fwrite(data, 1, bytes, t->stream);
+}
+
+static inlay_status run_profiled(const subject *s, const samples *set, inlay_diag *diag)
+{
+    inlay_value **values = NULL;
+    inlay_status status;
+
+    INLAY_TRY(samples_load(set, 0, &values, diag));
+    INLAY_TRY(samples_run(set, values, s->session, s->context, diag)); /* what is done once */
+    INLAY_TRY(inlay_context_profile(s->context, 1, MOST_EVENTS, diag));
+    for (int i = 0; i < RUNS; i++)
+        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
+done:
+    samples_release(set, values);
+    return status;
+}
+
+/* Steps of the main graph that nothing else is inside of. */
+static void add_steps(const json_t *profile, const char *const *names, uint32_t count, double *out)
+{
+    const json_t *steps = json_object_get(profile, "steps"), *step;
+    size_t i;
+
+    json_array_foreach(steps, i, step)
+    {
+        const char *name = json_string_value(json_object_get(step, "name"));
+
+        if (name == NULL || !json_is_true(json_object_get(step, "leaf")))
+            continue;
+        for (uint32_t k = 0; k < count; k++)
+            if (strcmp(names[k], name) == 0) {
+                out[k] += json_number_value(json_object_get(step, "ns"));
+                break;
+            }
+    }
+}
+
+inlay_status times_of_layers(const subject *s, const samples *set, const char *const *names, uint32_t count,
+                             double *out, double *out_run_ns, inlay_diag *diag)
+{
+    text t = { 0 };
+    json_t *profile = NULL;
+    inlay_status status;
+
+    *out_run_ns = 0;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = 0;
+    t.stream = open_memstream(&t.data, &t.size);
+    if (t.stream == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
+    INLAY_TRY(run_profiled(s, set, diag));
+    INLAY_TRY(inlay_context_profile_write(s->context, "json", 0, 0, write_text, &t, diag));
+    if (fflush(t.stream) == 0)
+        profile = json_loadb(t.data, t.size, 0, NULL);
+    if (profile == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
+        goto done;
+    }
+    *out_run_ns = json_number_value(json_object_get(profile, "run_ns"));
+    add_steps(profile, names, count, out);
+done:
+    (void)inlay_context_profile(s->context, 0, 0, NULL);
+    json_decref(profile);
+    (void)fclose(t.stream);
+    free(t.data);
+    return status;
+}

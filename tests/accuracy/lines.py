@@ -1,0 +1,66 @@
+"""Lines of text as pictures: words of the licences that Debian has, in its DejaVu fonts, tilted a little, with noise.
+
+    lines.py FILE.npz [--lines 64] [--seed 1] [--width 320]     samples for inlay quantize and inlay compare --data
+
+The same seed makes the same lines, as long as fonts and licences are the same.
+"""
+import argparse
+import glob
+import random
+
+import numpy
+from PIL import Image, ImageDraw, ImageFont
+
+HEIGHT = 48
+
+
+def words():
+    with open("/usr/share/common-licenses/GPL-3", encoding="utf-8") as file:
+        return file.read().split()
+
+
+def fonts():
+    return sorted(glob.glob("/usr/share/fonts/truetype/dejavu/DejaVu*.ttf"))
+
+
+def draw(text, font, dice, noise, width):
+    """[3, HEIGHT, width] from -1 to 1, grey at the right of the text."""
+    image = Image.new("L", (2400, HEIGHT), dice.randint(200, 255))
+    pen = ImageDraw.Draw(image)
+    pen.text((6, dice.randint(4, 12)), text, fill=dice.randint(0, 80), font=font)
+    long = min(2400, int(pen.textlength(text, font=font)) + 12)
+    image = image.crop((0, 0, long, HEIGHT)).rotate(dice.uniform(-1, 1), fillcolor=230)
+    long = min(width, long)
+    image = image.resize((long, HEIGHT))
+    pixels = numpy.full((HEIGHT, width), 127.5, numpy.float32)
+    pixels[:, :long] = numpy.asarray(image, numpy.float32) + noise.normal(0, 6, (HEIGHT, long))
+    return numpy.stack([pixels / 127.5 - 1] * 3).astype(numpy.float32)
+
+
+def make(count, seed, width):
+    """Pictures [count, 3, HEIGHT, width] and their texts."""
+    dice, noise = random.Random(seed), numpy.random.default_rng(seed)
+    said, types = words(), fonts()
+    pictures, texts = [], []
+    for _ in range(count):
+        at = dice.randrange(len(said) - 8)
+        text = " ".join(said[at:at + dice.randint(2, 4)])[:width // 13]
+        font = ImageFont.truetype(dice.choice(types), dice.randint(24, 30))
+        pictures.append(draw(text, font, dice, noise, width))
+        texts.append(text)
+    return numpy.stack(pictures), texts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file")
+    parser.add_argument("--lines", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--width", type=int, default=320)
+    args = parser.parse_args()
+    pictures, _ = make(args.lines, args.seed, args.width)
+    numpy.savez_compressed(args.file, x=pictures)
+
+
+if __name__ == "__main__":
+    main()

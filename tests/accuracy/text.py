@@ -1,0 +1,78 @@
+"""How well models read lines of text: the share of wrong characters, the lines that read as the first model reads them,
+and the time of a line.
+
+    text.py --keys ppocr_keys_v1.txt FLOAT.onnx [OTHER.onnx ...] [--lines 200] [--seed 7] [--width 320]
+
+Models are those of PP-OCR: [1, 3, 48, W] in, [1, T, symbols] out, symbol 0 is the blank. The package inlay for Python
+must be found (sdk/bindings/python/README.md).
+"""
+import argparse
+import os
+import sys
+import time
+
+import numpy
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lines
+
+
+def read(scores, keys):
+    """What a greedy CTC decoder makes of [T, symbols]."""
+    out, last = [], 0
+    for symbol in scores.argmax(axis=1):
+        if symbol not in (0, last):
+            out.append(keys[symbol] if symbol < len(keys) else " ")
+        last = symbol
+    return "".join(out)
+
+
+def distance(a, b):
+    """The fewest insertions, deletions and replacements that make b of a."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, row[0] = row[0], i
+        for k, y in enumerate(b, 1):
+            before, row[k] = row[k], min(row[k] + 1, row[k - 1] + 1, before + (x != y))
+    return row[len(b)]
+
+
+def run(path, pictures, keys, threads):
+    import inlay
+
+    session = inlay.Session(path, intra_threads=threads)
+    name = session.inputs[0].name
+    texts, took = [], []
+    for picture in pictures:
+        from_ns = time.perf_counter_ns()
+        scores = next(iter(session.run({name: picture[None]}).values()))
+        took.append(time.perf_counter_ns() - from_ns)
+        texts.append(read(numpy.asarray(scores)[0], keys))
+    return texts, sorted(took)[len(took) // 4] / 1e6
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--keys", required=True)
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--width", type=int, default=320)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    with open(args.keys, encoding="utf-8") as file:
+        keys = [""] + [line.rstrip("\n") for line in file] + [" "]
+    pictures, said = lines.make(args.lines, args.seed, args.width)
+    first = None
+    print("| model | MiB | characters wrong | the same text | ms a line |\n|---|---|---|---|---|")
+    for path in args.models:
+        texts, ms = run(path, pictures, keys, args.threads)
+        first = texts if first is None else first
+        wrong = sum(distance(a, b) for a, b in zip(said, texts)) / sum(len(a) for a in said)
+        same = sum(a == b for a, b in zip(first, texts)) / len(texts)
+        print(f"| {os.path.basename(path)} | {os.path.getsize(path) / 2**20:.1f} | {100 * wrong:.2f} % | "
+              f"{100 * same:.1f} % | {ms:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+/* What rounding weights takes from means, and where it is given back. */
+#include "cmocka_all.h"
+#include "quantize/bias.h"
+#include <math.h>
+
+enum { OUTPUTS = 4, INPUTS = 3, KERNEL = 4 };
+
+/* A layer of which no more is known than its weights and its group. */
+typedef struct bare {
+    graph g;
+    graph_node node;
+    graph_value value;
+    inlay_dim dims[3];
+    inlay_attr_info group;
+    layer l;
+} bare;
+
+static void make_bare(bare *b, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups, uint32_t channel)
+{
+    const int64_t sizes[] = { a, c, k };
+
+    *b = (bare){ .group = { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = groups } };
+    for (int d = 0; d < 3; d++)
+        b->dims[d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = sizes[d] };
+    b->value.info.dims = b->dims;
+    b->value.info.rank = k > 1 ? 3 : 2;
+    b->g.values = &b->value;
+    b->g.value_count = 1;
+    b->node.info.op_type = (inlay_str){ op, strlen(op) };
+    b->node.info.attrs = &b->group;
+    b->node.info.attr_stride = sizeof b->group;
+    b->node.info.attr_count = b->node.own_attr_count = 1;
+    b->l = (layer){ .g = &b->g, .node = &b->node, .weight = 0, .channel = channel, .count = a * c * k };
+}
+
+/* Every weight is off by 0.25 of its code: the loss is 0.25 times the means that a channel reads. */
+static void check(bare *b, int64_t inputs, const double *means, const double *want)
+{
+    enum { MOST = OUTPUTS * INPUTS * KERNEL };
+    float w[MOST], scales[OUTPUTS];
+    int8_t codes[MOST];
+    const narrowed_bytes bytes = { codes, scales };
+    double lost[OUTPUTS];
+
+    for (int i = 0; i < OUTPUTS; i++)
+        scales[i] = 0.5F;
+    for (int i = 0; i < b->l.count; i++) {
+        codes[i] = (int8_t)(i % 7 - 3);
+        w[i] = (float)codes[i] * 0.5F + 0.25F;
+    }
+    assert_true(bias_lost(&b->l, w, &bytes, means, inputs, lost));
+    for (int c = 0; c < OUTPUTS; c++)
+        assert_true(fabs(lost[c] - want[c]) < 1e-6);
+    assert_false(bias_lost(&b->l, w, &bytes, means, inputs + 1, lost));
+}
+
+static void convolutions_and_products(void **state)
+{
+    const double means[] = { 1, -2, 4 }, all = 0.25 * (1 - 2 + 4);
+    const double dense[] = { KERNEL * all, KERNEL * all, KERNEL * all, KERNEL * all };
+    const double row[] = { all, all, all, all };
+    bare b;
+
+    (void)state;
+    make_bare(&b, "Conv", OUTPUTS, INPUTS, KERNEL, 1, 0);
+    check(&b, INPUTS, means, dense);
+    make_bare(&b, "MatMul", INPUTS, OUTPUTS, 1, 1, 1);
+    check(&b, INPUTS, means, row);
+    make_bare(&b, "Gemm", OUTPUTS, INPUTS, 1, 1, 0);
+    check(&b, INPUTS, means, row);
+}
+
+static void groups_read_their_own(void **state)
+{
+    const double means[] = { 1, -2, 4, 8 };
+    const double own[] = { 0.25 * KERNEL, -0.5 * KERNEL, KERNEL, 2 * KERNEL };
+    bare b;
+
+    (void)state;
+    make_bare(&b, "Conv", OUTPUTS, 1, KERNEL, OUTPUTS, 0);
+    check(&b, OUTPUTS, means, own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions_and_products),
+                                        cmocka_unit_test(groups_read_their_own) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
