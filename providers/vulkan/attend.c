@@ -1,113 +1,200 @@
-/* What is short for several dispatches: Attention, and normalisations behind a residual. */
+/* Attention, as one node or as the three that it is made of, and normalisations behind a residual. */
 #include "region.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ Attention: two products and a softmax between */
+/* ------------------------------------------------------------------ scores, softmax and product in one */
 
-typedef struct attention {
-    const vr_tensor *q, *k, *v;
-    int64_t batch, heads, shared, queries, keys, depth, width; /* shared: heads of keys and values */
-} attention;
+enum { MOST_ROWS_EACH = 4, MOST_LANES = 64 };
 
-static vr_product product_of(const attention *a)
+static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
 {
-    return (vr_product){ .taps = 1,
-                         .alpha = 1,
-                         .a_type = INLAY_FLOAT,
-                         .b_type = INLAY_FLOAT,
-                         .batch = { a->batch, a->shared, a->heads / a->shared },
-                         .m = a->queries };
+    const uint64_t room = (f->most_shared - MOST_ROWS_EACH * MOST_LANES * sizeof(float)) / sizeof(float);
+    uint32_t rows = queries < MOST_ROWS_EACH ? (uint32_t)queries : MOST_ROWS_EACH;
+
+    while (rows > 0 && rows * (uint64_t)keys > room)
+        rows--;
+    return rows;
 }
 
-/* Batches of a tensor [batch, heads, rows, columns] whose heads are those of queries, or shared ones. */
-static void set_strides(const attention *a, int64_t *strides, int64_t matrix, bool shared)
+bool vr_can_attend(const vr_build *b, const vr_attend *t)
 {
-    const int64_t heads = shared ? a->shared : a->heads;
-
-    strides[0] = heads * matrix;
-    strides[1] = shared ? matrix : a->heads / a->shared * matrix;
-    strides[2] = shared ? 0 : matrix;
+    return t->scores.k > 0 && rows_each(&b->g->facts, t->scores.line, t->scores.n) > 0;
 }
 
-static uint64_t bytes_of(const vr_tensor *t)
+inlay_status vr_emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
 {
-    return (uint64_t)t->count * sizeof(float);
+    const vr_product *x = &t->scores;
+    const gpu_facts *f = &b->g->facts;
+    const uint32_t rows = rows_each(f, x->line, x->n);
+    const uint64_t batches = (uint64_t)(x->batch[0] * x->batch[1] * x->batch[2]);
+    const uint64_t items = (uint64_t)((x->line + rows - 1) / rows) * batches;
+    const int64_t list[] = { x->line,   x->n,        x->k,     t->width,    x->a_row,   x->a_step,
+                             x->b_step, x->b_column, t->v_row, t->v_column, x->out_row, x->out_column };
+    vr_dispatch *d = vr_emit(b, SHADER_attend, 32, true);
+    uint32_t *w;
+    inlay_status status;
+
+    if (d == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    d->constants[ID_LOCAL] = f->is_cpu ? (f->subgroup > 0 ? f->subgroup : 8) : MOST_LANES;
+    d->constants[ID_OWN] = rows;
+    d->constants[ID_OWN + 1] = rows * (uint32_t)x->n;
+    d->constants[ID_OWN + 2] = t->zero;
+    d->constants[ID_OWN + 3] = x->k >= 8;
+    d->constants[ID_OWN + 4] = x->k % 8 != 0;
+    d->constants[ID_LOAD] = vr_element(x->a_type);
+    d->constants[ID_LOAD + 1] = vr_element(x->b_type);
+    d->constants[ID_LOAD + 2] = vr_element(t->v_type);
+    d->ns = 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches / b->c->state->flops_per_ns;
+    w = vr_words(b, d);
+    for (uint32_t i = 0; i < KIT_COUNT(list); i++)
+        w[i] = (uint32_t)list[i];
+    memcpy(&w[12], &x->alpha, sizeof x->alpha);
+    w[13] = (uint32_t)items;
+    for (uint32_t i = 0; i < 3; i++) {
+        w[14 + i] = (uint32_t)x->batch[i];
+        w[17 + i] = (uint32_t)x->a_batch[i];
+        w[20 + i] = (uint32_t)x->b_batch[i];
+        w[23 + i] = (uint32_t)t->v_batch[i];
+        w[26 + i] = (uint32_t)x->out_batch[i];
+    }
+    vr_operand_at(b, d, PUSH_OWN, x->a, x->a_bytes, false);
+    vr_operand_at(b, d, PUSH_OWN + 1, x->b, x->b_bytes, false);
+    vr_operand_at(b, d, PUSH_OWN + 2, t->v, t->v_bytes, false);
+    p->result = t->result;
+    status = vr_finish(b, d, p);
+    return status == INLAY_OK ? vr_grid_groups(b, d, items) : status;
 }
 
-/* scores = scale * Q * K^T + mask */
-static inlay_status score(vr_build *b, const vr_op *op, const attention *a, uint32_t scores)
+/* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
+
+static void set_third(const vr_build *b, vr_attend *t, uint32_t value)
 {
+    t->v = b->places[value];
+    t->v_type = b->tensors[value].dtype;
+    t->v_bytes = (uint64_t)b->tensors[value].count * vr_size_of(t->v_type);
+}
+
+/* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
+static bool goes_together(const vr_build *b, const uint32_t values[3], const vr_tensor *y)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        if (b->tensors[values[i]].rank != y->rank ||
+            memcmp(b->tensors[values[i]].dims, y->dims, (y->rank - 2) * sizeof y->dims[0]) != 0)
+            return false;
+    return true;
+}
+
+inlay_status vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p, bool *emitted)
+{
+    uint32_t soft_at, next_at, axis;
+    const vr_op *soft = vr_reader(b, p->result, &soft_at);
+    const vr_op *next = soft != NULL && soft->row->family == &vr_softmax && soft->row->number == ROW_SOFTMAX
+                            ? vr_reader(b, soft->info.outputs[0], &next_at)
+                            : NULL;
+    vr_attend t = { .scores = *x };
+    const vr_tensor *y;
+    int64_t s[4][VR_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
+    uint32_t values[3], rank;
+    vr_program end;
+
+    if (next == NULL || next->row->family != &vr_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
+        return INLAY_OK;
+    y = vr_out(b, next, 0);
+    rank = y->rank;
+    values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
+    if (p->rank != rank || rank < 2 || b->places[values[2]].buffer == INLAY_NONE || !goes_together(b, values, y) ||
+        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), rank, &axis) ||
+        axis + 1 != rank || !vr_can_attend(b, &t))
+        return INLAY_OK;
+    b->done[soft_at] = true;
+    b->done[next_at] = true;
+    vr_program_start(b, &end, next->info.outputs[0], VR_SINGLE);
+    vr_follow_transpose(b, &end, s[3]);
+    for (uint32_t i = 0; i < 3; i++)
+        vr_strides(b, values[i], s[i]);
+    set_third(b, &t, values[2]);
+    t.width = y->dims[rank - 1];
+    t.result = end.result;
+    t.scores.a_row = s[0][rank - 2], t.scores.a_step = s[0][rank - 1];
+    t.scores.b_step = s[1][rank - 2], t.scores.b_column = s[1][rank - 1];
+    t.v_row = s[2][rank - 2], t.v_column = s[2][rank - 1];
+    t.scores.out_row = s[3][rank - 2], t.scores.out_column = s[3][rank - 1];
+    if (!vr_merge_batches(rank - 2, y->dims, 4, lists, t.scores.batch,
+                          (int64_t *const[]){ t.scores.a_batch, t.scores.b_batch, t.v_batch, t.scores.out_batch }))
+        return vr_decline(b, op, "its batches do not lie behind each other");
+    *emitted = true;
+    return vr_emit_attend(b, &t, p);
+}
+
+/* ------------------------------------------------------------------ Attention */
+
+/* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
+static void set_strides(const vr_attend *t, int64_t *out, const int64_t *strides, bool shared)
+{
+    out[0] = strides[0];
+    out[1] = (shared ? 1 : t->scores.batch[2]) * strides[1];
+    out[2] = shared ? 0 : strides[1];
+}
+
+/* What lies where, turned or not. */
+static void place_all(vr_build *b, const vr_op *op, vr_attend *t)
+{
+    const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1);
+    int64_t s[4][VR_RANK];
+    vr_program end;
+
+    for (uint32_t i = 0; i < 3; i++)
+        vr_strides(b, op->info.inputs[i], s[i]);
+    vr_program_start(b, &end, op->info.outputs[0], VR_SINGLE);
+    vr_follow_transpose(b, &end, s[3]);
+    t->result = end.result;
+    vr_product_batches(&t->scores, (const int64_t[]){ q->dims[0], k->dims[1], q->dims[1] / k->dims[1] });
+    set_strides(t, t->scores.a_batch, s[0], false);
+    set_strides(t, t->scores.b_batch, s[1], true);
+    set_strides(t, t->v_batch, s[2], true);
+    set_strides(t, t->scores.out_batch, s[3], false);
+    t->scores.a_row = s[0][2], t->scores.a_step = s[0][3];
+    t->scores.b_column = s[1][2], t->scores.b_step = s[1][3];
+    t->v_row = s[2][2], t->v_column = s[2][3];
+    t->scores.out_row = s[3][2], t->scores.out_column = s[3][3];
+    t->scores.a = b->places[op->info.inputs[0]];
+    t->scores.b = b->places[op->info.inputs[1]];
+    t->scores.a_bytes = (uint64_t)q->count * sizeof(float);
+    t->scores.b_bytes = (uint64_t)k->count * sizeof(float);
+    set_third(b, t, op->info.inputs[2]);
+}
+
+static inlay_status lower_attention(vr_build *b, uint32_t o)
+{
+    const vr_op *op = &b->c->ops[o];
+    const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1), *v = vr_in(b, op, 2);
+    const int64_t heads = q->dims[1], shared = k->dims[1], queries = q->dims[2], keys = k->dims[2], depth = q->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
-    const bool causal = kit_attr_int(&op->info, "is_causal", 0) != 0;
-    vr_product x = product_of(a);
+    vr_attend t = { .zero = true, .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
+    uint32_t scores;
     vr_program p;
     inlay_status status = INLAY_OK;
 
-    x.n = a->keys;
-    x.k = x.a_row = x.b_step = a->depth;
-    x.a_step = x.b_row = 1;
-    x.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)a->depth));
-    x.a = b->places[op->info.inputs[0]];
-    x.b = b->places[op->info.inputs[1]];
-    x.a_bytes = bytes_of(a->q);
-    x.b_bytes = bytes_of(a->k);
-    set_strides(a, x.a_batch, a->queries * a->depth, false);
-    set_strides(a, x.b_batch, a->keys * a->depth, true);
+    if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
+        return vr_decline(b, op, "the heads of queries are no multiple of those of keys");
+    t.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
+    if (!vr_can_attend(b, &t))
+        return vr_decline(b, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
+    place_all(b, op, &t);
+    scores = vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys });
     vr_program_start(b, &p, scores, VR_SINGLE);
     if (vr_in(b, op, 3) != NULL)
         (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_value(b, &p, op->info.inputs[3]), 0);
-    if (causal) {
-        const uint32_t triangle = vr_temporary(b, INLAY_FLOAT, 2, (const int64_t[]){ a->queries, a->keys });
+    if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
+        const uint32_t triangle = vr_temporary(b, INLAY_FLOAT, 2, (const int64_t[]){ queries, keys });
 
         status = vr_emit_causal(b, triangle);
         (void)vr_slot(&p, OP_ADD, p.slot_count > 0 ? REG_SLOT : REG_ACC, vr_load_value(b, &p, triangle), 0);
     }
     if (p.full)
         return vr_decline(b, op, "its mask is not that of the scores");
-    return status == INLAY_OK ? vr_emit_product(b, &x, &p) : status;
-}
-
-static inlay_status lower_attention(vr_build *b, uint32_t o)
-{
-    const vr_op *op = &b->c->ops[o];
-    attention a = { .q = vr_in(b, op, 0), .k = vr_in(b, op, 1), .v = vr_in(b, op, 2) };
-    const vr_rows soft = { .kind = ROW_ATTENTION,
-                           .count = a.q->dims[0] * a.q->dims[1] * a.q->dims[2],
-                           .length = a.k->dims[2],
-                           .inner = 1,
-                           .scale = INLAY_NONE,
-                           .bias = INLAY_NONE,
-                           .mean = INLAY_NONE,
-                           .deviation = INLAY_NONE };
-    uint32_t scores, shares;
-    vr_product x;
-    vr_program p;
-    inlay_status status;
-
-    a.batch = a.q->dims[0], a.heads = a.q->dims[1], a.queries = a.q->dims[2], a.depth = a.q->dims[3];
-    a.shared = a.k->dims[1], a.keys = a.k->dims[2], a.width = a.v->dims[3];
-    if (a.shared == 0 || a.heads % a.shared != 0 || a.v->dims[1] != a.shared || a.keys == 0)
-        return vr_decline(b, op, "the heads of queries are no multiple of those of keys");
-    scores = vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ a.batch, a.heads, a.queries, a.keys });
-    shares = vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ a.batch, a.heads, a.queries, a.keys });
-    status = score(b, op, &a, scores);
-    if (status == INLAY_OK)
-        status = vr_emit_rows(b, o, &soft, scores, shares);
-    if (status != INLAY_OK)
-        return status;
-    x = product_of(&a);
-    x.n = x.b_row = a.width;
-    x.k = x.a_row = a.keys;
-    x.a_step = x.b_step = 1;
-    x.a = b->places[shares];
-    x.b = b->places[op->info.inputs[2]];
-    x.a_bytes = bytes_of(&b->tensors[shares]);
-    x.b_bytes = bytes_of(a.v);
-    set_strides(&a, x.a_batch, a.queries * a.keys, false);
-    set_strides(&a, x.b_batch, a.keys * a.width, true);
-    vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    status = vr_grow(b, o, &p);
-    return status == INLAY_OK ? vr_emit_product(b, &x, &p) : status;
+    return status == INLAY_OK ? vr_emit_attend(b, &t, &p) : status;
 }
 
 static bool attention_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -148,10 +235,11 @@ static inlay_status add_up(vr_build *b, const vr_op *op, uint32_t bias, uint32_t
     return vr_emit_elements(b, &p);
 }
 
+/* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
 static inlay_status lower_skip_norm(vr_build *b, uint32_t o)
 {
     const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0);
+    const vr_tensor *x = vr_in(b, op, 0), *skip = vr_in(b, op, 1);
     const bool simple = op->row->number == ROW_RMS;
     const uint32_t bias = input_or_none(op, simple ? 3 : 4);
     vr_rows r = { .kind = op->row->number,
@@ -168,6 +256,13 @@ static inlay_status lower_skip_norm(vr_build *b, uint32_t o)
     r.count = x->count / r.length;
     if (b->tensors[r.scale].count != r.length || (r.bias != INLAY_NONE && b->tensors[r.bias].count != r.length))
         return vr_decline(b, op, "its scale is not that of a row");
+    if (sum == INLAY_NONE && skip->count == x->count && skip->dtype == INLAY_FLOAT &&
+        (bias == INLAY_NONE || (b->tensors[bias].count == r.length && b->tensors[bias].dtype == INLAY_FLOAT))) {
+        r.has_skip = true;
+        r.skip_bias = bias;
+        r.skip = op->info.inputs[1];
+        return vr_emit_rows(b, o, &r, op->info.inputs[0], op->info.outputs[0]);
+    }
     if (sum == INLAY_NONE)
         sum = vr_temporary(b, x->dtype, x->rank, x->dims);
     status = add_up(b, op, bias, sum);

@@ -188,7 +188,7 @@ vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words, bool ha
         return NULL;
     }
     d = &in->dispatches[in->dispatch_count++];
-    *d = (vr_dispatch){ .shader = shader, .words = in->word_count, .groups = { 1, 1, 1 } };
+    *d = (vr_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
     d->constants[ID_LOCAL] = VR_LOCAL;
     in->word_count += (words + 15) / 16 * 16;
     return d;
@@ -247,6 +247,29 @@ void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 
     for (uint32_t d = rank; d-- > 0; step *= dims[d])
         strides[d] = step;
+}
+
+void vr_strides(const vr_build *b, uint32_t value, int64_t *strides)
+{
+    if (b->views[value].turned)
+        memcpy(strides, b->views[value].strides, sizeof b->views[value].strides);
+    else
+        vr_row_major(b->tensors[value].dims, b->tensors[value].rank, strides);
+}
+
+const vr_op *vr_reader(const vr_build *b, uint32_t value, uint32_t *out)
+{
+    const vr_op *found = NULL;
+
+    if (value >= b->c->value_count || b->c->values[value].uses != 1 || vr_is_output(b, value))
+        return NULL;
+    for (uint32_t o = 0; o < b->c->op_count && found == NULL; o++)
+        for (uint32_t i = 0; i < b->c->ops[o].info.input_count; i++)
+            if (b->c->ops[o].info.inputs[i] == value && !b->done[o]) {
+                found = &b->c->ops[o];
+                *out = o;
+            }
+    return found;
 }
 
 /* Fewer dimensions for the same box: those of size 1 go, and neighbours that lie behind each other on both sides

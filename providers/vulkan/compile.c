@@ -171,12 +171,23 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, vr_packing packing)
+const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, const vr_panels *panels)
 {
-    for (uint32_t i = 0; i < c->constant_count; i++)
-        if (c->constants[i].value == value && c->constants[i].packing == packing)
-            return &c->constants[i];
+    for (uint32_t i = 0; i < c->constant_count; i++) {
+        const vr_constant *k = &c->constants[i];
+
+        if (k->value == value && k->packed == (panels != NULL) &&
+            (panels == NULL || memcmp(panels, &k->panels, sizeof *panels) == 0))
+            return k;
+    }
     return NULL;
+}
+
+static uint64_t packed_bytes(const inlay_compiled *c, const vr_panels *p, uint32_t size)
+{
+    const int64_t width = vr_panel(&c->gpu->facts);
+
+    return (uint64_t)(p->groups * ((p->columns + width - 1) / width * width) * p->taps * p->k) * size;
 }
 
 /* Which constants the device reads, and how; *out_bytes is what they take. */
@@ -189,53 +200,59 @@ static void list_constants(inlay_compiled *c, const inlay_graph *graph, uint64_t
 
         for (uint32_t i = 0; i < op->info.input_count; i++) {
             const uint32_t v = op->info.inputs[i];
-            const vr_packing packing = vr_packing_of(c, op, i);
+            vr_constant k = { .value = v, .offset = at };
+            const inlay_value_info *info;
+            int64_t dims[VR_RANK];
 
-            if (v == INLAY_NONE || !c->values[v].constant || (i < 32 && (op->row->host_inputs >> i & 1u) != 0) ||
-                vr_find_constant(c, v, packing) != NULL)
+            if (v == INLAY_NONE || !c->values[v].constant || (i < 32 && (op->row->host_inputs >> i & 1u) != 0))
                 continue;
-            c->constants[c->constant_count++] =
-                (vr_constant){ .value = v,
-                               .packing = packing,
-                               .offset = at,
-                               .bytes = inlay_graph_value(graph, c->values[v].snapshot)->data_bytes };
-            at += (c->constants[c->constant_count - 1].bytes + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
+            info = inlay_graph_value(graph, c->values[v].snapshot);
+            for (uint32_t d = 0; d < info->rank && d < VR_RANK; d++)
+                dims[d] = info->dims[d].value;
+            k.packed = info->rank <= VR_RANK && vr_wants_panels(op, i, info->rank, dims, &k.panels);
+            if (vr_find_constant(c, v, k.packed ? &k.panels : NULL) != NULL)
+                continue;
+            k.bytes = k.packed ? packed_bytes(c, &k.panels, vr_size_of(info->dtype)) : info->data_bytes;
+            c->constants[c->constant_count++] = k;
+            at += (k.bytes + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
         }
     }
     *out_bytes = at;
 }
 
-/* [outer][rows][columns] -> [outer][columns][rows], elements of size bytes. */
-static void swap_inner(uint8_t *to, const uint8_t *from, int64_t outer, int64_t rows, int64_t columns, size_t size)
+/* What is behind the last column stays 0. */
+static void pack(uint8_t *to, const uint8_t *from, const vr_panels *p, int64_t width, size_t size)
 {
-    for (int64_t o = 0; o < outer; o++, to += (size_t)(rows * columns) * size, from += (size_t)(rows * columns) * size)
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t k = 0; k < columns; k++)
-                memcpy(to + (size_t)(k * rows + r) * size, from + (size_t)(r * columns + k) * size, size);
+    for (int64_t g = 0; g < p->groups; g++)
+        for (int64_t first = 0; first < p->columns; first += width)
+            for (int64_t tap = 0; tap < p->taps; tap++)
+                for (int64_t k = 0; k < p->k; k++, to += (size_t)width * size) {
+                    const uint8_t *row =
+                        from +
+                        (size_t)(g * p->group_step + first * p->column_step + tap * p->tap_step + k * p->k_step) * size;
+                    const int64_t left = p->columns - first, columns = left < width ? left : width;
+
+                    for (int64_t n = 0; n < columns; n++)
+                        if (size == 4)
+                            memcpy(to + 4 * n, row + 4 * n * p->column_step, 4);
+                        else
+                            memcpy(to + (size_t)n * size, row + (size_t)(n * p->column_step) * size, size);
+                }
 }
 
 static inlay_status upload(inlay_compiled *c, const inlay_compile_request *r, const vr_constant *k, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(r->graph, c->values[k->value].snapshot);
-    int64_t outer = 1, rows = 1, columns = 1;
     uint8_t *packed;
     inlay_status status;
 
-    r->constants[c->values[k->value].snapshot] = k->packing == VR_PLAIN ? INLAY_CONST_COPIED : INLAY_CONST_PACKED;
-    if (k->packing == VR_PLAIN)
+    r->constants[c->values[k->value].snapshot] = k->packed ? INLAY_CONST_PACKED : INLAY_CONST_COPIED;
+    if (!k->packed)
         return gpu_write(c->gpu, &c->memory, k->offset, info->data, k->bytes, diag);
-    for (uint32_t d = 0; d < info->rank; d++) {
-        const int64_t n = info->dims[d].value;
-
-        if (k->packing == VR_TAPS_FIRST)
-            *(d == 0 ? &outer : d == 1 ? &rows : &columns) *= n;
-        else
-            *(d + 2 < info->rank ? &outer : d + 2 == info->rank ? &rows : &columns) *= n;
-    }
-    packed = malloc(k->bytes + 1);
+    packed = calloc(1, k->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
-    swap_inner(packed, info->data, outer, rows, columns, vr_size_of(info->dtype));
+    pack(packed, info->data, &k->panels, vr_panel(&c->gpu->facts), vr_size_of(info->dtype));
     status = gpu_write(c->gpu, &c->memory, k->offset, packed, k->bytes, diag);
     free(packed);
     return status;

@@ -33,7 +33,9 @@ typedef struct gpu_facts {
     uint32_t vendor, driver_version, api_version;
     uint32_t most_groups[3], most_local, most_shared;
     bool unified;    /* all of its memory is the host's, cached */
-    bool broadcasts; /* subgroups have ballots, with subgroupBroadcast */
+    bool is_cpu;       /* work is done by vectors of a CPU */
+    bool shuffles;     /* ... subgroups of one size shuffle */
+    bool scalar_loads; /* ... and load once what is the same for all */
     bool f16, f64, timeline, addresses, int64, storage8, storage16, keeps_nan;
     uint8_t pipeline_uuid[VK_UUID_SIZE];
 } gpu_facts;
@@ -48,16 +50,28 @@ typedef struct gpu_buffer {
     bool cached;     /* reading through mapped is as fast as other memory */
 } gpu_buffer;
 
-typedef struct gpu_pipeline {
-    struct gpu_pipeline *next;
+/* What a pipeline is made of. */
+typedef struct gpu_recipe {
     gpu_shader shader;
     uint32_t constants[ID_COUNT];
+    const uint32_t *words; /* the dispatch's parameters, where they are to be compiled in; or NULL */
+    uint32_t word_count;
+} gpu_recipe;
+
+typedef struct gpu_pipeline {
+    struct gpu_pipeline *next;
+    gpu_recipe recipe;
     VkPipeline pipeline;
 } gpu_pipeline;
+
+/* Faults that tests plant: what the device does at the nth submission, or allocation, of a session. */
+typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG } gpu_fault;
 
 typedef struct gpu_options {
     const char *device;  /* "auto", a number of the list, or a part of a name */
     uint32_t timeout_ms; /* how long one submission may take before the device counts as lost; 0 = by its type */
+    gpu_fault fault;
+    uint32_t fault_at;
 } gpu_options;
 
 typedef struct gpu_device {
@@ -71,6 +85,8 @@ typedef struct gpu_device {
     gpu_facts facts;
     uint32_t family;
     uint32_t timeout_ms;
+    gpu_fault fault;
+    uint32_t fault_left; /* submissions or allocations until then */
     uint32_t lost; /* 1: for good; read atomically */
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
     VkSemaphore timeline;
@@ -97,6 +113,8 @@ void gpu_describe(const gpu_facts *f, char *out, size_t bytes);
 
 /* INLAY_OK, or the status that a failing call of Vulkan means, with what was being done. Notes a loss. */
 inlay_status gpu_check(gpu_device *g, VkResult result, const char *what, inlay_diag *diag);
+/* Is it time for a planted fault? */
+bool gpu_strikes(gpu_device *g, gpu_fault fault);
 /* INLAY_DEVICE_LOST once the device is. */
 inlay_status gpu_alive(gpu_device *g, inlay_diag *diag);
 
@@ -110,14 +128,12 @@ inlay_status gpu_read(gpu_device *g, const gpu_buffer *from, uint64_t offset, vo
 inlay_status gpu_copy(gpu_device *g, const gpu_buffer *from, uint64_t from_offset, const gpu_buffer *to,
                       uint64_t to_offset, uint64_t bytes, inlay_diag *diag);
 
-/* The pipeline of a shader with all of its specialization constants; made once. Any thread. */
-inlay_status gpu_pipeline_get(gpu_device *g, gpu_shader shader, const uint32_t constants[ID_COUNT], VkPipeline *out,
-                              inlay_diag *diag);
+/* The pipeline of a recipe; made once. Any thread. */
+inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag);
 
 /* A copy of a module in which the functions that constants name stand for those that the shader calls, and nothing else
  * is left. The caller frees *out. */
-inlay_status gpu_patch(gpu_shader shader, const uint32_t constants[ID_COUNT], uint32_t **out, uint32_t *out_words,
-                       inlay_diag *diag);
+inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag);
 
 /* Command buffers, to be recorded by one thread at a time for all (gpu_record_begin takes the lock of the pool). */
 inlay_status gpu_commands_make(gpu_device *g, uint32_t count, VkCommandBuffer *out, inlay_diag *diag);

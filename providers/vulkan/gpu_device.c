@@ -106,6 +106,18 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
         f->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
 }
 
+/* Mesa's driver for CPUs: from 26 on it keeps what is the same for a subgroup in one register, before it loads lane by
+ * lane. */
+static void note_cpu(gpu_facts *f, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can)
+{
+    const bool fixed = f->subgroup_least == f->subgroup_most && f->subgroup >= 4 && f->subgroup <= 16;
+
+    f->is_cpu = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    f->shuffles = f->is_cpu && fixed && (can & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+    f->scalar_loads = f->shuffles && more->driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
+                      VK_API_VERSION_MAJOR(f->driver_version) >= 26;
+}
+
 static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
 {
     VkPhysicalDeviceVulkan12Properties more = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
@@ -138,7 +150,7 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
     f->subgroup = subgroup.subgroupSize;
     f->subgroup_least = sizes.minSubgroupSize > 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
     f->subgroup_most = sizes.maxSubgroupSize > 0 ? sizes.maxSubgroupSize : subgroup.subgroupSize;
-    f->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0;
+    note_cpu(f, &more, subgroup.supportedOperations);
     f->f16 = have12.shaderFloat16 == VK_TRUE;
     f->timeline = have12.timelineSemaphore == VK_TRUE;
     f->addresses = have12.bufferDeviceAddress == VK_TRUE;
@@ -355,6 +367,8 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     (void)pthread_mutex_init(&g->pipeline_lock, NULL);
     (void)pthread_mutex_init(&g->staging_lock, NULL);
     g->timeout_ms = options->timeout_ms;
+    g->fault = options->fault;
+    g->fault_left = options->fault_at;
     INLAY_TRY(open_library(&g->library, diag));
     INLAY_TRY(load_instance(g, diag));
     INLAY_TRY(choose(g, options->device, diag));

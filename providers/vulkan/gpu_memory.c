@@ -57,7 +57,7 @@ static inlay_status make(gpu_device *g, uint64_t bytes, bool staging, gpu_buffer
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", g->facts.name);
         goto done;
     }
-    if (g->vk.AllocateMemory(g->device, &allocate, NULL, &b.memory) != VK_SUCCESS) {
+    if (gpu_strikes(g, GPU_MEMORY) || g->vk.AllocateMemory(g->device, &allocate, NULL, &b.memory) != VK_SUCCESS) {
         b.memory = VK_NULL_HANDLE;
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY,
                             "Vulkan device %s has no room for %llu bytes; a smaller batch "

@@ -1,7 +1,8 @@
 /* Shaders are put together here: a module holds every operation and every element type as functions of one form, and
  * calls of placeholders (slot_3, input_0, store_out). A pipeline's constants say which function stands for each; calls
  * are redirected, and functions that nobody calls any more are left out. So drivers compile a few hundred instructions
- * where a switch over constants took them seconds. */
+ * where a switch over constants took them seconds. Where words are given, a call of word() with a literal becomes the
+ * word itself: sizes and strides are then constants to the compiler, which CPUs without a fast division thank for. */
 #include "gpu.h"
 #include "gpu_shaders.h"
 #include <ctype.h>
@@ -19,11 +20,13 @@ enum {
     SPV_FUNCTION = 54,
     SPV_FUNCTION_END = 56,
     SPV_FUNCTION_CALL = 57,
+    SPV_COPY_OBJECT = 83,
     SPV_DECORATE = 71,
     SPV_UNDEF = 1,
     SPV_FIRST_TYPE = 19,
     SPV_LAST_TYPE = 39,
     SPV_FIRST_CONSTANT = 41,
+    SPV_CONSTANT = 43,
     SPV_LAST_CONSTANT = 52,
     SPV_VARIABLE = 59,
     MOST_NAME = 24
@@ -54,6 +57,10 @@ typedef struct module {
     uint32_t function_count;
     uint32_t *function_of; /* [bound] by id: index + 1 */
     uint32_t *lives_in;    /* [bound] by id: 1 + index of the function that defines it; 0: none */
+    uint32_t *literal_at;  /* [bound] by id: where the constant is defined; 0: none */
+    uint32_t word_id;      /* of the function word(); 0: its calls stay */
+    const uint32_t *fixed; /* what it returns */
+    uint32_t fixed_count;
 } module;
 
 static uint32_t opcode_at(const module *m, uint32_t at)
@@ -163,6 +170,42 @@ static void keep(module *m, uint32_t index)
             keep(m, m->functions[m->function_of[m->words[at + 3]] - 1].replaced);
 }
 
+/* ------------------------------------------------------------------ words that are known */
+
+static void find_literals(module *m)
+{
+    const uint32_t word = find(m, "word");
+
+    m->word_id = m->fixed != NULL && word < m->function_count ? m->functions[word].id : 0;
+    for (uint32_t at = SPV_HEADER; at < m->count; at += length_at(m, at))
+        if (opcode_at(m, at) == SPV_CONSTANT && length_at(m, at) == 4)
+            m->literal_at[m->words[at + 2]] = at;
+}
+
+/* Is there a call of word() with a literal? */
+static bool is_fixed(const module *m, uint32_t at)
+{
+    return m->word_id != 0 && opcode_at(m, at) == SPV_FUNCTION_CALL && m->words[at + 3] == m->word_id &&
+           length_at(m, at) == 5 && m->literal_at[m->words[at + 4]] != 0;
+}
+
+/* A constant for each of these calls, in their order; ids follow those of the module. */
+static uint32_t write_constants(const module *m, uint32_t *out, uint32_t n)
+{
+    for (uint32_t i = 0; i < m->function_count; i++)
+        for (uint32_t at = m->functions[i].begin; m->functions[i].kept && at < m->functions[i].end;
+             at += length_at(m, at))
+            if (is_fixed(m, at)) {
+                const uint32_t k = m->words[m->literal_at[m->words[at + 4]] + 3];
+
+                out[n++] = 4u << 16 | SPV_CONSTANT;
+                out[n++] = m->words[at + 1];
+                out[n++] = out[3]++; /* the bound */
+                out[n++] = k < m->fixed_count ? m->fixed[k] : 0;
+            }
+    return n;
+}
+
 /* ------------------------------------------------------------------ writing */
 
 /* Ids within a function are decorated outside of it. Words that are no results do no harm: what is not defined outside
@@ -206,10 +249,19 @@ static uint32_t write_rest(const module *m, uint32_t *out)
 
 static uint32_t write_functions(const module *m, uint32_t *out, uint32_t n)
 {
+    uint32_t next = m->bound;
+
     for (uint32_t i = 0; i < m->function_count; i++) {
         const function *f = &m->functions[i];
 
         for (uint32_t at = f->begin; f->kept && at < f->end; at += length_at(m, at)) {
+            if (is_fixed(m, at)) {
+                out[n++] = 4u << 16 | SPV_COPY_OBJECT;
+                out[n++] = m->words[at + 1];
+                out[n++] = m->words[at + 2];
+                out[n++] = next++;
+                continue;
+            }
             memcpy(out + n, m->words + at, length_at(m, at) * sizeof *out);
             if (opcode_at(m, at) == SPV_FUNCTION_CALL && m->function_of[out[n + 3]] != 0)
                 out[n + 3] = m->functions[m->functions[m->function_of[out[n + 3]] - 1].replaced].id;
@@ -219,10 +271,12 @@ static uint32_t write_functions(const module *m, uint32_t *out, uint32_t n)
     return n;
 }
 
-inlay_status gpu_patch(gpu_shader shader, const uint32_t constants[ID_COUNT], uint32_t **out, uint32_t *out_words,
-                       inlay_diag *diag)
+inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    module m = { .words = gpu_shaders[shader].words, .count = (uint32_t)(gpu_shaders[shader].bytes / 4) };
+    module m = { .words = gpu_shaders[r->shader].words,
+                 .count = (uint32_t)(gpu_shaders[r->shader].bytes / 4),
+                 .fixed = r->words,
+                 .fixed_count = r->word_count };
     uint32_t *words;
     inlay_status status = INLAY_OK;
 
@@ -230,13 +284,14 @@ inlay_status gpu_patch(gpu_shader shader, const uint32_t constants[ID_COUNT], ui
     m.functions = calloc(count_functions(&m) + 1, sizeof *m.functions);
     m.function_of = calloc(m.bound + 1, sizeof *m.function_of);
     m.lives_in = calloc(m.bound + 1, sizeof *m.lives_in);
-    words = malloc(gpu_shaders[shader].bytes);
-    if (m.functions == NULL || m.function_of == NULL || m.lives_in == NULL || words == NULL) {
+    m.literal_at = calloc(m.bound + 1, sizeof *m.literal_at);
+    words = malloc(2 * gpu_shaders[r->shader].bytes); /* a call of 5 words becomes two instructions of 4 */
+    if (m.functions == NULL || m.function_of == NULL || m.lives_in == NULL || m.literal_at == NULL || words == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
     read_functions(&m);
-    if (!redirect_all(&m, constants)) {
+    if (!redirect_all(&m, r->constants)) {
         status = inlay_fail(diag, INLAY_INTERNAL, "a shader lacks an operation of its program");
         goto done;
     }
@@ -244,13 +299,15 @@ inlay_status gpu_patch(gpu_shader shader, const uint32_t constants[ID_COUNT], ui
         if (opcode_at(&m, at) == SPV_ENTRY_POINT)
             keep(&m, m.function_of[m.words[at + 2]] - 1);
     note_inner_ids(&m);
-    *out_words = write_functions(&m, words, write_rest(&m, words));
+    find_literals(&m);
+    *out_words = write_functions(&m, words, write_constants(&m, words, write_rest(&m, words)));
     *out = words;
     words = NULL;
 done:
     free(m.functions);
     free(m.function_of);
     free(m.lives_in);
+    free(m.literal_at);
     free(words);
     return status;
 }

@@ -88,6 +88,15 @@ void gpu_barrier(gpu_device *g, VkCommandBuffer commands)
     g->vk.CmdPipelineBarrier(commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
+bool gpu_strikes(gpu_device *g, gpu_fault fault)
+{
+    const bool now = g->fault == fault && __atomic_fetch_sub(&g->fault_left, 1, __ATOMIC_RELAXED) == 1;
+
+    if (now && fault == GPU_HANG) /* what is behind does not end either */
+        __atomic_store_n(&g->fault_left, 1, __ATOMIC_RELAXED);
+    return now;
+}
+
 inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
 {
     VkTimelineSemaphoreSubmitInfo values = { .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
@@ -106,7 +115,9 @@ inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_v
     (void)pthread_mutex_lock(&g->queue_lock);
     *out_value = g->submitted + 1;
     values.pSignalSemaphoreValues = out_value;
-    result = g->vk.QueueSubmit(g->queue, 1, &info, VK_NULL_HANDLE);
+    result = gpu_strikes(g, GPU_LOST)   ? VK_ERROR_DEVICE_LOST
+             : gpu_strikes(g, GPU_HANG) ? VK_SUCCESS
+                                        : g->vk.QueueSubmit(g->queue, 1, &info, VK_NULL_HANDLE);
     if (result == VK_SUCCESS)
         g->submitted = *out_value;
     (void)pthread_mutex_unlock(&g->queue_lock);
@@ -163,35 +174,42 @@ void gpu_idle(gpu_device *g)
 
 /* ------------------------------------------------------------------ pipelines */
 
-static uint32_t hash_of(gpu_shader shader, const uint32_t *constants)
+static uint32_t hash_of(const gpu_recipe *r)
 {
-    uint32_t h = 2166136261u ^ (uint32_t)shader;
+    uint32_t h = 2166136261u ^ (uint32_t)r->shader;
 
     for (uint32_t i = 0; i < ID_COUNT; i++)
-        h = (h ^ constants[i]) * 16777619u;
+        h = (h ^ r->constants[i]) * 16777619u;
+    for (uint32_t i = 0; i < r->word_count; i++)
+        h = (h ^ r->words[i]) * 16777619u;
     return (h ^ h >> 15) & 255u;
 }
 
-static inlay_status make_pipeline(gpu_device *g, gpu_shader shader, const uint32_t *constants, VkPipeline *out,
-                                  inlay_diag *diag)
+static bool is_same(const gpu_recipe *x, const gpu_recipe *y)
+{
+    return x->shader == y->shader && memcmp(x->constants, y->constants, sizeof x->constants) == 0 &&
+           x->word_count == y->word_count &&
+           (x->word_count == 0 || memcmp(x->words, y->words, x->word_count * sizeof *x->words) == 0);
+}
+
+static inlay_status make_pipeline(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag)
 {
     VkSpecializationMapEntry entries[ID_COUNT];
-    const VkSpecializationInfo special = { .mapEntryCount = ID_COUNT,
-                                           .pMapEntries = entries,
-                                           .dataSize = ID_COUNT * sizeof constants[0],
-                                           .pData = constants };
+    const VkSpecializationInfo special = {
+        .mapEntryCount = ID_COUNT, .pMapEntries = entries, .dataSize = sizeof r->constants, .pData = r->constants
+    };
     VkComputePipelineCreateInfo info = { .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = g->layout };
     VkShaderModuleCreateInfo module = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO };
     VkShaderModule made = VK_NULL_HANDLE;
     uint32_t *words = NULL, count = 0;
-    inlay_status status = gpu_patch(shader, constants, &words, &count, diag);
+    inlay_status status = gpu_patch(r, &words, &count, diag);
 
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < ID_COUNT; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i,
-                                                 .offset = i * (uint32_t)sizeof constants[0],
-                                                 .size = sizeof constants[0] };
+                                                 .offset = i * (uint32_t)sizeof r->constants[0],
+                                                 .size = sizeof r->constants[0] };
     module.codeSize = count * sizeof *words;
     module.pCode = words;
     status = gpu_check(g, g->vk.CreateShaderModule(g->device, &module, NULL, &made), "loading a shader", diag);
@@ -208,37 +226,42 @@ static inlay_status make_pipeline(gpu_device *g, gpu_shader shader, const uint32
     return status;
 }
 
-inlay_status gpu_pipeline_get(gpu_device *g, gpu_shader shader, const uint32_t constants[ID_COUNT], VkPipeline *out,
-                              inlay_diag *diag)
+/* A new entry of the list, with a copy of the words. */
+static inlay_status add_pipeline(gpu_device *g, const gpu_recipe *r, gpu_pipeline **list, inlay_diag *diag)
 {
-    gpu_pipeline **list = &g->pipelines[hash_of(shader, constants)], *p;
+    gpu_pipeline *p = calloc(1, sizeof *p + r->word_count * sizeof *r->words);
+    inlay_status status;
+
+    if (p == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pipeline");
+    p->recipe = *r;
+    if (r->word_count > 0)
+        p->recipe.words = memcpy(p + 1, r->words, r->word_count * sizeof *r->words);
+    status = make_pipeline(g, r, &p->pipeline, diag);
+    if (status != INLAY_OK) {
+        free(p);
+        return status;
+    }
+    p->next = *list;
+    *list = p;
+    return INLAY_OK;
+}
+
+inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag)
+{
+    gpu_pipeline **list = &g->pipelines[hash_of(r)], *p;
     inlay_status status = gpu_alive(g, diag);
 
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&g->pipeline_lock);
     for (p = *list; p != NULL; p = p->next)
-        if (p->shader == shader && memcmp(p->constants, constants, sizeof p->constants) == 0)
+        if (is_same(&p->recipe, r))
             break;
-    if (p == NULL) {
-        p = calloc(1, sizeof *p);
-        if (p == NULL) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pipeline");
-        } else {
-            p->shader = shader;
-            memcpy(p->constants, constants, sizeof p->constants);
-            status = make_pipeline(g, shader, constants, &p->pipeline, diag);
-            if (status == INLAY_OK) {
-                p->next = *list;
-                *list = p;
-            } else {
-                free(p);
-                p = NULL;
-            }
-        }
-    }
-    if (p != NULL)
-        *out = p->pipeline;
+    if (p == NULL)
+        status = add_pipeline(g, r, list, diag);
+    if (status == INLAY_OK)
+        *out = p != NULL ? p->pipeline : (*list)->pipeline;
     (void)pthread_mutex_unlock(&g->pipeline_lock);
     return status;
 }

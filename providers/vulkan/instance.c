@@ -2,6 +2,8 @@
 #include "region.h"
 #include <stdlib.h>
 
+enum { MOST_FIXED_WORDS = 256 }; /* more are tables, which no compiler needs to know */
+
 static bool read_tensor(const inlay_specialize_request *r, const vr_value *v, vr_tensor *t)
 {
     const inlay_value_state *s = INLAY_AT(inlay_value_state, r->values, r->value_stride, v->snapshot);
@@ -41,7 +43,7 @@ static inlay_status place_given(vr_build *b)
 
     for (uint32_t v = 0; v < b->c->value_count; v++) {
         const vr_value *value = &b->c->values[v];
-        const vr_constant *k = value->constant ? vr_find_constant(b->c, v, VR_PLAIN) : NULL;
+        const vr_constant *k = value->constant ? vr_find_constant(b->c, v, NULL) : NULL;
         vr_place p;
         inlay_status status;
 
@@ -107,9 +109,17 @@ static inlay_status prepare_device(vr_build *b)
     inlay_instance *in = b->in;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++)
-        status = gpu_pipeline_get(b->g, in->dispatches[i].shader, in->dispatches[i].constants,
-                                  &in->dispatches[i].pipeline, b->diag);
+    for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++) {
+        vr_dispatch *d = &in->dispatches[i];
+        gpu_recipe r = { .shader = d->shader };
+
+        memcpy(r.constants, d->constants, sizeof r.constants);
+        if (b->fixed && d->word_count <= MOST_FIXED_WORDS) {
+            r.words = in->words + d->words;
+            r.word_count = d->word_count;
+        }
+        status = gpu_pipeline_get(b->g, &r, &d->pipeline, b->diag);
+    }
     if (status == INLAY_OK && in->word_count > 0) {
         status = gpu_buffer_make(b->g, in->word_count * sizeof *in->words, &in->parameters, b->diag);
         if (status == INLAY_OK)
@@ -157,10 +167,13 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     inlay_status status = INLAY_OK;
 
     b.in = in;
+    b.fixed = c->gpu->facts.is_cpu && __atomic_add_fetch(&c->specialized, 1, __ATOMIC_RELAXED) <= VR_FIXED;
     b.tensors = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.tensors);
     b.places = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.places);
-    b.done = calloc(c->op_count + 1, sizeof *b.done);
-    if (in == NULL || b.tensors == NULL || b.places == NULL || b.done == NULL) {
+    b.views = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.views);
+    b.done = calloc(2 * (size_t)c->op_count + 1, sizeof *b.done);
+    b.done_before = b.done != NULL ? b.done + c->op_count : NULL;
+    if (in == NULL || b.tensors == NULL || b.places == NULL || b.views == NULL || b.done == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", c->op_count);
         goto done;
     }
@@ -179,6 +192,7 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
 done:
     free(b.tensors);
     free(b.places);
+    free(b.views);
     free(b.done);
     vr_release_instance(state, c, in);
     return status;

@@ -60,24 +60,56 @@ static inlay_status lower_view(vr_build *b, uint32_t o)
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
-static inlay_status lower_transpose(vr_build *b, uint32_t o)
+bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0);
-    vr_box box = whole_box(vr_out(b, op, 0));
-    int64_t strides[VR_RANK];
     uint32_t count = 0;
     const int64_t *perm = kit_attr_ints(&op->info, "perm", &count);
 
-    vr_row_major(x->dims, x->rank, strides);
-    for (uint32_t d = 0; d < x->rank; d++) {
-        const int64_t from = perm != NULL && d < count ? perm[d] : x->rank - 1 - d;
+    for (uint32_t d = 0; d < rank; d++) {
+        const int64_t from = perm != NULL && d < count ? perm[d] : rank - 1 - d;
 
-        if (from < 0 || from >= x->rank)
-            return vr_decline(b, op, "perm has %lld", (long long)from);
-        box.from[d] = strides[from];
+        if (from < 0 || from >= rank)
+            return false;
+        out[d] = (uint32_t)from;
     }
-    return vr_move_value(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return true;
+}
+
+/* Does nobody read a value but those that go by strides? */
+static bool is_read_by_strides(const vr_build *b, uint32_t value)
+{
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const vr_op *op = &b->c->ops[o];
+        const vr_family *family = op->row->family;
+
+        for (uint32_t i = 0; i < op->info.input_count; i++)
+            if (op->info.inputs[i] == value && family->slots == NULL && family != &vr_transpose &&
+                (family != &vr_attention || i > 2) &&
+                (family != &vr_mat_mul || b->tensors[op->info.outputs[0]].rank > 5))
+                return false;
+    }
+    return !vr_is_output(b, value);
+}
+
+static inlay_status lower_transpose(vr_build *b, uint32_t o)
+{
+    const vr_op *op = &b->c->ops[o];
+    const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
+    vr_box box = whole_box(vr_out(b, op, 0));
+    int64_t strides[VR_RANK];
+    uint32_t from[VR_RANK];
+
+    if (!vr_permutation(op, b->tensors[x].rank, from))
+        return vr_decline(b, op, "perm is no permutation");
+    vr_strides(b, x, strides);
+    for (uint32_t d = 0; d < box.rank; d++)
+        box.from[d] = strides[from[d]];
+    if (!is_read_by_strides(b, y))
+        return vr_move_value(b, &box, x, y);
+    vr_alias(b, y, x, 0);
+    b->views[y].turned = true;
+    memcpy(b->views[y].strides, box.from, sizeof b->views[y].strides);
+    return INLAY_OK;
 }
 
 /* number 1: SpaceToDepth. Both are a transpose of [N, a, b, C, H, W] in some order. */

@@ -58,7 +58,7 @@ static void place_barriers(inlay_instance *in)
  * cancelled. */
 static inlay_status cut_segments(vr_build *b)
 {
-    const double most_ns = 2e8;
+    const double most_ns = b->g->fault != GPU_SOUND ? 0 : 2e8;
     inlay_instance *in = b->in;
     double ns = 0;
 
@@ -66,7 +66,7 @@ static inlay_status cut_segments(vr_build *b)
     if (in->segment_ends == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
     for (uint32_t i = 0; i < in->dispatch_count; i++) {
-        if (ns > 0 && ns + in->dispatches[i].ns > most_ns) {
+        if (i > 0 && ns + in->dispatches[i].ns > most_ns) {
             in->segment_ends[in->segment_count++] = i;
             ns = 0;
         }

@@ -1,96 +1,210 @@
-/* Products of matrices and convolutions: one skeleton, shaders/product.comp. */
+/* Products of matrices; convolutions (conv.c) are the same skeleton, shaders/product.comp. */
 #include "region.h"
-#include "window.h"
+
+/* ------------------------------------------------------------------ tiles */
+
+enum { MOST_ROWS = 16, MOST_TILE_ROWS = 12 };
+
+/* Columns that an invocation has, and invocations that share a strip of rows. */
+static uint32_t columns_each(const gpu_facts *f)
+{
+    return f->is_cpu ? 2 : 4;
+}
+
+static uint32_t lanes_of(const gpu_facts *f)
+{
+    return f->shuffles ? f->subgroup : f->is_cpu ? 8 : 32;
+}
+
+/* What a subgroup reads of A is loaded once. Loops whose ends the compiler does not know may load beyond them. */
+bool vr_scalar_loads(const vr_build *b)
+{
+    return b->fixed && b->g->facts.scalar_loads;
+}
+
+static bool shuffles(const vr_build *b)
+{
+    return b->g->facts.shuffles && !vr_scalar_loads(b);
+}
+
+uint32_t vr_panel(const gpu_facts *f)
+{
+    return columns_each(f) * lanes_of(f);
+}
+
+/* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
+ */
+static uint32_t rows_each(const vr_build *b, int64_t line)
+{
+    const gpu_facts *f = &b->g->facts;
+    const uint32_t most = shuffles(b) ? f->subgroup : f->is_cpu ? MOST_TILE_ROWS : 8;
+    uint32_t best = 1;
+    double best_cost = 1e300;
+
+    for (uint32_t r = 1; r <= most && r <= line; r++) {
+        const double cost = (double)((line + r - 1) / r) * (r + 2);
+
+        if (cost <= best_cost) {
+            best = r;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
 
 /* ------------------------------------------------------------------ the dispatch */
 
-static bool reads_by_four(const vr_product *x)
+vr_product vr_product_of(int64_t rows, int64_t k, int64_t n)
 {
-    int64_t odd = x->k | x->a_row;
-
-    for (uint32_t i = 0; i < 3; i++)
-        odd |= x->a_batch[i];
-    return x->a_step == 1 && odd % 4 == 0 && x->a_type == INLAY_FLOAT && x->a.offset % 16 == 0;
+    return (vr_product){ .line = rows,
+                         .lines = 1,
+                         .n = n,
+                         .k = k,
+                         .taps = 1,
+                         .a_row = k,
+                         .a_step = 1,
+                         .b_step = n,
+                         .b_column = 1,
+                         .out_row = n,
+                         .out_column = 1,
+                         .batch = { 1, 1, 1 },
+                         .a_type = INLAY_FLOAT,
+                         .b_type = INLAY_FLOAT,
+                         .alpha = 1 };
 }
 
-static inlay_status set_grid(vr_build *b, vr_dispatch *d, const vr_product *x, uint32_t rows_each)
+void vr_product_batches(vr_product *x, const int64_t batch[3])
 {
-    const uint64_t strips = (uint64_t)((x->m + rows_each - 1) / rows_each * x->batch[0] * x->batch[1] * x->batch[2]);
-    const uint64_t most = b->g->facts.most_groups[1];
-    uint32_t local = 8;
+    int64_t step = x->line * x->lines * x->n;
 
-    while (local < VR_LOCAL && local * 4 < x->n)
-        local *= 2;
-    d->constants[ID_LOCAL] = local;
-    d->groups[0] = (uint32_t)((x->n + 4 * local - 1) / (4 * local));
-    d->groups[1] = (uint32_t)(strips < most ? strips : most);
-    d->groups[2] = (uint32_t)((strips + most - 1) / most);
-    if (d->groups[0] > b->g->facts.most_groups[0] || d->groups[2] > b->g->facts.most_groups[2])
-        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "a product of more workgroups than %s takes", b->g->facts.name);
-    return INLAY_OK;
+    for (uint32_t i = 3; i-- > 0; step *= batch[i]) {
+        x->batch[i] = batch[i];
+        x->out_batch[i] = step;
+    }
+}
+
+/* B is a constant in panels. */
+static inlay_status use_panels(vr_build *b, vr_product *x, const vr_constant *k)
+{
+    const int64_t width = vr_panel(&b->g->facts), panels = (k->panels.columns + width - 1) / width;
+
+    x->packed = true;
+    x->b_bytes = k->bytes;
+    x->b_step = width;
+    x->b_column = 1;
+    x->b_tap = k->panels.k * width;
+    x->b_panel = k->panels.taps * x->b_tap;
+    x->b_batch[2] = k->panels.groups > 1 ? panels * x->b_panel : 0;
+    return vr_constant_place(b, k, &x->b);
+}
+
+static uint32_t how_to(const vr_build *b, const vr_product *x, const vr_program *p, uint32_t width)
+{
+    const gpu_facts *f = &b->g->facts;
+    const bool by_lane =
+        vr_scalar_loads(b) && x->b_type == INLAY_FLOAT && x->b_column == 1 && (x->packed || x->n >= width);
+
+    return (x->windows ? PRODUCT_WINDOWS : 0) | (x->padded ? PRODUCT_PADDED : 0) | (x->packed ? PRODUCT_PACKED : 0) |
+           (by_lane ? PRODUCT_LANE_BY_LANE : 0) | (f->shuffles ? PRODUCT_SUBGROUPS : 0) |
+           (x->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) | (x->b_bytes < x->a_bytes ? PRODUCT_STRIPS_LAST : 0) |
+           (x->n % width != 0 && (x->packed || !by_lane) ? PRODUCT_TAIL : 0) |
+           (p->slot_count > 4 && b->tensors[p->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
+}
+
+static void put_words(uint32_t *w, const vr_product *x)
+{
+    const int64_t list[] = { x->line,   x->lines,    x->n,     x->k,       x->taps,    x->a_row,     x->a_step,
+                             x->b_step, x->b_column, x->b_tap, x->b_panel, x->out_row, x->out_column };
+
+    for (uint32_t i = 0; i < 13; i++)
+        w[i] = (uint32_t)list[i];
+    memcpy(&w[13], &x->alpha, sizeof x->alpha);
+    for (uint32_t i = 0; i < 3; i++) {
+        w[16 + i] = (uint32_t)x->batch[i];
+        w[19 + i] = (uint32_t)x->a_batch[i];
+        w[22 + i] = (uint32_t)x->b_batch[i];
+        w[25 + i] = (uint32_t)x->out_batch[i];
+    }
+    memcpy(&w[28], x->window_words, sizeof x->window_words);
+    w[47] = (uint32_t)x->group;
+    w[46] = x->sibling_count > 0 ? x->siblings[0].p->load_count : 0;
+}
+
+/* The smaller operand is what stays in a cache. */
+static inlay_status set_grid(vr_build *b, vr_dispatch *d, const vr_product *x, uint32_t width)
+{
+    const uint32_t rows = d->constants[ID_OWN], lanes = d->constants[ID_OWN + 2];
+    const uint64_t strips = (uint64_t)((x->line + rows - 1) / rows * x->lines);
+    const uint32_t together = b->g->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
+    const uint64_t panels = (uint64_t)(x->n + width - 1) / width;
+    const uint64_t items =
+        (strips + together - 1) / together * panels * (uint64_t)(x->batch[0] * x->batch[1] * x->batch[2]);
+    uint32_t *w = vr_words(b, d);
+    inlay_status status = vr_grid_groups(b, d, items);
+
+    d->constants[ID_LOCAL] = lanes * together;
+    w[14] = (uint32_t)panels;
+    w[15] = (uint32_t)items;
+    return status;
 }
 
 inlay_status vr_emit_product(vr_build *b, const vr_product *x, const vr_program *p)
 {
-    const uint32_t rows_each = x->m >= 8 ? 8 : x->m >= 4 ? 4 : 1;
-    vr_dispatch *d = vr_emit(b,
-                             rows_each == 8   ? SHADER_product_8
-                             : rows_each == 4 ? SHADER_product_4
-                                              : SHADER_product_1,
-                             40, true);
-    const double terms = (double)x->m * (double)x->n * (double)x->k * (double)x->taps;
-    uint32_t *w;
+    const gpu_facts *f = &b->g->facts;
+    const uint32_t width = vr_panel(f);
+    vr_dispatch *d = vr_emit(b, shuffles(b) ? SHADER_product_shuffled : SHADER_product, 48, true);
+    const double terms = (double)x->line * (double)x->lines * (double)x->n * (double)x->k * (double)x->taps;
     inlay_status status;
 
     if (d == NULL)
         return INLAY_OUT_OF_MEMORY;
-    d->constants[ID_OWN] = x->windows;
-    d->constants[ID_OWN + 1] = reads_by_four(x);
+    d->constants[ID_OWN] = rows_each(b, x->line);
+    d->constants[ID_OWN + 1] = columns_each(f);
+    d->constants[ID_OWN + 2] = lanes_of(f);
+    d->constants[ID_OWN + 3] = how_to(b, x, p, width);
+    d->constants[ID_OWN + 4] = vr_size_of(x->a_type);
+    d->constants[ID_OWN + 5] = vr_size_of(x->b_type);
     d->constants[ID_LOAD] = vr_element(x->a_type);
     d->constants[ID_LOAD + 1] = vr_element(x->b_type);
-    d->constants[ID_OWN + 2] = b->g->facts.broadcasts && b->g->facts.subgroup_least >= rows_each;
     d->ns = 2 * terms * (double)(x->batch[0] * x->batch[1] * x->batch[2]) / b->c->state->flops_per_ns;
-    w = vr_words(b, d);
-    w[0] = (uint32_t)x->m;
-    w[1] = (uint32_t)x->n;
-    w[2] = (uint32_t)x->k;
-    w[3] = (uint32_t)x->a_row;
-    w[4] = (uint32_t)x->a_step;
-    w[5] = (uint32_t)x->b_row;
-    w[6] = (uint32_t)x->b_step;
-    w[7] = (uint32_t)x->taps;
-    memcpy(&w[8], &x->alpha, sizeof x->alpha);
-    for (uint32_t i = 0; i < 3; i++) {
-        w[9 + i] = (uint32_t)x->batch[i];
-        w[12 + i] = (uint32_t)x->a_batch[i];
-        w[15 + i] = (uint32_t)x->b_batch[i];
-    }
-    if (x->windows)
-        memcpy(&w[18], x->window_words, sizeof x->window_words);
-    w[36] = (uint32_t)(x->batch[0] * x->batch[1] * x->batch[2]);
+    put_words(vr_words(b, d), x);
     vr_operand_at(b, d, PUSH_OWN, x->a, x->a_bytes, false);
     vr_operand_at(b, d, PUSH_OWN + 1, x->b, x->b_bytes, false);
     status = vr_finish(b, d, p);
-    return status == INLAY_OK ? set_grid(b, d, x, rows_each) : status;
+    for (uint32_t i = 0; i < x->sibling_count && status == INLAY_OK; i++) {
+        const vr_program *other = x->siblings[i].p;
+
+        status = vr_make(b, other->result);
+        if (status != INLAY_OK)
+            return status;
+        vr_operand_at(b, d, PUSH_OWN + 2 + i, x->siblings[i].b, x->b_bytes, false);
+        vr_value_at(b, d, PUSH_OWN + 4 + i, other->result, true);
+        for (uint32_t k = 0; k < other->load_count; k++)
+            vr_value_at(b, d, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
+    }
+    return status == INLAY_OK ? set_grid(b, d, x, width) : status;
 }
 
-/* One column: columns are what neighbours share, so the vector becomes the row that all read. */
-static void turn_column(vr_product *x)
+/* One column: columns are what neighbours have, so the vector becomes the row that all read. */
+static void turn_column(vr_product *x, vr_program *p)
 {
     vr_product y = *x;
 
-    if (x->n != 1 || x->m == 1 || x->windows)
+    if (x->n != 1 || x->line == 1 || x->windows || x->packed)
         return;
-    y.m = 1;
-    y.n = x->m;
-    y.a = x->b, y.a_bytes = x->b_bytes, y.a_type = x->b_type, y.a_row = x->b_row * x->k, y.a_step = x->b_row;
-    y.b = x->a, y.b_bytes = x->a_bytes, y.b_type = x->a_type, y.b_row = x->a_step, y.b_step = x->a_row;
+    p->has_columns = false;
+    y.line = 1;
+    y.n = x->line;
+    y.a = x->b, y.a_bytes = x->b_bytes, y.a_type = x->b_type, y.a_row = 0, y.a_step = x->b_step;
+    y.b = x->a, y.b_bytes = x->a_bytes, y.b_type = x->a_type, y.b_step = x->a_step, y.b_column = x->a_row;
+    y.out_row = x->out_column;
+    y.out_column = x->out_row;
     memcpy(y.a_batch, x->b_batch, sizeof y.a_batch);
     memcpy(y.b_batch, x->a_batch, sizeof y.b_batch);
     *x = y;
 }
 
-static void set_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t other)
+void vr_product_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t other)
 {
     x->a = b->places[a];
     x->b = b->places[other];
@@ -102,68 +216,176 @@ static void set_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t 
 
 /* ------------------------------------------------------------------ MatMul */
 
-/* Batches of the result, at most three after those that lie behind each other are one. */
-static bool set_batches(vr_product *x, const vr_tensor *a, const vr_tensor *o, const vr_tensor *y, uint32_t batch_rank)
+bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of, int64_t *batch,
+                      int64_t *const *out)
 {
-    uint32_t n = 0;
-    int64_t dims[VR_RANK], as[VR_RANK], bs[VR_RANK], a_step = x->m * x->k, b_step = x->k * x->n;
+    uint32_t n = 0, kept[VR_RANK]; /* dimensions, from the last on, and their sizes with those that joined */
+    int64_t sizes[VR_RANK];
 
-    for (uint32_t d = batch_rank; d-- > 0;) {
-        const int64_t from_end = batch_rank - d + 2;
-        const int64_t ad = a->rank >= from_end ? a->dims[a->rank - from_end] : 1;
-        const int64_t od = o->rank >= from_end ? o->dims[o->rank - from_end] : 1;
-        const int64_t sa = ad == 1 ? 0 : a_step, sb = od == 1 ? 0 : b_step;
+    for (uint32_t d = rank; d-- > 0;) {
+        bool joins = n > 0;
 
-        a_step *= ad;
-        b_step *= od;
-        if (y->dims[d] == 1)
+        if (dims[d] == 1)
             continue;
-        if (n > 0 && sa == as[n - 1] * dims[n - 1] && sb == bs[n - 1] * dims[n - 1]) {
-            dims[n - 1] *= y->dims[d];
+        for (uint32_t t = 0; t < tensors && joins; t++)
+            joins = strides_of[t][d] == strides_of[t][kept[n - 1]] * sizes[n - 1];
+        if (joins) {
+            sizes[n - 1] *= dims[d];
             continue;
         }
         if (n == 3)
             return false;
-        dims[n] = y->dims[d];
-        as[n] = sa;
-        bs[n++] = sb;
+        kept[n] = d;
+        sizes[n++] = dims[d];
     }
-    for (uint32_t i = 0; i < n; i++) {
-        x->batch[2 - i] = dims[i];
-        x->a_batch[2 - i] = as[i];
-        x->b_batch[2 - i] = bs[i];
-    }
-    if (n == 1 && bs[0] == 0 && as[0] == x->m * x->k) { /* the same matrix for all: more rows */
-        x->m *= dims[0];
-        x->batch[2] = 1;
-        x->a_batch[2] = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        batch[2 - i] = i < n ? sizes[i] : 1;
+        for (uint32_t t = 0; t < tensors; t++)
+            out[t][2 - i] = i < n ? strides_of[t][kept[i]] : 0;
     }
     return true;
+}
+
+/* Strides of an operand over the result's batch dimensions; 0 where it is broadcast. */
+static void batch_strides(const vr_build *b, uint32_t value, uint32_t rank, int64_t *out)
+{
+    const vr_tensor *t = &b->tensors[value];
+    const uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
+    int64_t strides[VR_RANK];
+
+    vr_strides(b, value, strides);
+    for (uint32_t d = 0; d < rank; d++)
+        out[d] = 0;
+    for (uint32_t d = 0; d < own && d < rank; d++)
+        if (t->dims[d] != 1)
+            out[rank - own + d] = strides[d];
+}
+
+/* The product of two values, whose result lies by out_strides. false: more than three batches. */
+static bool set_mat_mul(const vr_build *b, const vr_op *op, const int64_t *out_strides, vr_product *x)
+{
+    const uint32_t a_value = op->info.inputs[0], b_value = op->info.inputs[1];
+    const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1), *y = vr_out(b, op, 0);
+    const uint32_t rank = y->rank + (a->rank == 1) + (other->rank == 1) - 2;
+    int64_t sa[VR_RANK], sb[VR_RANK], so[VR_RANK];
+
+    vr_strides(b, a_value, sa);
+    vr_strides(b, b_value, sb);
+    x->a_step = sa[a->rank - 1];
+    x->a_row = a->rank > 1 ? sa[a->rank - 2] : 0;
+    x->b_step = sb[other->rank > 1 ? other->rank - 2 : 0];
+    x->b_column = other->rank > 1 ? sb[other->rank - 1] : 1;
+    x->out_column = other->rank > 1 ? out_strides[y->rank - 1] : 1;
+    x->out_row = a->rank > 1 ? out_strides[y->rank - 1 - (other->rank > 1)] : 0;
+    memcpy(so, out_strides, sizeof so);
+    batch_strides(b, a_value, rank, sa);
+    batch_strides(b, b_value, rank, sb);
+    if (!vr_merge_batches(rank, y->dims, 3, (int64_t *const[]){ sa, sb, so }, x->batch,
+                          (int64_t *const[]){ x->a_batch, x->b_batch, x->out_batch }))
+        return false;
+    if (x->batch[1] == 1 && x->b_batch[2] == 0 && x->a_batch[2] == x->line * x->a_row &&
+        x->out_batch[2] == x->line * x->out_row) { /* the same matrix for all: more rows */
+        x->line *= x->batch[2];
+        x->batch[2] = 1;
+    }
+    return true;
+}
+
+/* B in panels, where it is a constant that the region keeps so. */
+static const vr_constant *panels_of(const vr_build *b, const vr_op *op)
+{
+    const vr_tensor *w = vr_in(b, op, 1);
+    vr_panels p;
+
+    return vr_wants_panels(op, 1, w->rank, w->dims, &p) ? vr_find_constant(b->c, op->info.inputs[1], &p) : NULL;
+}
+
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p)
+{
+    const vr_constant *k = panels_of(b, op);
+    inlay_status status = k != NULL ? use_panels(b, x, k) : INLAY_OK;
+
+    turn_column(x, p);
+    return status == INLAY_OK ? vr_emit_product(b, x, p) : status;
+}
+
+/* The same operations on tensors of the same form? */
+static bool is_like(const vr_build *b, const vr_program *p, const vr_program *q)
+{
+    bool like = p->slot_count == q->slot_count && p->load_count == q->load_count &&
+                p->number_count == q->number_count && p->rank == q->rank &&
+                memcmp(p->slots, q->slots, p->slot_count * sizeof p->slots[0]) == 0 &&
+                memcmp(p->numbers, q->numbers, p->number_count * sizeof p->numbers[0]) == 0 &&
+                memcmp(p->dims, q->dims, p->rank * sizeof p->dims[0]) == 0 &&
+                b->tensors[p->result].dtype == b->tensors[q->result].dtype;
+
+    for (uint32_t k = 0; k < p->load_count && like; k++)
+        like = memcmp(p->loads[k].strides, q->loads[k].strides, p->rank * sizeof(int64_t)) == 0 &&
+               b->tensors[p->loads[k].value].dtype == b->tensors[q->loads[k].value].dtype;
+    return like;
+}
+
+/* Products that read the same A, as those of queries, keys and values do: with what is fused behind them they become
+ * batches of one dispatch. programs: room for what is behind each. */
+static inlay_status find_siblings(vr_build *b, uint32_t o, vr_product *x, const vr_program *p, vr_program *programs)
+{
+    const vr_op *op = &b->c->ops[o];
+
+    if (panels_of(b, op) == NULL || (p->load_count + 1) * (VR_SIBLINGS + 1) > MOST_INPUTS + 1 ||
+        x->batch[0] * x->batch[1] * x->batch[2] != 1)
+        return INLAY_OK;
+    for (uint32_t i = o + 1; i < b->c->op_count && x->sibling_count < VR_SIBLINGS; i++) {
+        const vr_op *other = &b->c->ops[i];
+        vr_program *q = &programs[x->sibling_count];
+        inlay_status status;
+
+        if (b->done[i] || other->row->family != &vr_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
+            panels_of(b, other) == NULL ||
+            memcmp(vr_in(b, other, 1)->dims, vr_in(b, op, 1)->dims, 2 * sizeof(int64_t)) != 0 ||
+            vr_in(b, other, 1)->dtype != x->b_type)
+            continue;
+        memcpy(b->done_before, b->done, b->c->op_count * sizeof *b->done);
+        vr_program_start(b, q, other->info.outputs[0], VR_SINGLE);
+        b->done[i] = true;
+        status = vr_grow(b, i, q);
+        if (status == INLAY_OK && is_like(b, p, q))
+            status = vr_constant_place(b, panels_of(b, other), &x->siblings[x->sibling_count].b);
+        else
+            memcpy(b->done, b->done_before, b->c->op_count * sizeof *b->done);
+        if (status != INLAY_OK)
+            return status;
+        if (b->done[i])
+            x->siblings[x->sibling_count++].p = q;
+    }
+    x->batch[0] += x->sibling_count;
+    return INLAY_OK;
 }
 
 static inlay_status lower_mat_mul(vr_build *b, uint32_t o)
 {
     const vr_op *op = &b->c->ops[o];
-    const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1), *y = vr_out(b, op, 0);
-    const uint32_t lost = (a->rank == 1) + (other->rank == 1);
-    vr_product x = { .taps = 1, .alpha = 1, .batch = { 1, 1, 1 } };
-    vr_program p;
+    const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1);
+    vr_product x = vr_product_of(a->rank == 1 ? 1 : a->dims[a->rank - 2], a->dims[a->rank - 1],
+                                 other->rank == 1 ? 1 : other->dims[other->rank - 1]);
+    int64_t strides[VR_RANK];
+    bool emitted = false;
+    vr_program p, others[VR_SIBLINGS];
     inlay_status status;
 
-    x.m = a->rank == 1 ? 1 : a->dims[a->rank - 2];
-    x.k = a->dims[a->rank - 1];
-    x.n = other->rank == 1 ? 1 : other->dims[other->rank - 1];
-    x.a_row = x.k;
-    x.a_step = 1;
-    x.b_row = x.n;
-    x.b_step = 1;
-    set_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
-    if (!set_batches(&x, a, other, y, y->rank + lost - 2))
-        return vr_decline(b, op, "its batches do not lie behind each other");
-    turn_column(&x);
+    vr_product_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     status = vr_grow(b, o, &p);
-    return status == INLAY_OK ? vr_emit_product(b, &x, &p) : status;
+    if (status == INLAY_OK)
+        status = vr_try_attend(b, op, &x, &p, &emitted);
+    p.has_columns = other->rank > 1;
+    p.columns = p.rank - 1;
+    if (status != INLAY_OK || emitted)
+        return status;
+    vr_follow_transpose(b, &p, strides);
+    if (!set_mat_mul(b, op, strides, &x))
+        return vr_decline(b, op, "its batches do not lie behind each other");
+    status = find_siblings(b, o, &x, &p, others);
+    return status == INLAY_OK ? vr_finish_product(b, op, &x, &p) : status;
 }
 
 /* ------------------------------------------------------------------ Gemm */
@@ -173,26 +395,17 @@ static inlay_status lower_gemm(vr_build *b, uint32_t o)
     const vr_op *op = &b->c->ops[o];
     const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1);
     const bool trans_a = kit_attr_int(&op->info, "transA", 0) != 0, trans_b = kit_attr_int(&op->info, "transB", 0) != 0;
-    const vr_constant *packed = vr_find_constant(b->c, op->info.inputs[1], VR_TRANSPOSED);
     const double beta = kit_attr_float(&op->info, "beta", 1);
-    vr_product x = { .taps = 1, .alpha = (float)kit_attr_float(&op->info, "alpha", 1), .batch = { 1, 1, 1 } };
+    vr_product x = vr_product_of(a->dims[trans_a], a->dims[!trans_a], other->dims[!trans_b]);
     vr_program p;
     inlay_status status;
 
-    x.m = a->dims[trans_a];
-    x.k = a->dims[!trans_a];
-    x.n = other->dims[!trans_b];
+    x.alpha = (float)kit_attr_float(&op->info, "alpha", 1);
     x.a_row = trans_a ? 1 : x.k;
-    x.a_step = trans_a ? x.m : 1;
-    x.b_row = trans_b && packed == NULL ? 1 : x.n;
-    x.b_step = trans_b && packed == NULL ? x.k : 1;
-    set_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
-    if (trans_b && packed != NULL) {
-        status = vr_constant_place(b, packed, &x.b);
-        if (status != INLAY_OK)
-            return status;
-    }
-    turn_column(&x);
+    x.a_step = trans_a ? x.line : 1;
+    x.b_step = trans_b ? 1 : x.n;
+    x.b_column = trans_b ? x.k : 1;
+    vr_product_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     if (vr_in(b, op, 2) != NULL && beta != 0) {
         uint32_t c = vr_load_value(b, &p, op->info.inputs[2]);
@@ -202,81 +415,38 @@ static inlay_status lower_gemm(vr_build *b, uint32_t o)
         (void)vr_slot(&p, OP_ADD, REG_ACC, c, 0);
     }
     status = vr_grow(b, o, &p);
-    return status == INLAY_OK ? vr_emit_product(b, &x, &p) : status;
+    p.has_columns = true;
+    p.columns = 1;
+    return status == INLAY_OK ? vr_finish_product(b, op, &x, &p) : status;
 }
 
-/* ------------------------------------------------------------------ Conv */
+/* ------------------------------------------------------------------ all */
 
-/* Weights as [M, window, C / groups]. */
-static inlay_status place_weights(vr_build *b, const vr_op *op, int64_t taps, vr_place *out)
+bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out)
 {
-    const vr_tensor *w = vr_in(b, op, 1);
-    const vr_constant *packed = vr_find_constant(b->c, op->info.inputs[1], VR_TAPS_FIRST);
-    const int64_t m = w->dims[0], c = w->dims[1];
-    const uint64_t bytes = (uint64_t)w->count * vr_size_of(w->dtype);
-    const vr_box box = {
-        .rank = 3, .dims = { m, taps, c }, .from = { c * taps, 1, taps }, .to = { c * taps, c, 1 }, .pad = PAD_NONE
-    };
-    inlay_status status;
+    const bool turned = kit_attr_int(&op->info, "transB", 0) != 0;
+    vr_panels p = { .groups = 1, .taps = 1 };
 
-    if (packed != NULL)
-        return vr_constant_place(b, packed, out);
-    *out = b->places[op->info.inputs[1]];
-    if (taps == 1 || c == 1)
-        return INLAY_OK;
-    status = vr_work(b, bytes, out);
-    return status == INLAY_OK
-               ? vr_move(b, &box, b->places[op->info.inputs[1]], bytes, *out, bytes, vr_size_of(w->dtype))
-               : status;
-}
-
-static inlay_status lower_conv(vr_build *b, uint32_t o)
-{
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *w = vr_in(b, op, 1), *y = vr_out(b, op, 0);
-    const int64_t groups = kit_attr_int(&op->info, "group", 1);
-    vr_window v;
-    vr_product q = { .alpha = 1, .k = w->dims[1], .a_step = 1, .b_step = 1 };
-    vr_program p;
-    inlay_status status;
-
-    if (!vr_window_read(&op->info, x, y, w->dims + 2, &v) || groups < 1)
-        return vr_decline(b, op, "its window does not fit the input");
-    q.m = w->dims[0] / groups;
-    q.n = v.out[0] * v.out[1] * v.out[2];
-    q.taps = v.window[0] * v.window[1] * v.window[2];
-    q.windows = !v.plain;
-    q.a_row = q.k * q.taps;
-    q.b_row = v.in[0] * v.in[1] * v.in[2];
-    q.batch[0] = 1;
-    q.batch[1] = x->dims[0];
-    q.batch[2] = groups;
-    q.a_batch[2] = q.m * q.a_row;
-    q.b_batch[1] = x->dims[1] * q.b_row;
-    q.b_batch[2] = q.k * q.b_row;
-    if (q.k * groups != x->dims[1])
-        return vr_decline(b, op, "its weights have %lld channels, the input %lld", (long long)(q.k * groups),
-                          (long long)x->dims[1]);
-    set_operands(b, &q, op->info.inputs[1], op->info.inputs[0]);
-    status = place_weights(b, op, q.taps, &q.a);
-    if (status != INLAY_OK)
-        return status;
-    vr_window_words(&v, q.window_words);
-    vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(b, op, 2) != NULL)
-        (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_axis(b, &p, op->info.inputs[2], 1), 0);
-    status = vr_grow(b, o, &p);
-    return status == INLAY_OK ? vr_emit_product(b, &q, &p) : status;
-}
-
-vr_packing vr_packing_of(const inlay_compiled *c, const vr_op *op, uint32_t input)
-{
-    (void)c;
-    if (input == 1 && op->row->family == &vr_conv)
-        return VR_TAPS_FIRST;
-    if (input == 1 && op->row->family == &vr_gemm && kit_attr_int(&op->info, "transB", 0) != 0)
-        return VR_TRANSPOSED;
-    return VR_PLAIN;
+    if (input != 1)
+        return false;
+    if (op->row->family == &vr_conv) {
+        p.groups = kit_attr_int(&op->info, "group", 1);
+        for (uint32_t d = 2; d < rank; d++)
+            p.taps *= dims[d];
+        p.columns = p.groups > 0 ? dims[0] / p.groups : 0;
+        p.k = dims[1];
+        p.k_step = p.taps;
+        p.tap_step = 1;
+        p.column_step = p.k * p.taps;
+        p.group_step = p.columns * p.column_step;
+    } else if (rank == 2 && (op->row->family == &vr_mat_mul || op->row->family == &vr_gemm)) {
+        p.k = dims[turned];
+        p.columns = dims[!turned];
+        p.k_step = turned ? 1 : p.columns;
+        p.column_step = turned ? p.k : 1;
+    }
+    *out = p;
+    return p.columns >= 4 && p.k > 0;
 }
 
 static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -287,53 +457,5 @@ static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_r
     return true;
 }
 
-static bool conv_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    const inlay_value_info *x = kit_input(node, 0), *w = kit_input(node, 1);
-
-    (void)row;
-    if (x->rank < 3 || x->rank > 5 || w->rank != x->rank)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "images of one to three dimensions, not tensors of rank %u",
-                          x->rank);
-    return true;
-}
-
-/* ------------------------------------------------------------------ ConvTranspose */
-
-static inlay_status lower_conv_transpose(vr_build *b, uint32_t o)
-{
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *w = vr_in(b, op, 1), *y = vr_out(b, op, 0);
-    const int64_t groups = kit_attr_int(&op->info, "group", 1);
-    vr_window v;
-    vr_program p;
-    vr_dispatch *d;
-    uint32_t *words, window[18];
-    inlay_status status;
-
-    if (!vr_window_read_transposed(&op->info, x, y, w->dims + 2, &v) || groups < 1)
-        return vr_decline(b, op, "its window does not fit the input");
-    vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(b, op, 2) != NULL)
-        (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_axis(b, &p, op->info.inputs[2], 1), 0);
-    d = vr_skeleton(b, o, &p, SHADER_transposed, 24, &status);
-    if (d == NULL)
-        return status;
-    words = vr_words(b, d);
-    words[0] = (uint32_t)y->count;
-    words[1] = (uint32_t)(w->dims[0] / groups);
-    words[2] = (uint32_t)w->dims[1];
-    words[3] = (uint32_t)groups;
-    vr_window_words(&v, window);
-    memcpy(&words[4], window, sizeof window);
-    d->ns = 2.0 * (double)y->count * (double)(w->dims[0] / groups) * (double)(v.window[0] * v.window[1] * v.window[2]) /
-            b->c->state->flops_per_ns;
-    vr_value_at(b, d, PUSH_OWN, op->info.inputs[1], false);
-    vr_value_at(b, d, PUSH_OWN + 1, op->info.inputs[0], false);
-    return vr_finish_each(b, d, &p, y->count);
-}
-
 const vr_family vr_mat_mul = { mat_mul_supports, lower_mat_mul, NULL };
 const vr_family vr_gemm = { NULL, lower_gemm, NULL };
-const vr_family vr_conv = { conv_supports, lower_conv, NULL };
-const vr_family vr_conv_transpose = { conv_supports, lower_conv_transpose, NULL };

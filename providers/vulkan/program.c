@@ -60,14 +60,15 @@ uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value)
     const vr_tensor *t = &b->tensors[value];
     const uint32_t shift = p->rank - t->rank;
     vr_load load = { .value = value };
-    int64_t step = 1;
+    int64_t strides[VR_RANK];
 
     if (t->rank > p->rank) { /* leading ones */
         p->full = true;
         return 0;
     }
-    for (uint32_t d = t->rank; d-- > 0; step *= t->dims[d]) {
-        load.strides[d + shift] = t->dims[d] == 1 ? 0 : step;
+    vr_strides(b, value, strides);
+    for (uint32_t d = t->rank; d-- > 0;) {
+        load.strides[d + shift] = t->dims[d] == 1 ? 0 : strides[d];
         p->full |= t->dims[d] != 1 && t->dims[d] != p->dims[d + shift];
     }
     return add_load(p, &load);
@@ -82,6 +83,30 @@ uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t
     if (b->tensors[value].count > 1)
         load.strides[axis] = 1;
     return add_load(p, &load);
+}
+
+void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides)
+{
+    const vr_program before = *p;
+    uint32_t o, from[VR_RANK];
+    const vr_op *op = vr_reader(b, p->result, &o);
+    int64_t turned[VR_RANK];
+
+    vr_row_major(p->dims, p->rank, strides);
+    if (op == NULL || op->row->family != &vr_transpose || !vr_permutation(op, p->rank, from) ||
+        b->tensors[p->result].dtype != b->tensors[op->info.outputs[0]].dtype)
+        return;
+    p->result = op->info.outputs[0];
+    b->done[o] = true;
+    for (uint32_t d = 0; d < p->rank; d++) {
+        p->columns = before.columns == from[d] ? d : p->columns;
+        p->dims[d] = before.dims[from[d]];
+        for (uint32_t k = 0; k < p->load_count; k++)
+            p->loads[k].strides[d] = before.loads[k].strides[from[d]];
+    }
+    vr_row_major(p->dims, p->rank, turned);
+    for (uint32_t d = 0; d < p->rank; d++)
+        strides[from[d]] = turned[d];
 }
 
 /* ------------------------------------------------------------------ into a dispatch */
@@ -110,7 +135,7 @@ static uint32_t merge_dims(const vr_program *p, uint32_t strided, int64_t *dims,
 
 static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
 {
-    bool scalar = true, linear = true;
+    bool scalar = true, linear = true, column = p->has_columns;
     int64_t step = 1;
 
     for (uint32_t d = p->rank; d-- > 0; step *= p->dims[d]) {
@@ -118,8 +143,9 @@ static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
             continue;
         scalar &= load->strides[d] == 0;
         linear &= load->strides[d] == step;
+        column &= load->strides[d] == (d == p->columns);
     }
-    return scalar ? AT_SCALAR : linear ? AT_LINEAR : AT_STRIDED;
+    return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
 inlay_status vr_emit_elements(vr_build *b, const vr_program *p)

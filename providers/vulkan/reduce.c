@@ -268,6 +268,11 @@ inlay_status vr_emit_rows(vr_build *b, uint32_t o, const vr_rows *r, uint32_t fr
         vr_value_at(b, d, PUSH_OWN + 1, r->scale, false);
     if (r->bias != INLAY_NONE)
         vr_value_at(b, d, PUSH_OWN + 2, r->bias, false);
+    d->constants[ID_OWN + 7] = r->has_skip + (r->has_skip && r->skip_bias != INLAY_NONE);
+    if (r->has_skip)
+        vr_value_at(b, d, PUSH_OWN + 5, r->skip, false);
+    if (d->constants[ID_OWN + 7] == 2)
+        vr_value_at(b, d, PUSH_OWN + 3, r->skip_bias, false);
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t value = i == 0 ? r->mean : r->deviation;
 

@@ -95,16 +95,17 @@ struct vr_op {
     inlay_node_info info; /* copied; inputs and outputs are values of the region */
 };
 
-/* How a constant lies on the device. */
-typedef enum vr_packing {
-    VR_PLAIN,
-    VR_TAPS_FIRST, /* a convolution's weights [M, C, window] as [M, window, C] */
-    VR_TRANSPOSED  /* the last two dimensions swapped */
-} vr_packing;
+/* Matrices that products read as B, in panels of vr_panel() columns: [groups][panels][taps][k][columns of a panel]. How
+ * the elements lie in the model is said by the steps. */
+typedef struct vr_panels {
+    int64_t groups, columns, taps, k;
+    int64_t group_step, column_step, tap_step, k_step;
+} vr_panels;
 
 typedef struct vr_constant {
     uint32_t value;
-    vr_packing packing;
+    bool packed; /* otherwise as it is */
+    vr_panels panels;
     uint64_t offset, bytes; /* in the region's buffer of constants */
 } vr_constant;
 
@@ -117,13 +118,17 @@ struct inlay_compiled {
     vr_constant *constants;
     uint32_t op_count, value_count, constant_count;
     uint32_t input_count, output_count;
-    gpu_buffer memory; /* of the constants */
+    gpu_buffer memory;    /* of the constants */
+    uint32_t specialized; /* how often, see VR_FIXED */
 };
 
 void *vr_take(inlay_compiled *c, uint64_t bytes); /* zeroed, as long as the compiled region; NULL: out of memory */
-/* How an op wants its constant input. */
-vr_packing vr_packing_of(const inlay_compiled *c, const vr_op *op, uint32_t input);
-const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, vr_packing packing);
+/* Does op want its constant input of these sizes in panels? */
+bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out);
+uint32_t vr_panel(const gpu_facts *f);
+bool vr_scalar_loads(const vr_build *b);
+/* In panels, or as it is (NULL). */
+const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, const vr_panels *panels);
 
 /* ------------------------------------------------------------------ instances */
 
@@ -150,7 +155,7 @@ typedef struct vr_dispatch {
     uint32_t groups[3];
     vr_operand operands[VR_MOST_OPERANDS];
     uint32_t operand_count;
-    uint32_t words; /* index of its parameters */
+    uint32_t words, word_count; /* its parameters, from this index on */
     double ns;      /* expected */
     bool barrier;   /* waits for what was dispatched before */
 } vr_dispatch;
@@ -197,7 +202,17 @@ typedef struct vr_place {
     uint64_t offset; /* bytes */
 } vr_place;
 
-enum { VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
+/* A CPU's driver gets sizes as constants, and compiles for each; regions of sizes that go on changing get them in memory
+ * after so many. */
+enum { VR_FIXED = 4 };
+enum { VR_SIBLINGS = 2, VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
+
+/* A transposed value that nobody made: its place is that of what it was made from. Only readers that go by strides see
+ * such a value. */
+typedef struct vr_turn {
+    bool turned;
+    int64_t strides[VR_RANK];
+} vr_turn;
 
 struct vr_build {
     const inlay_compiled *c;
@@ -206,8 +221,11 @@ struct vr_build {
     inlay_diag *diag;
     vr_tensor *tensors; /* [value_count] */
     vr_place *places;   /* [value_count] */
+    vr_turn *views;     /* [value_count] */
     bool *done;         /* [op_count] is a part of a group that was emitted */
+    bool *done_before;  /* [op_count] room for a copy */
     uint32_t temporaries;
+    bool fixed; /* sizes are constants of the shaders */
 };
 
 /* An elementwise program, see shaders/program.glsl. */
@@ -225,6 +243,8 @@ struct vr_program {
     int64_t dims[VR_RANK]; /* of the result */
     uint32_t rank;
     uint32_t result; /* value that it makes */
+    bool has_columns; /* the skeleton tells which element of this dimension it is at */
+    uint32_t columns;
     bool full;       /* something did not fit: more than there is room for, or sizes that do not go together */
 };
 
@@ -254,6 +274,14 @@ extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_deq
 inlay_status vr_grow(vr_build *b, uint32_t op, vr_program *p);
 /* Ends a dispatch whose skeleton has a program: constants, parameters, operands, and the place of the result. */
 inlay_status vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p);
+
+/* The only op that reads a value, if it was not lowered yet and the value is no output; or NULL. */
+const vr_op *vr_reader(const vr_build *b, uint32_t value, uint32_t *out);
+/* Where a Transpose alone reads what a program makes, that becomes the result. strides: of the result's elements over
+ * the dimensions that the program had. */
+void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides);
+/* The permutation of a Transpose; false: it is none. */
+bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out);
 
 /* A dispatch of the elementwise skeleton alone. */
 inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
@@ -293,6 +321,7 @@ inlay_status vr_move(vr_build *b, const vr_box *box, vr_place from, uint64_t fro
                      uint32_t size);
 inlay_status vr_move_value(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
 void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
+void vr_strides(const vr_build *b, uint32_t value, int64_t *strides); /* of a value, turned or not */
 
 /* What the shapes of an op do not allow. */
 INLAY_PRINTF(3, 4)
@@ -309,19 +338,52 @@ static inline uint32_t vr_size_of(inlay_dtype dtype)
 uint32_t vr_element(inlay_dtype dtype); /* EL_ of a type */
 bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
 
-/* A product of matrices in batches, or of windows (product.c). */
+/* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
 typedef struct vr_product {
-    int64_t m, n, k, taps;
-    int64_t a_row, a_step, b_row, b_step;
-    int64_t batch[3], a_batch[3], b_batch[3];
+    int64_t line, lines, n, k, taps;
+    int64_t a_row, a_step, b_step, b_column, b_tap, b_panel, out_row, out_column;
+    int64_t batch[3], a_batch[3], b_batch[3], out_batch[3];
     vr_place a, b;
     uint64_t a_bytes, b_bytes;
     inlay_dtype a_type, b_type;
     float alpha;
-    bool windows;
+    int64_t group; /* columns of the last of the batches, where those are groups of columns; or 0 */
+    bool windows, padded, packed;
     uint32_t window_words[18]; /* OUT_SIZE to PAD_BEGIN */
+    /* Products of the same sizes and A, each with a B and a result of its own, are the first of the batches. */
+    struct {
+        vr_place b;
+        const vr_program *p;
+    } siblings[VR_SIBLINGS];
+    uint32_t sibling_count;
 } vr_product;
+/* Batches of several tensors, by their strides over the same dimensions: at most three after those that lie behind each
+ * other in all are one. strides_of[i] belongs to out[i]. */
+bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
+                      int64_t *batch, int64_t *const *out);
+/* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
+vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
+void vr_product_batches(vr_product *x, const int64_t batch[3]);
+void vr_product_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t other);
 inlay_status vr_emit_product(vr_build *b, const vr_product *x, const vr_program *p);
+/* With the op's second input from panels where the region has it so. */
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p);
+
+/* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
+typedef struct vr_attend {
+    vr_product scores;
+    vr_place v;
+    uint64_t v_bytes;
+    inlay_dtype v_type;
+    int64_t width, v_row, v_column, v_batch[3];
+    bool zero; /* what sees nothing becomes zeros */
+    uint32_t result;
+} vr_attend;
+bool vr_can_attend(const vr_build *b, const vr_attend *t);
+/* p makes the scores. */
+inlay_status vr_emit_attend(vr_build *b, const vr_attend *t, vr_program *p);
+/* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and *emitted. */
+inlay_status vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p, bool *emitted);
 
 inlay_status vr_emit_causal(vr_build *b, uint32_t to); /* [Q, K]: 0, or -inf where k > q (indexes.c) */
 
@@ -332,6 +394,8 @@ typedef struct vr_rows {
     float epsilon;
     uint32_t scale, bias; /* values, INLAY_NONE */
     int64_t scale_rows, scale_step, scale_per;
+    bool has_skip;
+    uint32_t skip, skip_bias; /* values of floats that are added first; one of a row's length, or INLAY_NONE */
     uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation; INLAY_NONE */
 } vr_rows;
 inlay_status vr_emit_rows(vr_build *b, uint32_t op, const vr_rows *r, uint32_t from, uint32_t to);

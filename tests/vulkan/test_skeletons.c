@@ -36,10 +36,30 @@ static void batches(void **state)
         { "MatMul", "x : 5\nw : 5\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 2,3,9,5\nw : 2,3,5,1\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 3,4,5\nt = Transpose(x) perm=0,2,1\ny = MatMul(x, t)\n-> y" },
+        /* Transposes that nobody makes: read by strides, or what the product writes. */
+        { "MatMul",
+          "x : 2,5,3,8\nt = Transpose(x) perm=0,2,1,3\nu = Transpose(x) perm=0,2,3,1\ny = MatMul(t, u)\n-> y" },
+        { "MatMul", "x : 2,5,24\ns = i[4] 2,5,3,8\nr = Reshape(x, s)\nt = Transpose(r) perm=0,2,1,3\n"
+                    "u = Transpose(t) perm=0,1,3,2\nh = Mul(u, u)\ny = MatMul(t, h)\n-> y" },
+        { "MatMul", "x : 2,3,5,8\nw = [8,20]\nb = [20]\nm = MatMul(x, w)\na = Add(m, b)\n"
+                    "y = Transpose(a) perm=0,2,3,1\nz = Neg(y)\n-> z" },
+        { "MatMul", "x : 5,7\nt = Transpose(x)\na = Exp(t)\nb = Add(t, a)\ny = MatMul(x, b)\n-> y, t" },
+        /* Products of the same matrix: alike, and not. */
+        { "MatMul", "x : 2,5,16\na = [16,24]\nb = [16,24]\nc = [16,24]\nd = [24]\ne = [24]\nf = [24]\n"
+                    "p = MatMul(x, a)\nq = MatMul(x, b)\nr = MatMul(x, c)\n"
+                    "s = Add(p, d)\nt = Add(q, e)\nu = Add(f, r)\n-> s, t, u" },
+        { "MatMul", "x : 5,16\na = [16,24]\nb = [16,24]\nc = [16,24]\nd = [24]\n"
+                    "p = MatMul(x, a)\nq = MatMul(x, b)\nr = MatMul(x, c)\n"
+                    "s = Add(p, d)\nt = Add(q, p)\nu = Relu(r)\n-> s, t, u" },
+        { "MatMul", "x : 5,16\na = [16,24]\nb = [16,23]\nc = [16,24]\ne = [16,24]\n"
+                    "p = MatMul(x, a)\nq = MatMul(x, b)\nr = MatMul(x, c)\nt = MatMul(x, e)\n-> p, q, r, t" },
+        /* Strips of rows and panels of columns that overlap, or end early. */
+        { "MatMul", "x : 3,50,24\nw : 3,24,40\ny = MatMul(x, w)\n-> y" },
+        { "MatMul", "x : 600,40\nw = [40,37]\ny = MatMul(x, w)\nz = Gelu(y)\n-> z" },
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 13, 0);
+    BESIDE_ROWS(rows, 20, 0);
 }
 
 static void convolutions(void **state)
@@ -55,6 +75,10 @@ static void convolutions(void **state)
         { "Conv", "x : 1,2,5,6,7\nk = [3,2,3,2,3]\ny = Conv(x, k) auto_pad=SAME_LOWER\n-> y" },
         { "Conv", "x : 1,4,8,8\nk : 8,4,3,3\ny = Conv(x, k) pads=0,1,2,1\n-> y" },
         { "Conv", "x : 1,40,6,6\nk = [40,40,5,5]\ny = Conv(x, k) pads=2,2,2,2\n-> y" },
+        { "Conv", "x : 1,16,30,30\nk = [20,16,3,3]\ny = Conv(x, k) pads=1,1,1,1\nz = Relu(y)\n-> z" },
+        { "Conv", "x : 2,20,14,14\nk = [40,20,1,1]\nb = [40]\ny = Conv(x, k, b)\nc = [40,1,1]\nz = Add(y, c)\n-> z" },
+        { "Conv", "x : 1,6,13,9\nk = [6,1,5,3]\ny = Conv(x, k) group=6 strides=2,1 dilations=1,2\nz = Exp(y)\n-> z" },
+        { "Conv", "x : 1,3,7\nk = [3,1,3]\ny = Conv(x, k) group=3 pads=2,1\n-> y" },
         { "ConvTranspose",
           "x : 1,4,5,6\nk = [4,3,3,3]\nb = [3]\ny = ConvTranspose(x, k, b) strides=2,2 pads=1,1,0,0\n-> y" },
         { "ConvTranspose", "x : 2,4,5,5\nk = [4,2,2,2]\ny = ConvTranspose(x, k) group=2 strides=2,2\n-> y" },
@@ -150,6 +174,16 @@ static void attention(void **state)
 
     (void)state;
     BESIDE_ROWS(rows, 23, 0);
+    /* The same as nodes of their own, with heads that are turned by strides. */
+    beside_expect("x : 2,9,24\ns = i[4] 2,9,3,8\nq = Reshape(x, s)\na = Transpose(q) perm=0,2,1,3\n"
+                  "k = Transpose(q) perm=0,2,3,1\nd = [] 3\nn : 2,1,1,9\np = MatMul(a, k)\ne = Div(p, d)\n"
+                  "m = Add(e, n)\nf = Softmax(m)\no = MatMul(f, a)\nt = Transpose(o) perm=0,2,1,3\n"
+                  "u = i[3] 2,9,24\ny = Reshape(t, u)\nz = Neg(y)\n-> z",
+                  13, NULL, 0);
+    beside_expect("x : 7,5\nk : 5,70\nv : 70,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y", 13,
+                  "Softmax", 0);
+    beside_expect("x : 7,5\nk : 5,9\nv : 9,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y, f", 13,
+                  "Softmax", 0);
 }
 
 static void moves(void **state)

@@ -25,10 +25,15 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint v
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer I64 { int64_t v[]; };
 
-// A word of the dispatch's parameters.
-uint word(uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
-int iword(uint k) { return int(word(k)); }
-float fword(uint k) { return uintBitsToFloat(word(k)); }
+// A word of the dispatch's parameters. gpu_patch.c may put the word itself in the place of a call with a literal; so that
+// there are such calls, loops over dimensions choose among literals.
+uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
+#define iword(k) int(word(k))
+#define fword(k) uintBitsToFloat(word(k))
+#define WORD_3(k, d) ((d) == 0u ? word(k) : (d) == 1u ? word((k) + 1u) : word((k) + 2u))
+#define IWORD_3(k, d) int(WORD_3(k, d))
+#define WORD_4(k, d) ((d) == 3u ? word((k) + 3u) : WORD_3(k, d))
+#define WORD_8(k, d) ((d) < 4u ? WORD_4(k, d) : WORD_4((k) + 4u, (d) - 4u))
 
 // The invocation's number: workgroups count along x, then y, since a dimension holds 65535 only.
 uint invocation()

@@ -55,11 +55,11 @@ void main()
 
         [[unroll]] for (uint d = MOST_RANK; d-- > 0u;)
             if (d < RANK) {
-                const uint size = word(DIM + d);
+                const uint size = WORD_8(DIM, d);
                 const uint c = d == word(AXIS) ? index_at(i, word(AXIS_SIZE)) : rest % size;
 
                 rest /= size;
-                far += c * word(STRIDE + d);
+                far += c * WORD_8(STRIDE, d);
             }
     } else {
         const uint tuple = i / inner;

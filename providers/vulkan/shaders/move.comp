@@ -66,18 +66,18 @@ void main()
         return;
     [[unroll]] for (uint d = MOST_RANK; d-- > 0u;)
         if (d < RANK) {
-            const uint size = word(DIM + d);
+            const uint size = WORD_8(DIM, d);
             const int c = int(d == 0u ? rest : rest % size);
             int s = c;
 
             if (d > 0u)
                 rest /= size;
             if (PAD != PAD_NONE) {
-                s = inside(c - iword(BEGIN + d), iword(EXTENT + d));
-                outside = outside || s < 0 || s >= iword(EXTENT + d);
+                s = inside(c - int(WORD_8(BEGIN, d)), int(WORD_8(EXTENT, d)));
+                outside = outside || s < 0 || s >= int(WORD_8(EXTENT, d));
             }
-            from += s * iword(STRIDE_FROM + d);
-            to += c * iword(STRIDE_TO + d);
+            from += s * int(WORD_8(STRIDE_FROM, d));
+            to += c * int(WORD_8(STRIDE_TO, d));
         }
     if (outside && PAD == PAD_ZERO)
         clear_element(uint(to));

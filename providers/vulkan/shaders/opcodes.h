@@ -21,6 +21,7 @@
 #define AT_LINEAR 1u
 #define AT_SCALAR 2u
 #define AT_STRIDED 3u
+#define AT_COLUMN 4u /* one for each column, which the skeleton knows */
 
 /* Specialization constants. Operations and types are no constants for the driver: gpu_patch.c puts the functions that
  * they mean in their places. */
@@ -79,7 +80,6 @@
 #define ROW_RMS 4u  /* x / sqrt(mean of squares + epsilon) */
 #define ROW_L1 5u
 #define ROW_L2 6u
-#define ROW_ATTENTION 7u /* softmax; what sees nothing becomes zeros */
 
 /* Which of a row's neighbours belong to an index, and what is done there. */
 #define INDEX_GATHER 0u
@@ -103,6 +103,17 @@
 #define MAKE_ONE_HOT 4u
 #define MAKE_CUM_SUM 5u
 #define MAKE_CAUSAL 6u /* 0 up to the diagonal, -inf behind it */
+
+/* Products. */
+#define PRODUCT_WINDOWS 1u
+#define PRODUCT_PADDED 2u
+#define PRODUCT_PACKED 4u       /* B in panels, as wide as what LANES neighbours have */
+#define PRODUCT_LANE_BY_LANE 8u /* B by loads that are the same for all */
+#define PRODUCT_SUBGROUPS 16u   /* LANES is the size of subgroups */
+#define PRODUCT_TAIL 32u        /* columns of the last panel are no columns of the result */
+#define PRODUCT_LOOPED 64u
+#define PRODUCT_STRIPS_LAST 256u /* all columns of a strip, then the next */
+#define PRODUCT_SIBLINGS 128u /* each of the first batches has a B, inputs and a result of its own */
 
 /* Pools. */
 #define POOL_MAX 0u

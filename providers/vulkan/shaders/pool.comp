@@ -27,22 +27,22 @@ void main()
     if (i >= word(COUNT))
         return;
     [[unroll]] for (uint d = 3u; d-- > 0u;) {
-        o[d] = rest % word(OUT_SIZE + d);
-        rest /= word(OUT_SIZE + d);
+        o[d] = rest % WORD_3(OUT_SIZE, d);
+        rest /= WORD_3(OUT_SIZE, d);
     }
     for (uint tap = 0u; tap < word(WINDOW) * word(WINDOW + 1u) * word(WINDOW + 2u); tap++) {
         uint left = tap, index = 0u, step = 1u;
         bool outside = false, beyond = false;
 
         [[unroll]] for (uint d = 3u; d-- > 0u;) {
-            const uint tapped = left % word(WINDOW + d) * word(DILATION + d);
-            const int c = int(o[d] * word(STRIDE + d) + tapped) - iword(PAD_BEGIN + d);
+            const uint tapped = left % WORD_3(WINDOW, d) * WORD_3(DILATION, d);
+            const int c = int(o[d] * WORD_3(STRIDE, d) + tapped) - IWORD_3(PAD_BEGIN, d);
 
-            left /= word(WINDOW + d);
-            outside = outside || c < 0 || c >= iword(IN_SIZE + d);
-            beyond = beyond || c >= iword(IN_SIZE + d) + iword(PAD_END + d);
+            left /= WORD_3(WINDOW, d);
+            outside = outside || c < 0 || c >= IWORD_3(IN_SIZE, d);
+            beyond = beyond || c >= IWORD_3(IN_SIZE, d) + IWORD_3(PAD_END, d);
             index += uint(c) * step;
-            step *= word(IN_SIZE + d);
+            step *= WORD_3(IN_SIZE, d);
         }
         if (!outside) {
             const T x = load_a(at[PUSH_OWN], rest * plane + index);

@@ -1,148 +1,217 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_basic : require
+#ifdef SHUFFLES
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #include "common.glsl"
 #include "program.glsl"
 
-// C[m, n] = sum over k of A[m, k] * B[k, n], in batches; a convolution is the same with B addressed by windows. TM rows
-// and TN columns stay in the registers of an invocation; columns of neighbours lie side by side, A is read by all.
-#ifndef TM
-#define TM 8
+// C[row, column] = sum over k of A[row, k] * B[k, column], in batches; a convolution's rows are pixels, its columns are
+// channels. LANES neighbours share a strip of ROWS rows, and have COLUMNS columns each: elements of A are the same for
+// all of them, so that they are cheap wherever they lie; those of B lie side by side. A driver for CPUs may load what is
+// the same for a subgroup after a loop was left, or behind a return, until the end of the body: so loops ask at their
+// end, and what is beyond the work does a part of it again.
+layout(constant_id = ID_OWN) const uint ROWS = 8u;
+layout(constant_id = ID_OWN + 1) const uint COLUMNS = 2u;
+layout(constant_id = ID_OWN + 2) const uint LANES = 8u;
+layout(constant_id = ID_OWN + 3) const uint HOW = 0u; // PRODUCT_
+layout(constant_id = ID_OWN + 4) const uint A_BYTES = 4u;
+layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
+#define HAS(flag) ((HOW & (flag)) != 0u)
+#define LINE (WORD_OWN + 0u) // rows that follow each other: those of a line of an image, or all
+#define LINES (WORD_OWN + 1u)
+#define N (WORD_OWN + 2u)
+#define K (WORD_OWN + 3u) // of one tap
+#define TAPS (WORD_OWN + 4u)
+#define A_ROW (WORD_OWN + 5u)
+#define A_STEP (WORD_OWN + 6u) // from k to k + 1
+#define B_STEP (WORD_OWN + 7u)
+#define B_COLUMN (WORD_OWN + 8u)
+#define B_TAP (WORD_OWN + 9u)
+#define B_PANEL (WORD_OWN + 10u)
+#define OUT_ROW (WORD_OWN + 11u)
+#define OUT_COLUMN (WORD_OWN + 12u)
+#define ALPHA (WORD_OWN + 13u)
+#define PANELS (WORD_OWN + 14u)
+#define ITEMS (WORD_OWN + 15u) // workgroups
+#define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
+#define INPUTS (WORD_OWN + 46u) // of a program, one sibling's
+#define GROUP (WORD_OWN + 47u)
+#define OUT_SIZE (WORD_OWN + 28u) // windows: depth, height, width of the result
+#define IN_SIZE (WORD_OWN + 31u)
+#define WINDOW (WORD_OWN + 34u)
+#define STRIDE (WORD_OWN + 37u)
+#define DILATION (WORD_OWN + 40u)
+#define PAD_BEGIN (WORD_OWN + 43u)
+#define STEPS 8u
+#ifdef SHUFFLES
+#define POINTERS 1u // each lane loads the elements of one row, and all take them from there
+#else
+#define POINTERS ROWS
 #endif
-#ifndef TN
-#define TN 4
-#endif
-layout(constant_id = ID_OWN) const uint WINDOWS = 0u; // 1: B is an image
-layout(constant_id = ID_OWN + 1) const uint BY_FOUR = 0u; // 1: rows of A are dense, aligned, and a multiple of 4 long
-layout(constant_id = ID_OWN + 2) const uint BROADCAST = 0u;
-#define M (WORD_OWN + 0u)
-#define N (WORD_OWN + 1u)
-#define K (WORD_OWN + 2u) // of one tap
-#define A_ROW (WORD_OWN + 3u)
-#define A_STEP (WORD_OWN + 4u) // from k to k + 1
-#define B_ROW (WORD_OWN + 5u)  // from k to k + 1
-#define B_STEP (WORD_OWN + 6u) // from n to n + 1
-#define TAPS (WORD_OWN + 7u)
-#define ALPHA (WORD_OWN + 8u)
-#define BATCH (WORD_OWN + 9u) // 3 sizes, 3 strides of A, 3 of B
-#define OUT_SIZE (WORD_OWN + 18u) // windows: depth, height, width of the result
-#define IN_SIZE (WORD_OWN + 21u)
-#define WINDOW (WORD_OWN + 24u)
-#define STRIDE (WORD_OWN + 27u)
-#define DILATION (WORD_OWN + 30u)
-#define PAD_BEGIN (WORD_OWN + 33u)
-#define BATCHES (WORD_OWN + 36u)
 
-float acc[TM][TN], made[TM * TN];
-uint column[TN]; // of B
-bool inside[TN]; // is there anything?
+float acc[16 * 4], made[16 * 4];
+uint64_t row_at[16]; // addresses
+bool inside[16];     // is there anything?
+uint column_at[4];
+uint lane, out_push = PUSH_OUT;
+bool is_lane[16]; // once, where compilers see that they are constants
 
-// A row of A is the same for all invocations of a subgroup: where that has TM at least, each loads one and hands it on.
-uint own_row() { return BROADCAST != 0u ? gl_SubgroupInvocationID % TM : 0u; }
-
-void multiply_one(uint a, uint b, uint a_row)
+float a_at(uint r, uint64_t ahead, uint s)
 {
-    float x[TN], own = load_a(at[PUSH_OWN], a + own_row() * a_row);
+    const float x = load_a(unpackUint2x32(row_at[r] + ahead), s * word(A_STEP));
 
-    [[unroll]] for (uint t = 0u; t < TN; t++) {
-        const float there = load_b(at[PUSH_OWN + 1], b + column[t]);
-
-        x[t] = inside[t] ? there : 0.0;
-    }
-    [[unroll]] for (uint r = 0u; r < TM; r++) {
-        float w = own;
-
-        if (TM > 1)
-            w = BROADCAST != 0u ? subgroupBroadcast(own, r) : load_a(at[PUSH_OWN], a + r * a_row);
-        [[unroll]] for (uint t = 0u; t < TN; t++)
-            acc[r][t] = fma(w, x[t], acc[r][t]);
-    }
+    return HAS(PRODUCT_PADDED) && !inside[r] ? 0.0 : x;
 }
 
-void multiply_four(uint a, uint b, uint a_row, uint b_row)
+// Where loads of one address are cheap, and compilers see that those of neighbours are one: element after element.
+float b_at(uint64_t b, uint s, uint t)
 {
-    const vec4 own = F32x4(at[PUSH_OWN]).v[(a + own_row() * a_row) / 4u];
-    float x[4][TN];
+    float x;
 
-    [[unroll]] for (uint s = 0u; s < 4u; s++)
-        [[unroll]] for (uint t = 0u; t < TN; t++) {
-            const float there = load_b(at[PUSH_OWN + 1], b + s * b_row + column[t]);
+    if (!HAS(PRODUCT_LANE_BY_LANE))
+        return load_b(unpackUint2x32(b), s * word(B_STEP) + column_at[t]);
+    x = load_b(unpackUint2x32(b), s * word(B_STEP) + t * LANES);
+    [[unroll]] for (uint i = 1u; i < LANES; i++) {
+        const float y = load_b(unpackUint2x32(b), s * word(B_STEP) + t * LANES + i);
 
-            x[s][t] = inside[t] ? there : 0.0;
+        x = is_lane[i] ? y : x;
+    }
+    return x;
+}
+
+void multiply(uint k, uint64_t b, const uint steps)
+{
+    const uint64_t ahead = uint64_t(k * word(A_STEP)) * A_BYTES;
+
+    b += uint64_t(k * word(B_STEP)) * B_BYTES;
+    [[unroll]] for (uint s = 0u; s < steps; s++) {
+        float x[4];
+#ifdef SHUFFLES
+        const float own = a_at(0u, ahead, s);
+#endif
+        [[unroll]] for (uint t = 0u; t < COLUMNS; t++)
+            x[t] = b_at(b, s, t);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+#ifdef SHUFFLES
+            const float w = subgroupShuffle(own, r);
+#else
+            const float w = a_at(r, ahead, s);
+#endif
+            [[unroll]] for (uint t = 0u; t < COLUMNS; t++)
+                acc[r * COLUMNS + t] = fma(w, x[t], acc[r * COLUMNS + t]);
         }
-    [[unroll]] for (uint r = 0u; r < TM; r++) {
-        vec4 w = own;
-
-        if (TM > 1)
-            w = BROADCAST != 0u ? subgroupBroadcast(own, r) : F32x4(at[PUSH_OWN]).v[(a + r * a_row) / 4u];
-        [[unroll]] for (uint s = 0u; s < 4u; s++)
-            [[unroll]] for (uint t = 0u; t < TN; t++)
-                acc[r][t] = fma(w[s], x[s][t], acc[r][t]);
     }
 }
 
-// Where the pixel of column n lies under a tap of the window; below 0: outside.
-int pixel_under(uint n, uint tap)
+// Where the rows of a strip begin, under a tap of the window.
+void point(uint64_t a, uint line, uint first, uint tap)
 {
-    int index = 0;
-    bool outside = false;
+    const uint oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
+    const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
+               kz = tap / word(WINDOW + 2u) / word(WINDOW + 1u);
+    const int y = int(oy * word(STRIDE + 1u) + ky * word(DILATION + 1u)) - iword(PAD_BEGIN + 1u);
+    const int z = int(oz * word(STRIDE) + kz * word(DILATION)) - iword(PAD_BEGIN);
+    const bool there = y >= 0 && y < iword(IN_SIZE + 1u) && z >= 0 && z < iword(IN_SIZE);
+    const int base = there ? (z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) : 0;
 
-    [[unroll]] for (uint d = 3u; d-- > 0u;) {
-        const int o = int(d == 0u ? n : n % word(OUT_SIZE + d)), k = int(d == 0u ? tap : tap % word(WINDOW + d));
-        const int c = o * iword(STRIDE + d) + k * iword(DILATION + d) - iword(PAD_BEGIN + d);
+    [[unroll]] for (uint p = 0u; p < POINTERS; p++) {
+        const uint r = POINTERS == 1u && ROWS > 1u ? min(lane, ROWS - 1u) : p;
 
-        n /= word(OUT_SIZE + d);
-        tap /= word(WINDOW + d);
-        outside = outside || c < 0 || c >= iword(IN_SIZE + d);
-        index += c * (d == 2u ? 1 : d == 1u ? iword(IN_SIZE + 2u) : iword(IN_SIZE + 1u) * iword(IN_SIZE + 2u));
+        if (HAS(PRODUCT_WINDOWS)) {
+            const int x = int((first + r) * word(STRIDE + 2u) + kx * word(DILATION + 2u)) - iword(PAD_BEGIN + 2u);
+
+            inside[p] = there && x >= 0 && x < iword(IN_SIZE + 2u);
+            row_at[p] = a + uint64_t(base + clamp(x, 0, iword(IN_SIZE + 2u) - 1)) * A_BYTES;
+        } else {
+            row_at[p] = a + uint64_t((line * word(LINE) + first + r) * word(A_ROW)) * A_BYTES;
+        }
     }
-    return outside ? -1 : index;
+}
+
+float ended(uint i, uint column, float x)
+{
+    program_column = column;
+    return program(i, x);
 }
 
 void main()
 {
-    const uint columns = word(N), rows = word(M), depth = word(K), a_row = word(A_ROW), b_row = word(B_ROW);
-    const uint strips = (rows + TM - 1u) / TM;
-    const uint first = (gl_WorkGroupID.x * TN) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    const uint strip = gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y, z = strip / strips;
-    // The last strip of rows overlaps the one before, so that all that is read is there.
-    const uint m = min(strip % strips * TM, rows >= TM ? rows - TM : 0u);
+    const bool own = HAS(PRODUCT_SUBGROUPS);
+    const uint part = own ? gl_SubgroupID : gl_LocalInvocationID.x / LANES;
+    const uint together = gl_WorkGroupSize.x / LANES, per_line = (word(LINE) + ROWS - 1u) / ROWS;
+    const uint strips = per_line * word(LINES), blocks = (strips + together - 1u) / together;
+    const uint item = min(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, word(ITEMS) - 1u);
+    const uint z = item / blocks / word(PANELS), block = HAS(PRODUCT_STRIPS_LAST) ? item / word(PANELS) % blocks
+                                                                                   : item % blocks;
+    const uint panel = HAS(PRODUCT_STRIPS_LAST) ? item % word(PANELS) : item / blocks % word(PANELS);
+    const uint strip = min(block * together + part, strips - 1u), line = strip / per_line;
+    // What is left of a line is done together with what was done before.
+    const uint first = min(strip % per_line * ROWS, word(LINE) - ROWS);
+    const uint width = LANES * COLUMNS;
+    const uint n = HAS(PRODUCT_LANE_BY_LANE) && !HAS(PRODUCT_PACKED) ? min(panel * width, word(N) - width)
+                                                                    : panel * width;
     const uint z2 = z % word(BATCH + 2u), z1 = z / word(BATCH + 2u) % word(BATCH + 1u),
                z0 = z / word(BATCH + 2u) / word(BATCH + 1u);
-    uint a = z0 * word(BATCH + 3u) + z1 * word(BATCH + 4u) + z2 * word(BATCH + 5u) + m * a_row;
-    const uint b = z0 * word(BATCH + 6u) + z1 * word(BATCH + 7u) + z2 * word(BATCH + 8u);
+    const uint a = z0 * word(BATCH + 3u) + z1 * word(BATCH + 4u) + z2 * word(BATCH + 5u);
+    const uint b = z0 * word(BATCH + 6u) + z1 * word(BATCH + 7u) + z2 * word(BATCH + 8u) +
+                   (HAS(PRODUCT_PACKED) ? panel * word(B_PANEL) : HAS(PRODUCT_LANE_BY_LANE) ? n : 0u);
+    const uint out_at = z0 * word(BATCH + 9u) + z1 * word(BATCH + 10u) + z2 * word(BATCH + 11u) +
+                        (line * word(LINE) + first) * word(OUT_ROW);
+    const uint64_t a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(a) * A_BYTES;
+    const uint shift = z2 * word(GROUP); // of columns: those of the groups before
+    const bool siblings = HAS(PRODUCT_SIBLINGS);
+    uint tap = 0u;
+    uint64_t b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(b) * B_BYTES;
 
-    if (z >= word(BATCHES))
-        return; // of all alike
-    [[unroll]] for (uint r = 0u; r < TM; r++)
-        [[unroll]] for (uint t = 0u; t < TN; t++)
-            acc[r][t] = 0.0;
-    for (uint tap = 0u; tap < word(TAPS); tap++) {
-        [[unroll]] for (uint t = 0u; t < TN; t++) {
-            const uint n = first + t * gl_WorkGroupSize.x;
+    if (siblings) {
+        input_shift = z0 * word(INPUTS);
+        out_push = z0 == 0u ? PUSH_OUT : PUSH_OWN + 3u + z0;
+    }
+    lane = own ? gl_SubgroupInvocationID : gl_LocalInvocationID.x % LANES;
+    [[unroll]] for (uint i = 0u; i < 16u; i++)
+        is_lane[i] = lane == i;
+    [[unroll]] for (uint t = 0u; t < COLUMNS; t++)
+        column_at[t] = HAS(PRODUCT_PACKED) ? t * LANES + lane
+                                           : min(n + t * LANES + lane, word(N) - 1u) * word(B_COLUMN);
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        acc[i] = 0.0;
+    do {
+        uint k = 0u;
 
-            const uint safe = min(n, columns - 1u);
-            const int pixel = WINDOWS != 0u ? pixel_under(safe, tap) : int(safe * word(B_STEP));
-
-            inside[t] = pixel >= 0;
-            column[t] = uint(max(pixel, 0));
+        point(a_base, line, first, tap);
+        if (word(K) >= STEPS)
+            do {
+                multiply(k, b_base, STEPS);
+                k += STEPS;
+            } while (k + STEPS <= word(K));
+        if (word(K) % STEPS != 0u)
+            do {
+                multiply(k, b_base, 1u);
+                k++;
+            } while (k < word(K));
+        b_base += uint64_t(word(B_TAP)) * B_BYTES;
+        tap++;
+    } while (tap < word(TAPS));
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        made[i] = acc[i] * fword(ALPHA);
+#define ELEMENT(i, column) (out_at + (i) / COLUMNS * word(OUT_ROW) + (column) * word(OUT_COLUMN))
+#define COLUMN(i) (n + (i) % COLUMNS * LANES + lane)
+    // All is read before anything is written, so that compilers need not read it again.
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        if (!HAS(PRODUCT_LOOPED) && (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)))
+            made[i] = ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), made[i]);
+    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+        if (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)) {
+            if (HAS(PRODUCT_LOOPED))
+                F32(at[out_push]).v[ELEMENT(i, COLUMN(i))] = made[i];
+            else
+                store_out(at[out_push], ELEMENT(i, COLUMN(i)), made[i]);
         }
-        if (BY_FOUR != 0u)
-            for (uint k = 0u; k < depth; k += 4u)
-                multiply_four(a + k, b + k * b_row, a_row, b_row);
-        else
-            for (uint k = 0u; k < depth; k++)
-                multiply_one(a + k * word(A_STEP), b + k * b_row, a_row);
-        a += depth * word(A_STEP);
-    }
-    [[unroll]] for (uint r = 0u; r < TM; r++)
-        [[unroll]] for (uint t = 0u; t < TN; t++)
-            made[r * TN + t] = acc[r][t] * fword(ALPHA);
-    // A loop, for what is fused behind the product may be long, and drivers would copy it for each element.
-    [[dont_unroll]] for (uint i = 0u; i < TM * TN; i++) {
-        const uint n = first + i % TN * gl_WorkGroupSize.x;
-
-        if (n < columns)
-            finish((z * rows + m + i / TN) * columns + n, made[i]);
-    }
+    if (HAS(PRODUCT_LOOPED)) // what is fused behind is long: once for all elements, by way of the result
+        [[dont_unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
+            if (COLUMN(i) < word(N))
+                store_out(at[out_push], ELEMENT(i, COLUMN(i)),
+                          ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
 }

@@ -78,10 +78,7 @@ void store_bool(uvec2 base, uint i, T x) { U8(base).v[i] = uint8_t(x != T(0) ? 1
 
 // ------------------------------------------------------------------ operations
 #ifdef INTEGERS
-int64_t number(uint k)
-{
-    return int64_t((uint64_t(word(WORD_NUMBER + 2u * k + 1u)) << 32) | uint64_t(word(WORD_NUMBER + 2u * k)));
-}
+#define NUMBER(k) int64_t((uint64_t(word(WORD_NUMBER + 2u * k + 1u)) << 32) | uint64_t(word(WORD_NUMBER + 2u * k)))
 int64_t divide(int64_t a, int64_t b) { return b == 0l ? 0l : b == -1l ? -a : a / b; }
 T op_add(T a, T b, T c) { return a + b; }
 T op_sub(T a, T b, T c) { return a - b; }
@@ -132,11 +129,11 @@ T op_pow(T a, T b, T c)
 T op_move(T a, T b, T c) { return a; }
 #else
 #ifdef DOUBLES
-double number(uint k) { return packDouble2x32(uvec2(word(WORD_NUMBER + 2u * k), word(WORD_NUMBER + 2u * k + 1u))); }
+#define NUMBER(k) packDouble2x32(uvec2(word(WORD_NUMBER + 2u * k), word(WORD_NUMBER + 2u * k + 1u)))
 T op_max(T a, T b, T c) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? b : a; }
 T op_min(T a, T b, T c) { return is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a; }
 #else
-float number(uint k) { return fword(WORD_NUMBER + 2u * k); }
+#define NUMBER(k) fword(WORD_NUMBER + 2u * k)
 float gelu(float x) { return is_inf(x) ? max(x, 0.0) : 0.5 * x * (1.0 + f_erf(x * 0.70710678)); }
 T op_pow(T a, T b, T c) { return f_pow(a, b); }
 T op_max(T a, T b, T c) { return f_max(a, b); }
@@ -234,34 +231,39 @@ T slot_13(T a, T b, T c) { return a; }
 T slot_14(T a, T b, T c) { return a; }
 T slot_15(T a, T b, T c) { return a; }
 
+uint input_shift = 0u; // to addresses of other inputs of the same form
+uint program_column = 0u;
+
 // What becomes of element i of the result, of which a skeleton has made acc.
 T program(uint i, T acc)
 {
     T reg[32];
     uint where[MOST_RANK], rest = i;
 
-    [[unroll]] for (uint d = MOST_RANK; d-- > 0u;) {
-        where[d] = 0u;
-        if (d < RANK) {
-            const uint size = word(WORD_DIM + d);
-
-            where[d] = d == 0u ? rest : rest % size;
-            rest = d == 0u ? 0u : rest / size;
-        }
+#define COORDINATE(d)                                           \
+    if (d < RANK) {                                             \
+        where[d] = d == 0u ? rest : rest % word(WORD_DIM + d);  \
+        rest /= d == 0u ? 1u : word(WORD_DIM + d);              \
     }
+    COORDINATE(7u) COORDINATE(6u) COORDINATE(5u) COORDINATE(4u)
+    COORDINATE(3u) COORDINATE(2u) COORDINATE(1u) COORDINATE(0u)
+#define STEP(n, d)   \
+    if (d < RANK)    \
+        index += where[d] * word(WORD_STRIDE + 8u * n + d);
 #define LOAD_INPUT(n)                                                            \
     if ((INPUT##n >> 8) != AT_NONE) {                                            \
-        uint index = (INPUT##n >> 8) == AT_LINEAR ? i : 0u;                      \
-        if ((INPUT##n >> 8) == AT_STRIDED)                                       \
-            [[unroll]] for (uint d = 0u; d < MOST_RANK; d++)                     \
-                if (d < RANK)                                                    \
-                    index += where[d] * word(WORD_STRIDE + MOST_RANK * n + d);   \
-        reg[REG_INPUT + n] = input_##n(at[PUSH_INPUT + n], index);               \
+        uint index = (INPUT##n >> 8) == AT_LINEAR   ? i                          \
+                     : (INPUT##n >> 8) == AT_COLUMN ? program_column : 0u;       \
+        if ((INPUT##n >> 8) == AT_STRIDED) {                                     \
+            STEP(n, 0u) STEP(n, 1u) STEP(n, 2u) STEP(n, 3u)                      \
+            STEP(n, 4u) STEP(n, 5u) STEP(n, 6u) STEP(n, 7u)                      \
+        }                                                                        \
+        reg[REG_INPUT + n] = input_##n(at[PUSH_INPUT + n + input_shift], index); \
     }
     LOAD_INPUT(0) LOAD_INPUT(1) LOAD_INPUT(2) LOAD_INPUT(3)
     LOAD_INPUT(4) LOAD_INPUT(5) LOAD_INPUT(6) LOAD_INPUT(7)
-    [[unroll]] for (uint k = 0u; k < MOST_NUMBERS; k++)
-        reg[REG_NUMBER + k] = number(k);
+#define SET_NUMBER(k) reg[REG_NUMBER + k] = NUMBER(k);
+    SET_NUMBER(0u) SET_NUMBER(1u) SET_NUMBER(2u) SET_NUMBER(3u) SET_NUMBER(4u) SET_NUMBER(5u) SET_NUMBER(6u)
     reg[REG_ACC] = acc;
 #define RUN_SLOT(n) \
     if (n < SLOTS)  \

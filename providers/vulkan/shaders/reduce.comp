@@ -15,18 +15,21 @@ layout(constant_id = ID_OWN + 3) const uint LAST = 0u; // ARG: of equals the las
 shared T shared_value[256];
 shared uint shared_index[256];
 
-uint offset_of(uint i, uint table)
-{
-    uint offset = 0u;
-
-    [[unroll]] for (uint d = 4u; d-- > 0u;) {
-        const uint size = word(table + d);
-
-        offset += i % size * word(table + 4u + d);
-        i /= size;
-    }
-    return offset;
+#define OFFSET_OF(name, table)                            \
+uint name(uint i)                                         \
+{                                                         \
+    uint offset = 0u;                                     \
+                                                          \
+    [[unroll]] for (uint d = 4u; d-- > 0u;) {             \
+        const uint size = WORD_4(table, d);               \
+                                                          \
+        offset += i % size * WORD_4(table + 4u, d);       \
+        i /= size;                                        \
+    }                                                     \
+    return offset;                                        \
 }
+OFFSET_OF(offset_kept, KEPT_DIM)
+OFFSET_OF(offset_reduced, REDUCED_DIM)
 
 #ifdef INTEGERS
 T first_of() { return KIND == RED_PROD ? 1l : 0l; }
@@ -125,17 +128,17 @@ void main()
 
     if (i >= word(COUNT))
         return; // of all lanes alike
-    base = offset_of(i, KEPT_DIM);
+    base = offset_kept(i);
 #ifndef INTEGERS
     if (KIND == RED_LOG_SUM_EXP) {
         for (uint k = lane; k < length; k += LANES)
-            most = larger(most, load_a(at[PUSH_OWN], base + offset_of(k, REDUCED_DIM)));
+            most = larger(most, load_a(at[PUSH_OWN], base + offset_reduced(k)));
         most = across(most, true);
         most = is_inf(most) || is_nan(most) ? 0.0 : most;
     }
 #endif
     for (uint k = lane; k < length; k += LANES) {
-        const T x = load_a(at[PUSH_OWN], base + offset_of(k, REDUCED_DIM));
+        const T x = load_a(at[PUSH_OWN], base + offset_reduced(k));
 
         if (!is_arg) {
             acc = join(acc, prepared(x, most));

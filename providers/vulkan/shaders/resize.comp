@@ -25,10 +25,10 @@ void main()
         return;
     [[unroll]] for (uint d = 6u; d-- > 0u;)
         if (d < AXES) {
-            o[d] = rest % word(DIM + d);
-            rest /= word(DIM + d);
-            total *= word(TAPS + d);
-            outside = outside || iword(word(TABLE + d) + o[d]) < 0;
+            o[d] = rest % WORD_8(DIM, d);
+            rest /= WORD_8(DIM, d);
+            total *= WORD_8(TAPS, d);
+            outside = outside || iword(WORD_8(TABLE, d) + o[d]) < 0;
         }
     for (uint tap = 0u; tap < total && !outside; tap++) {
         uint left = tap, index = 0u;
@@ -36,10 +36,10 @@ void main()
 
         [[unroll]] for (uint d = 6u; d-- > 0u;)
             if (d < AXES) {
-                const uint taps = word(TAPS + d), size = word(DIM + d), entry = word(TABLE + d) + left % taps * size + o[d];
+                const uint taps = WORD_8(TAPS, d), size = WORD_8(DIM, d), entry = WORD_8(TABLE, d) + left % taps * size + o[d];
 
                 left /= taps;
-                index += word(entry) * word(IN_STRIDE + d);
+                index += word(entry) * WORD_8(IN_STRIDE, d);
                 if (WEIGHTED != 0u)
                     weight *= fword(entry + taps * size);
             }

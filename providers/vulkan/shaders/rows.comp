@@ -10,6 +10,7 @@ layout(constant_id = ID_OWN + 3) const uint SCALE = 0u;
 layout(constant_id = ID_OWN + 4) const uint BIAS = 0u;
 layout(constant_id = ID_OWN + 5) const uint MEAN = 0u; // 1: the row's mean, and 1 / deviation, are asked for
 layout(constant_id = ID_OWN + 6) const uint DEVIATION = 0u;
+layout(constant_id = ID_OWN + 7) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one for each j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -20,6 +21,13 @@ layout(constant_id = ID_OWN + 6) const uint DEVIATION = 0u;
 #define SCALE_PER (WORD_OWN + 6u)
 
 shared float shared_value[256];
+
+float element(uint i, uint j)
+{
+    const float x = SKIP == 2u ? load_a(at[PUSH_OWN], i) + F32(at[PUSH_OWN + 3]).v[j] : load_a(at[PUSH_OWN], i);
+
+    return SKIP != 0u ? x + F32(at[PUSH_OWN + 5]).v[i] : x;
+}
 
 float across(float x, bool most)
 {
@@ -50,16 +58,14 @@ void main()
 
     if (row >= word(ROWS))
         return;
-    if (KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION || KIND == ROW_LOG_SOFTMAX || KIND == ROW_HARDMAX) {
+    if (KIND == ROW_SOFTMAX || KIND == ROW_LOG_SOFTMAX || KIND == ROW_HARDMAX) {
         shift = -inf();
         for (uint j = lane; j < n; j += LANES)
-            shift = f_max(shift, load_a(at[PUSH_OWN], base + j * inner));
+            shift = f_max(shift, element(base + j * inner, j));
         shift = across(shift, true);
-        if (KIND == ROW_ATTENTION && is_inf(shift) && shift < 0.0)
-            shift = 0.0;
     } else if (KIND == ROW_NORM) {
         for (uint j = lane; j < n; j += LANES)
-            sum += load_a(at[PUSH_OWN], base + j * inner);
+            sum += element(base + j * inner, j);
         shift = across(sum, false) / float(n);
     }
     sum = 0.0;
@@ -67,20 +73,19 @@ void main()
         float first = float(n);
 
         for (uint j = lane; j < n; j += LANES)
-            if (load_a(at[PUSH_OWN], base + j * inner) == shift)
+            if (element(base + j * inner, j) == shift)
                 first = min(first, float(j));
         factor = -across(-first, true);
     } else {
         for (uint j = lane; j < n; j += LANES) {
-            const float x = load_a(at[PUSH_OWN], base + j * inner) - shift;
+            const float x = element(base + j * inner, j) - shift;
 
-            sum += KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION || KIND == ROW_LOG_SOFTMAX ? f_exp(x) : KIND == ROW_L1 ? abs(x) : x * x;
+            sum += KIND == ROW_SOFTMAX || KIND == ROW_LOG_SOFTMAX ? f_exp(x) : KIND == ROW_L1 ? abs(x) : x * x;
         }
         sum = across(sum, false);
     }
     switch (KIND) {
     case ROW_SOFTMAX: factor = 1.0 / sum; break;
-    case ROW_ATTENTION: factor = sum == 0.0 ? 0.0 : 1.0 / sum; break;
     case ROW_LOG_SOFTMAX: factor = f_log(sum); break;
     case ROW_NORM: case ROW_RMS: factor = 1.0 / sqrt(sum / float(n) + fword(EPSILON)); break;
     case ROW_L1: factor = sum == 0.0 ? 0.0 : 1.0 / sum; break;
@@ -93,9 +98,9 @@ void main()
         F32(at[PUSH_OWN + 4]).v[row] = factor;
     for (uint j = lane; j < n; j += LANES) {
         const uint i = base + j * inner;
-        const float x = load_a(at[PUSH_OWN], i);
+        const float x = element(i, j);
         const uint s = row % word(SCALE_ROWS) * word(SCALE_STEP) + j / word(SCALE_PER);
-        float y = KIND == ROW_SOFTMAX || KIND == ROW_ATTENTION ? f_exp(x - shift) * factor
+        float y = KIND == ROW_SOFTMAX ? f_exp(x - shift) * factor
                   : KIND == ROW_LOG_SOFTMAX ? x - shift - factor
                   : KIND == ROW_HARDMAX     ? (float(j) == factor ? 1.0 : 0.0)
                                             : (x - shift) * factor;

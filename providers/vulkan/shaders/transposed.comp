@@ -26,8 +26,8 @@ void main()
     if (i >= word(COUNT))
         return;
     [[unroll]] for (uint d = 3u; d-- > 0u;) {
-        o[d] = rest % word(OUT_SIZE + d);
-        rest /= word(OUT_SIZE + d);
+        o[d] = rest % WORD_3(OUT_SIZE, d);
+        rest /= WORD_3(OUT_SIZE, d);
     }
     filter_ = rest % word(FILTERS);
     group = rest / word(FILTERS) % word(GROUPS);
@@ -37,12 +37,12 @@ void main()
         bool hit = true;
 
         [[unroll]] for (uint d = 3u; d-- > 0u;) {
-            const int c = int(o[d]) + iword(PAD_BEGIN + d) - int(left % word(WINDOW + d) * word(DILATION + d));
+            const int c = int(o[d]) + IWORD_3(PAD_BEGIN, d) - int(left % WORD_3(WINDOW, d) * WORD_3(DILATION, d));
 
-            left /= word(WINDOW + d);
-            hit = hit && c >= 0 && c % iword(STRIDE + d) == 0 && c / iword(STRIDE + d) < iword(IN_SIZE + d);
-            index += uint(c / iword(STRIDE + d)) * step;
-            step *= word(IN_SIZE + d);
+            left /= WORD_3(WINDOW, d);
+            hit = hit && c >= 0 && c % IWORD_3(STRIDE, d) == 0 && c / IWORD_3(STRIDE, d) < IWORD_3(IN_SIZE, d);
+            index += uint(c / IWORD_3(STRIDE, d)) * step;
+            step *= WORD_3(IN_SIZE, d);
         }
         if (hit)
             for (uint c = 0u; c < word(CHANNELS); c++) {

@@ -1,0 +1,134 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "program.glsl"
+
+// Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup makes ROWS of them, and keeps their scores in shared memory.
+layout(constant_id = ID_OWN) const uint ROWS = 4u;
+layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
+layout(constant_id = ID_OWN + 2) const uint ZERO = 0u;   // 1: what sees nothing becomes zeros
+layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH has eights
+layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: and a rest
+#define QUERIES (WORD_OWN + 0u)
+#define KEYS (WORD_OWN + 1u)
+#define DEPTH (WORD_OWN + 2u)
+#define WIDTH (WORD_OWN + 3u)
+#define Q_ROW (WORD_OWN + 4u)
+#define Q_STEP (WORD_OWN + 5u)
+#define K_STEP (WORD_OWN + 6u)
+#define K_COLUMN (WORD_OWN + 7u)
+#define V_ROW (WORD_OWN + 8u)
+#define V_COLUMN (WORD_OWN + 9u)
+#define OUT_ROW (WORD_OWN + 10u)
+#define OUT_COLUMN (WORD_OWN + 11u)
+#define ALPHA (WORD_OWN + 12u)
+#define ITEMS (WORD_OWN + 13u)
+#define BATCH (WORD_OWN + 14u) // 3 sizes; 3 strides of Q, K, V and the result
+
+shared float share[SHARED], part[4 * 64];
+float most[4], sum[4];
+
+// Of all that the lanes have.
+void join(bool sums)
+{
+    const uint lanes = gl_WorkGroupSize.x;
+
+    [[unroll]] for (uint r = 0u; r < ROWS; r++)
+        part[r * lanes + gl_LocalInvocationID.x] = sums ? sum[r] : most[r];
+    barrier();
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+        float x = part[r * lanes];
+
+        for (uint i = 1u; i < lanes; i++)
+            x = sums ? x + part[r * lanes + i] : f_max(x, part[r * lanes + i]);
+        sum[r] = sums ? x : 0.0;
+        most[r] = ZERO != 0u && is_inf(x) && x < 0.0 ? 0.0 : x;
+    }
+    barrier();
+}
+
+float score[4], acc[4];
+
+// Some terms of the scores of key j, and of what the values are summed up to.
+void see(uint q, uint k, uint d, const uint steps)
+{
+    [[unroll]] for (uint s = 0u; s < steps; s++) {
+        const float x = load_b(at[PUSH_OWN + 1], k + (d + s) * word(K_STEP));
+
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            score[r] = fma(load_a(at[PUSH_OWN], q + r * word(Q_ROW) + (d + s) * word(Q_STEP)), x, score[r]);
+    }
+}
+
+void take(uint v, uint j, const uint steps)
+{
+    [[unroll]] for (uint s = 0u; s < steps; s++) {
+        const float x = load_c(at[PUSH_OWN + 2], v + (j + s) * word(V_ROW));
+
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            acc[r] = fma(share[r * word(KEYS) + j + s], x, acc[r]);
+    }
+}
+
+// Loops ask at their end, see product.comp.
+#define IN_EIGHTS(count, eights, rest, call)          \
+    {                                                 \
+        uint at_ = 0u;                                \
+                                                      \
+        if (eights)                                   \
+            do {                                      \
+                call(at_, 8u);                        \
+                at_ += 8u;                            \
+            } while (at_ + 8u <= count);              \
+        if (rest)                                     \
+            do {                                      \
+                call(at_, 1u);                        \
+                at_++;                                \
+            } while (at_ < count);                    \
+    }
+#define SEE(d, steps) see(q, k + j * word(K_COLUMN), d, steps)
+#define TAKE(j, steps) take(v + c * word(V_COLUMN), j, steps)
+
+void main()
+{
+    const uint item = min(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, word(ITEMS) - 1u);
+    const uint lane = gl_LocalInvocationID.x;
+    const uint strips = (word(QUERIES) + ROWS - 1u) / ROWS, z = item / strips;
+    const uint first = min(item % strips * ROWS, word(QUERIES) - ROWS);
+    const uint z2 = z % word(BATCH + 2u), z1 = z / word(BATCH + 2u) % word(BATCH + 1u),
+               z0 = z / word(BATCH + 2u) / word(BATCH + 1u);
+#define BATCH_AT(k) (z0 * word(BATCH + k) + z1 * word(BATCH + k + 1u) + z2 * word(BATCH + k + 2u))
+    const uint q = BATCH_AT(3u) + first * word(Q_ROW), k = BATCH_AT(6u), v = BATCH_AT(9u);
+    const uint out_at = BATCH_AT(12u) + first * word(OUT_ROW);
+
+    [[unroll]] for (uint r = 0u; r < ROWS; r++)
+        most[r] = -inf();
+    for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x) {
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            score[r] = 0.0;
+        IN_EIGHTS(word(DEPTH), EIGHTS != 0u, REST != 0u, SEE)
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            const float x = program((z * word(QUERIES) + first + r) * word(KEYS) + j, score[r] * fword(ALPHA));
+
+            share[r * word(KEYS) + j] = x;
+            most[r] = f_max(most[r], x);
+        }
+    }
+    join(false);
+    for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            const float e = f_exp(share[r * word(KEYS) + j] - most[r]);
+
+            share[r * word(KEYS) + j] = e;
+            sum[r] += e;
+        }
+    join(true);
+    for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            acc[r] = 0.0;
+        IN_EIGHTS(word(KEYS), word(KEYS) >= 8u, word(KEYS) % 8u != 0u, TAKE)
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            store_out(at[PUSH_OUT], out_at + r * word(OUT_ROW) + c * word(OUT_COLUMN),
+                      ZERO != 0u && sum[r] == 0.0 ? 0.0 : acc[r] / sum[r]);
+    }
+}
