@@ -4,6 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* With AddressSanitizer what was not given out cannot be touched, and no two pieces touch each other. */
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+enum { ARENA_GAP = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+enum { ARENA_GAP = 0 };
+#endif
+
 enum { ARENA_ALIGN = 16, ARENA_FIRST_BLOCK = 4096, ARENA_LARGEST_BLOCK = 1 << 20 };
 
 struct arena_block {
@@ -40,7 +57,9 @@ void arena_reset(arena *a)
     a->blocks = newest->older;
     newest->older = NULL;
     start = (char *)newest + header_bytes();
+    ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(a->next - start));
     memset(start, 0, (size_t)(a->next - start)); /* arena_alloc promises zeroes */
+    ASAN_POISON_MEMORY_REGION(start, (size_t)(a->next - start));
     a->next = start;
     while (a->blocks != NULL) {
         arena_block *older = a->blocks->older;
@@ -72,16 +91,18 @@ static bool grow(arena *a, size_t bytes)
     a->next = (char *)b + header_bytes();
     a->end = a->next + block_bytes;
     a->total_bytes += header_bytes() + block_bytes;
+    ASAN_POISON_MEMORY_REGION(a->next, block_bytes);
     return true;
 }
 
 void *arena_alloc(arena *a, size_t bytes)
 {
+    const size_t wanted = bytes;
     void *p;
 
-    if (bytes > SIZE_MAX - ARENA_ALIGN)
+    if (bytes > SIZE_MAX - ARENA_ALIGN - ARENA_GAP)
         return NULL;
-    bytes = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    bytes = ((bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + ARENA_GAP;
     if (bytes == 0)
         bytes = ARENA_ALIGN;
     if (a->next == NULL || (size_t)(a->end - a->next) < bytes) {
@@ -90,6 +111,7 @@ void *arena_alloc(arena *a, size_t bytes)
     }
     p = a->next;
     a->next += bytes;
+    ASAN_UNPOISON_MEMORY_REGION(p, wanted);
     return p;
 }
 

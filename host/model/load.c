@@ -12,8 +12,8 @@ model_limits model_limits_default(void)
 {
     return (model_limits){ .max_depth = 100,
                            .max_subgraph_depth = 32,
-                           .max_nodes = UINT64_C(4) << 20,
-                           .max_values = UINT64_C(16) << 20,
+                           .max_nodes = 4000000,
+                           .max_values = 16000000,
                            .max_tensor_bytes = UINT64_C(1) << 40,
                            .max_densified_bytes = UINT64_C(1) << 30,
                            .max_parsed_bytes = UINT64_C(1) << 30 };

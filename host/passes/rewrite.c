@@ -22,23 +22,28 @@ static void *grown(rewrite *w, const void *old, size_t element_bytes, uint32_t c
     return array;
 }
 
-/* Room for all values of the graph. */
+/* Room for all values of the graph; where there is none the books stay as they are. */
 static bool reserve(rewrite *w)
 {
-    uint32_t had = w->capacity, capacity = had;
+    uint32_t had = w->capacity, capacity = had, *uses, *maker, *forward;
+    bool *is_output;
 
     if (w->g->value_count <= had && had > 0)
         return true;
     while (capacity < w->g->value_count + 1)
         capacity = capacity < 64 ? w->g->value_count + 64 : capacity * 2;
-    w->uses = grown(w, w->uses, sizeof *w->uses, had, capacity);
-    w->maker = grown(w, w->maker, sizeof *w->maker, had, capacity);
-    w->forward = grown(w, w->forward, sizeof *w->forward, had, capacity);
-    w->is_output = grown(w, w->is_output, sizeof *w->is_output, had, capacity);
-    if (w->uses == NULL || w->maker == NULL || w->forward == NULL || w->is_output == NULL)
+    uses = grown(w, w->uses, sizeof *uses, had, capacity);
+    maker = grown(w, w->maker, sizeof *maker, had, capacity);
+    forward = grown(w, w->forward, sizeof *forward, had, capacity);
+    is_output = grown(w, w->is_output, sizeof *is_output, had, capacity);
+    if (uses == NULL || maker == NULL || forward == NULL || is_output == NULL)
         return false;
-    memset(w->maker + had, 0xff, (capacity - had) * sizeof *w->maker);
-    memset(w->forward + had, 0xff, (capacity - had) * sizeof *w->forward);
+    memset(maker + had, 0xff, (capacity - had) * sizeof *maker);
+    memset(forward + had, 0xff, (capacity - had) * sizeof *forward);
+    w->uses = uses;
+    w->maker = maker;
+    w->forward = forward;
+    w->is_output = is_output;
     w->capacity = capacity;
     return true;
 }
@@ -160,7 +165,8 @@ static void close_books(rewrite *w)
         if (g->nodes[i] != NULL)
             g->nodes[kept++] = g->nodes[i];
     g->node_count = kept;
-    if (w->changed || w->changed_constants)
+    /* A value that found no room in the books is read by nobody: whoever made it has failed, and the model goes. */
+    if ((w->changed || w->changed_constants) && g->value_count <= w->capacity)
         pass_replace_uses(g, w->forward);
 }
 

@@ -370,6 +370,18 @@ static inlay_status pretend_to_work(device *d, inlay_run *run)
     return INLAY_OK;
 }
 
+/* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
+static inlay_status be_there(device *d, inlay_diag *diag)
+{
+    bool lost;
+
+    (void)pthread_mutex_lock(&d->mutex);
+    d->lost |= d->lose_after > 0 && --d->lose_after == 0;
+    lost = d->lost;
+    (void)pthread_mutex_unlock(&d->mutex);
+    return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;
+}
+
 static void do_job(device *d, job *j)
 {
     inlay_diag why = INLAY_DIAG_INIT;
@@ -377,10 +389,8 @@ static void do_job(device *d, job *j)
 
     for (uint32_t w = 0; w < j->wait_count && status == INLAY_OK; w++)
         status = d->host->fence_wait(d->host->ctx, j->run, j->waits[w], &why);
-    if (status == INLAY_OK && (d->lost || (d->lose_after > 0 && --d->lose_after == 0))) {
-        d->lost = true;
-        status = inlay_fail(&why, INLAY_DEVICE_LOST, "fake: the device fell off the bus");
-    }
+    if (status == INLAY_OK)
+        status = be_there(d, &why);
     if (status == INLAY_OK)
         status = pretend_to_work(d, j->run);
     if (status == INLAY_OK)
@@ -469,6 +479,8 @@ static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_
 
     for (uint32_t w = 0; w < args->wait_count && status == INLAY_OK; w++)
         status = d->host->fence_wait(d->host->ctx, args->run, args->waits[w], args->diag);
+    if (status == INLAY_OK)
+        status = be_there(d, args->diag);
     if (status != INLAY_OK)
         return status;
     data = (const float *)(const void *)address(d, &x->buffer, (uint64_t)in->counts[0] * sizeof *data);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ sessions with the fake device */
 
@@ -356,6 +357,82 @@ static void losing_the_device(void **state)
     close_rig(&r);
 }
 
+/* What a step that depends on data makes is copied back, and a run says so when that fails: whichever job loses the
+ * device, no run succeeds without the last copy. */
+static void losing_a_copy_back(void **state)
+{
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    float x[] = { 7, 0, 7, 0, 7, 0 };
+    uint32_t per_run = 0;
+
+    (void)state;
+    for (int lose_after = 0; lose_after < 24; lose_after++) {
+        char number[16];
+        const char *const options[] = { "bounded", lose_after % 2 == 0 ? "true" : "false", "lose_after", number, NULL };
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status = INLAY_OK;
+        uint32_t runs = 0;
+        rig r;
+
+        (void)snprintf(number, sizeof number, "%d", lose_after == 0 ? 0 : (lose_after + 1) / 2);
+        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&g, "NonZero", "", "a", "y");
+        onnx_output(&g, "y", INLAY_INT64, 2, none);
+        r = open_rig(&g, options);
+        set_floats(r.context, 0, 2, dims, x);
+        for (; status == INLAY_OK && runs < 8; runs += status == INLAY_OK) {
+            status = inlay_context_run(r.context, NULL, &diag);
+            if (status == INLAY_OK)
+                assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 0)), expected, sizeof expected);
+        }
+        if (lose_after == 0)
+            per_run = counted(&r.counters->copied_out) / runs;
+        assert_int_equal(status, lose_after == 0 ? INLAY_OK : INLAY_DEVICE_LOST);
+        assert_int_equal(counted(&r.counters->copied_out), per_run * runs);
+        close_rig(&r);
+    }
+    assert_true(per_run > 0);
+}
+
+/* Losing it while its kernels are timed costs their figures: every buffer goes back once, and none that was none. */
+static void losing_the_device_while_tuning(void **state)
+{
+    static const int64_t none[] = { -1, -1 };
+    char dir[] = "/tmp/inlay-tune-XXXXXX", line[64], number[16];
+    const char *const options[] = { "lose_after", number, NULL };
+    float x[] = { 7, 0, 7, 0, 7, 0 };
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    cache_dir = dir;
+    for (int lose_after = 1; lose_after <= 12; lose_after++) {
+        inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 60 };
+        inlay_tune_result result = { .struct_size = sizeof result };
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_value *v = NULL;
+        rig r;
+
+        (void)snprintf(number, sizeof number, "%d", lose_after);
+        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&g, "NonZero", "", "a", "y");
+        onnx_output(&g, "y", INLAY_INT64, 2, none);
+        r = open_rig(&g, options);
+        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, x, sizeof x, &v, &diag), INLAY_OK);
+        how.inputs = &v;
+        how.input_count = 1;
+        if (inlay_tune(r.session, &how, &result, &diag) == INLAY_OK)
+            assert_int_equal(result.known_count, 0);
+        inlay_value_unref(v);
+        close_rig(&r);
+        (void)snprintf(line, sizeof line, "rm -rf %s/*", dir);
+        assert_int_equal(system(line), 0);
+    }
+    cache_dir = NULL;
+    assert_int_equal(rmdir(dir), 0);
+}
+
 /* Closing a device with work in flight: it finishes, signals, and only then goes. */
 static void closing_with_work_in_flight(void **state)
 {
@@ -544,6 +621,8 @@ int main(void)
         cmocka_unit_test(several_shapes),
         cmocka_unit_test(cancelling_a_run_in_flight),
         cmocka_unit_test(losing_the_device),
+        cmocka_unit_test(losing_a_copy_back),
+        cmocka_unit_test(losing_the_device_while_tuning),
         cmocka_unit_test(closing_with_work_in_flight),
         cmocka_unit_test(many_threads_one_session),
         cmocka_unit_test(compiled_blobs_are_kept),

@@ -287,6 +287,41 @@ static void test_wrong_inputs(void **state)
     inlay_session_destroy(s);
 }
 
+/* A size of 0 is a size like others: none but 0 fits. */
+static void test_declared_empty(void **state)
+{
+    static const int64_t empty[] = { 0, 3 }, full[] = { 2, 3 };
+    float x[6] = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    inlay_value *v;
+    inlay_context *c;
+    wire_mark g;
+    wire w = { 0 };
+
+    (void)state;
+    g = mw_begin(&w, 8, 17);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "0,3");
+    mw_node(&w, "Abs", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "0,3");
+    wire_end(&w, g);
+    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    c = open_context(s);
+    v = floats(2, full, x, 6);
+    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
+    assert_string_equal(diag.text, "input 'x' is float[2,3]; the model wants float[0,3]");
+    inlay_value_unref(v);
+    v = floats(2, empty, x, 0);
+    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_count(inlay_context_output(c, 0)), 0);
+    inlay_value_unref(v);
+    inlay_context_destroy(c);
+    inlay_session_destroy(s);
+    wire_deinit(&w);
+}
+
 static void test_wrong_files(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -515,7 +550,8 @@ int main(void)
         cmocka_unit_test(test_describes_io),   cmocka_unit_test(test_explains),
         cmocka_unit_test(test_tells_of_model),
         cmocka_unit_test(test_output_kept),    cmocka_unit_test(test_output_bound),
-        cmocka_unit_test(test_wrong_inputs),   cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_wrong_inputs),   cmocka_unit_test(test_declared_empty),
+        cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),
         cmocka_unit_test(test_dlpack_strides),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_progress),

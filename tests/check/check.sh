@@ -1,8 +1,10 @@
 #!/bin/bash
 # inlay plugin-check finds each defect, and names it.
-#   check.sh INLAY DIR REFERENCE     the executable; the folder with the plugins made of bad.c; the reference provider
+#   check.sh INLAY DIR DATA REFERENCE [PROVIDER...]
+#                   the executable; the folder with the plugins made of bad.c; that of ONNX's test data; our providers
 set -u
-inlay=$1 dir=$2 reference=$3
+inlay=$1 dir=$2 data=$3 reference=$4
+shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checks=0 wrong=0
@@ -38,7 +40,7 @@ finds input 'results Relu-14 .*it changed input 0' --group results
 finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
 finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
-finds abort 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 6 .* in execute' --group results
+finds abort 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 6 .* in execute: it aborted' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
 finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 3
 finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
@@ -113,6 +115,10 @@ warns() { # NAME PATTERN GROUP: nothing fails, and a warning is like PATTERN
 warns thread_each 'manners Relu-14: 1 started in one execute' results
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))
+"$inlay" plugin-check "$dir/hush.so" --quick --group infer >"$work/out" || complain 'hush: it failed'
+grep -qE '^WARN  infer Scale-1: infer refused Scale-1.* without one' "$work/out" ||
+    complain 'hush: no warning of a refusal without a sentence' "$(cat "$work/out")"
+checks=$((checks + 1))
 "$inlay" plugin-check "$dir/connected.so" --quick --group regions --op Relu >"$work/out" &&
     grep -qE '^PASS  regions bad: [0-9]+ regions of [0-9]+ kinds of node, 0 of them not connected' "$work/out" ||
     complain 'connected: it gets others than it asks for' "$(cat "$work/out")"
@@ -134,6 +140,15 @@ checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --group results >"$work/out"
 operators=$(grep -c '^PASS  results ' "$work/out")
 [ "$operators" -ge 180 ] || complain "cases of $operators operators only"
+
+# Cases of the user's, whose weights are constants: all are offered.
+for provider in "$@"; do
+    checks=$((checks + 1))
+    "$inlay" plugin-check "$provider" --quick --group results --op Conv --data "$data/pytorch-converted" >"$work/out" ||
+        complain "data: $provider failed" "$(grep '^FAIL' "$work/out" | head -n 5)"
+    grep -qE '^PASS  results .*pytorch-converted: ([1-9][0-9]+) of its \1 cases of one operator are offered' "$work/out" ||
+        complain "data: not all cases are offered by $provider" "$(tail -n 3 "$work/out")"
+done
 
 # The whole of a plugin that crashes: the other groups go on.
 checks=$((checks + 1))

@@ -51,6 +51,23 @@ static void packed(void **state)
     }
 }
 
+/* What is no code of a few bits: numbers as they lie in memory. */
+static void wide(void **state)
+{
+    const float f[] = { 1.5f, -2.25f };
+    const double d[] = { 0.1, -3 };
+    const uint64_t most = UINT64_MAX;
+    double re = 0, im = 0;
+
+    (void)state;
+    assert_true(element_number(INLAY_FLOAT, f, 1, &re, &im) && re == -2.25 && im == 0);
+    assert_true(element_number(INLAY_DOUBLE, d, 1, &re, &im) && re == -3 && im == 0);
+    assert_true(element_number(INLAY_COMPLEX64, f, 0, &re, &im) && re == 1.5 && im == -2.25);
+    assert_true(element_number(INLAY_COMPLEX128, d, 0, &re, &im) && re == 0.1 && im == -3);
+    assert_true(element_number(INLAY_UINT64, &most, 0, &re, &im) && re == 0x1p64 && im == 0);
+    assert_false(element_number(INLAY_STRING, d, 0, &re, &im));
+}
+
 /* Every finite float16 is the nearest to itself, and the middle between two goes to the even one. */
 static void halves(void **state)
 {
@@ -99,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_floats),
         cmocka_unit_test(packed),
+        cmocka_unit_test(wide),
         cmocka_unit_test(halves),
         cmocka_unit_test(texts),
     };

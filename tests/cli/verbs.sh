@@ -86,6 +86,13 @@ expect 3 'option profile: .*/none.json: .*; inlay calibrate writes one' explain 
 expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
 expect 0 ': OK: 1 nodes' check "$work/small.onnx"
 expect 0 '^[0-9]+  no_op$' optimize --list
+json 0 '.[] | select(.pass == "no_op") | .level == 1' optimize --list --json
+repeat=$2/pytorch-operator/test_operator_repeat/model.onnx
+expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain
+json 0 '.nodes_before == 2 and .nodes_after == 1 and
+    ([.events[] | select(.pass == "constant_nodes" and .nodes_before == 2 and .nodes_after == 1)] | length == 1)' \
+    optimize "$repeat" --explain --json
+expect 0 "the model has no dimension named 'nobody'" explain "$add" --assume nobody=3 --verbose
 expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
 expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
 expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"
@@ -166,8 +173,8 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
 check 'and says as much' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
-expect 0 'sum' run "$add" --dim 'none?=3'
-refuses 2 "no dimension named 'none'" run "$add" --dim none=3
+expect 0 'sum' run "$add" --no-config --dim 'none?=3'
+refuses 2 "no dimension named 'none'" run "$add" --no-config --dim none=3
 printf 'providers: [{name: nowhere, optional: true, options: {a: 1}}, reference]\n' >"$work/optional.yaml"
 expect 0 '^sum: float' run "$add" --no-config --config "$work/optional.yaml"
 sed -i 's/true/false/' "$work/optional.yaml"
@@ -271,6 +278,17 @@ wait $pid
 got=$?
 if [ $got -ne 130 ] || ! jq -e '.error.code == "cancelled"' "$work/out" >/dev/null; then
     complain 'Ctrl-C' "exit code $got, not 130" "$(head -c 300 "$work/out")"
+fi
+
+# ---- on a terminal there is a bar, and nothing is written behind it
+if command -v script >/dev/null; then
+    bar='\r\[[#.]+\] +[0-9]+% [^\r\n]*?\x1b\[K'
+    for verb in run partition; do
+        checks=$((checks + 1))
+        TERM=xterm script -qec "'$inlay' $verb '$add'" /dev/null </dev/null >"$work/out" 2>&1
+        grep -qzaP "$bar" "$work/out" || complain "$verb on a terminal: no bar" "$(head -c 300 "$work/out")"
+        grep -qzaP "$bar(?!\r)" "$work/out" && complain "$verb on a terminal: the bar stays" "$(head -c 600 "$work/out")"
+    done
 fi
 
 # ---- inspect, check, explain, providers

@@ -1,6 +1,8 @@
 /* Settings and what may replace them. */
 #include "config/options.h"
 #include "cmocka_all.h"
+#include "model/model.h"
+#include <inttypes.h>
 
 static inlay_options *make(void)
 {
@@ -283,9 +285,37 @@ static void wrong(void **state)
     }
 }
 
+/* What loads a model without settings keeps to the limits that are the settings' defaults. */
+static void limits_of_models(void **state)
+{
+    const model_limits l = model_limits_default();
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {
+        { "max_depth", l.max_depth },
+        { "max_subgraph_depth", l.max_subgraph_depth },
+        { "max_nodes", l.max_nodes },
+        { "max_values", l.max_values },
+        { "max_tensor_bytes", l.max_tensor_bytes },
+        { "max_densified_bytes", l.max_densified_bytes },
+        { "max_parsed_bytes", l.max_parsed_bytes },
+    };
+    inlay_options *options = make();
+    char text[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(text, sizeof text, "%" PRIu64, rows[i].value);
+        has(options, rows[i].name, text);
+    }
+    inlay_options_destroy(options);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sources),  cmocka_unit_test(pairs),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(limits_of_models),
+                                        cmocka_unit_test(sources),  cmocka_unit_test(pairs),
                                         cmocka_unit_test(lists), cmocka_unit_test(commas),    cmocka_unit_test(emptied),
                                         cmocka_unit_test(switches), cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),  cmocka_unit_test(many),

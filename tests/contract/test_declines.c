@@ -2,7 +2,10 @@
  * Random graphs give what the reference provider gives alone, at every number of rows. */
 #include "../exec/rig.h"
 #include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { GRAPHS = 500, COLUMNS = 3, MOST_NODES = 12, MOST_ROWS = 6 };
 
@@ -55,21 +58,31 @@ static rig open_graph(uint64_t seed, const char *providers)
     return r;
 }
 
-static void run_at(rig *r, uint32_t rows)
+static inlay_status try_at(inlay_context *context, uint32_t rows, inlay_diag *diag)
 {
     float x[MOST_ROWS * COLUMNS];
     const int64_t dims[2] = { rows, COLUMNS };
-    inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v = NULL;
+    inlay_status status = inlay_value_create(INLAY_FLOAT, 2, dims, &v, diag);
 
     for (uint32_t i = 0; i < rows * COLUMNS; i++)
         x[i] = (float)((int)(i * 7 % 11) - 5) / 4;
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &v, &diag), INLAY_OK);
-    memcpy(inlay_value_data(v), x, rows * COLUMNS * sizeof *x);
-    assert_int_equal(inlay_context_set_input(r->context, 0, v, &diag), INLAY_OK);
-    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
-        fail_msg("%u rows: %s", rows, diag.text);
+    if (status == INLAY_OK) {
+        memcpy(inlay_value_data(v), x, rows * COLUMNS * sizeof *x);
+        status = inlay_context_set_input(context, 0, v, diag);
+    }
+    if (status == INLAY_OK)
+        status = inlay_context_run(context, NULL, diag);
     inlay_value_unref(v);
+    return status;
+}
+
+static void run_at(rig *r, uint32_t rows)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (try_at(r->context, rows, &diag) != INLAY_OK)
+        fail_msg("%u rows: %s", rows, diag.text);
 }
 
 static void compare(const rig *a, const rig *b, uint64_t seed, uint32_t rows)
@@ -145,6 +158,79 @@ static void explained(void **state)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
+/* Two threads meet the same shapes while they are being assigned again: one of them does it, the other one waits. */
+typedef struct meeting {
+    inlay_context *context; /* of the second */
+    inlay_status status;
+    pthread_t other;
+    bool started;
+    uint32_t told; /* how often the log tells of an assignment */
+} meeting;
+
+static void *run_too(void *user)
+{
+    meeting *m = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    m->status = try_at(m->context, 3, &diag);
+    return NULL;
+}
+
+/* The second thread has a while to do what it must not. */
+static void meet(void *user, uint32_t level, const char *text)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    meeting *m = user;
+
+    (void)level;
+    if (strstr(text, "is assigned again for some shapes") == NULL)
+        return;
+    if (__atomic_add_fetch(&m->told, 1, __ATOMIC_SEQ_CST) > 1)
+        return;
+    m->started = pthread_create(&m->other, NULL, run_too, m) == 0;
+    for (int i = 0; i < 200 && __atomic_load_n(&m->told, __ATOMIC_SEQ_CST) == 1; i++)
+        (void)nanosleep(&pause, NULL);
+}
+
+static void assigned_once(void **unused)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *o = NULL;
+    meeting m = { 0 };
+    wire_mark g;
+    wire w = { 0 };
+    rig r = { 0 };
+
+    (void)unused;
+    assert_int_equal(setenv("FAULTY_DECLINES", "specialize", 1), 0);
+    g = mw_begin(&w, 8, 17);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,3");
+    mw_node(&w, "Relu", "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
+    wire_end(&w, g);
+    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "faulty,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "plugin_dirs", FAULTY_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "probe", "never", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "cache_dir", "", &diag), INLAY_OK);
+    inlay_options_set_log(o, meet, &m);
+    if (inlay_session_create_from_bytes(w.bytes, w.count, o, &r.session, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(r.session, &m.context, &diag), INLAY_OK);
+    run_at(&r, 3);
+    assert_true(m.started);
+    assert_int_equal(pthread_join(m.other, NULL), 0);
+    assert_int_equal(m.status, INLAY_OK);
+    assert_int_equal(m.told, 1);
+    inlay_context_destroy(m.context);
+    inlay_context_destroy(r.context);
+    inlay_session_destroy(r.session);
+    wire_deinit(&w);
+    (void)unsetenv("FAULTY_DECLINES");
+}
+
 /* Nobody else runs it: the sentence of who declined is the error's. */
 static void nobody_else(void **unused)
 {
@@ -185,6 +271,7 @@ int main(void)
         cmocka_unit_test_prestate(random_graphs, specialize_word),
         cmocka_unit_test_prestate(random_graphs, both_word),
         cmocka_unit_test(explained),
+        cmocka_unit_test(assigned_once),
         cmocka_unit_test(nobody_else),
     };
 

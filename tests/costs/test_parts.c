@@ -419,6 +419,30 @@ static void profiles_come_back(void **state)
     profile_deinit(&p);
 }
 
+/* Numbers that no profile may hold: nothing of the file is believed. */
+static void impossible_profiles_are_ignored(void **state)
+{
+    static const struct {
+        uint32_t threads;
+        double factor, border;
+    } rows[] = { { 0, 1.5, 0.75 }, { 5000, 1.5, 0.75 }, { 1, 0, 0.75 }, { 1, 1.5, 0 } };
+    cost_profile back;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cost_profile p = { .provider_count = 0 };
+
+        make_profile(&p);
+        p.providers[0].factors[0] = (profile_factor){ rows[i].threads, rows[i].factor, rows[i].border };
+        assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+        assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
+        assert_int_equal(back.provider_count, 0);
+        profile_deinit(&back);
+        profile_deinit(&p);
+    }
+}
+
 /* A changed byte may give another number, but never one that is no time, and never a failure. */
 static void bent_profiles_do_no_harm(void **state)
 {
@@ -510,7 +534,8 @@ int main(void)
         cmocka_unit_test(calls_cost_what_their_class_does), cmocka_unit_test(fits_refuse_junk),
         IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
         IN_FOLDER(bent_measurements_are_ignored), IN_FOLDER(planted_files_are_ignored), IN_FOLDER(old_measurements_go),
-        IN_FOLDER(profiles_come_back), IN_FOLDER(bent_profiles_do_no_harm), IN_FOLDER(memory_may_run_out),
+        IN_FOLDER(profiles_come_back), IN_FOLDER(impossible_profiles_are_ignored),
+        IN_FOLDER(bent_profiles_do_no_harm), IN_FOLDER(memory_may_run_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,6 +243,53 @@ static void predictions_follow_the_data(void **state)
     inlay_session_destroy(s);
 }
 
+/* A rank that only data tells: one run on the caller's inputs says what is to be measured,
+ * and what a run has measured is known. */
+static void ranks_follow_the_data(void **state)
+{
+    static const int64_t dims[] = { 6, 4 }, many[] = { -1 }, two[] = { 3, 8 }, count = 2;
+    inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 60, .runs = 1 };
+    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_options *o = make_options("reference", NULL);
+    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *inputs[2] = { NULL, NULL };
+    inlay_session *s = NULL;
+    inlay_context *c = NULL;
+    uint32_t recorded = 0;
+
+    (void)state;
+    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "shape", INLAY_INT64, 1, many);
+    onnx_node(&g, "Reshape", "", "x,shape", "a");
+    onnx_node(&g, "Neg", "", "a", "b");
+    onnx_node(&g, "Abs", "", "b", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, two);
+    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(o);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &inputs[0], &diag), INLAY_OK);
+    assert_int_equal(inlay_value_create(INLAY_INT64, 1, &count, &inputs[1], &diag), INLAY_OK);
+    memset(inlay_value_data(inputs[0]), 0, 24 * sizeof(float));
+    memcpy(inlay_value_data(inputs[1]), two, sizeof two);
+    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(inlay_context_set_input(c, i, inputs[i], &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_record(c, &recorded, &diag), INLAY_OK);
+    assert_int_equal(recorded, 3);
+    how.inputs = inputs;
+    how.input_count = 2;
+    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(r.known_count, r.kernel_count);
+    inlay_context_destroy(c);
+    inlay_value_unref(inputs[0]);
+    inlay_value_unref(inputs[1]);
+    inlay_session_destroy(s);
+}
+
 /* ------------------------------------------------------------------ calibrate */
 
 static void calibrate_measures_a_device(void **state)
@@ -310,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(measuring_changes_the_choice), IN_FOLDER(cancelled_tuning_keeps_what_it_has),
         IN_FOLDER(runs_are_recorded), IN_FOLDER(predictions_follow_the_data),
+        IN_FOLDER(ranks_follow_the_data),
         IN_FOLDER(calibrate_measures_a_device),  IN_FOLDER(calibrate_refuses_nonsense),
     };
 

@@ -296,20 +296,25 @@ static const char quantized[] =
     "f = Flatten(ad) axis=1\ndq, ds, dz = DynamicQuantizeLinear(f)\nmq = QuantizeLinear(m, s, z)\n"
     "p = MatMulInteger(dq, mq, dz)\npf = Cast(p) to=1\ny = Mul(pf, ds)\n-> y";
 
-static void test_integers(void **state)
+static void torture_script(const char *name, const char *script, attempt_fn attempt_it)
 {
-    char path[] = "/tmp/inlay-quantized-XXXXXX";
+    char path[] = "/tmp/inlay-script-XXXXXX";
     int file = mkstemp(path);
     wire w = { 0 };
 
-    (void)state;
-    script_model(&w, quantized, 17);
+    script_model(&w, script, 17);
     assert_true(file >= 0 && !w.failed);
     assert_int_equal(write(file, w.bytes, w.count), (ssize_t)w.count);
     assert_int_equal(close(file), 0);
-    torture("integers", path, attempt_regions);
+    torture(name, path, attempt_it);
     assert_int_equal(unlink(path), 0);
     wire_deinit(&w);
+}
+
+static void test_integers(void **state)
+{
+    (void)state;
+    torture_script("integers", quantized, attempt_regions);
 }
 
 static void test_regions(void **state)

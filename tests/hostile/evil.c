@@ -122,6 +122,10 @@ static UNUSED inlay_status on_worker(void *user, int64_t begin, int64_t end, uin
     return INLAY_OK;
 }
 
+#if defined(HOSTILE_undefined)
+void nobody_has_this(void);
+#endif
+
 static inlay_status run(const kit_call *call)
 {
     const float *x = call->in[0].data;
@@ -135,6 +139,15 @@ static inlay_status run(const kit_call *call)
     (void)setlocale(LC_ALL, "C.UTF-8");
     (void)fprintf(stderr, "relu\n");
     leave_thread();
+#elif defined(HOSTILE_undefined)
+    nobody_has_this();
+#elif defined(HOSTILE_reads)
+    char some[16];
+
+    (void)!read(STDIN_FILENO, some, sizeof some);
+#elif defined(HOSTILE_example)
+    if (call->in[0].count == 5)
+        crash();
 #elif defined(HOSTILE_execute)
     crash();
 #elif defined(HOSTILE_execute_boom)
@@ -153,11 +166,41 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->ns = 0.001;
 }
 
-static const kit_kernel kernels[] = { { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .supports = supports,
+static const kit_kernel kernels[] = { {
+#if defined(HOSTILE_example)
+                                        .domain = "com.evil", .op_type = "Five", .since_max = 1,
+#else
+                                        .op_type = "Relu",
+#endif
+                                        .in_types = { KIT_BIT(FLOAT) }, .supports = supports,
                                         .cost = cost, .prepare = prepare, .run = run } };
+
+#if defined(HOSTILE_example)
+/* An operator of its own, with an example of five elements. */
+static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    (void)ctx, (void)diag;
+    return in->set_output(in->ctx, 0, INLAY_UNDEFINED, in->inputs[0]->rank, in->inputs[0]->dims);
+}
+static const float elements[5];
+static const int64_t five = 5;
+static const inlay_tensor_view tensor = { elements, sizeof elements, &five, 1, INLAY_FLOAT };
+static const inlay_op_example example = { .name = "five", .inputs = &tensor, .input_count = 1, .outputs = &tensor,
+                                          .output_count = 1 };
+static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator), .domain = "com.evil",
+                                              .op_type = "Five", .signature = "X:T -> Y:T; T=float",
+                                              .doc = "Takes what is positive.", .since_version = 1, .infer = infer,
+                                              .examples = &example, .example_count = 1,
+                                              .example_stride = sizeof example } };
+#endif
+
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = { .name = NAME, .description = "evil", .tables = tables, .table_count = 1 };
-static UNUSED const kit_plugin plugin = { .name = NAME, .version = "6.6.6", .provider = &provider };
+static UNUSED const kit_plugin plugin = { .name = NAME, .version = "6.6.6", .provider = &provider,
+#if defined(HOSTILE_example)
+                                           .operators = operators, .operator_count = KIT_COUNT(operators)
+#endif
+};
 
 #if defined(HOSTILE_future)
 INLAY_PLUGIN_NOTE_ABI(2, 0, NAME, NAME, "")
@@ -171,6 +214,8 @@ INLAY_PLUGIN_NOTE("somebody_else", NAME, "")
 INLAY_PLUGIN_NOTE(NAME, NAME " openvino", "")
 #elif defined(HOSTILE_lying_domain)
 INLAY_PLUGIN_NOTE(NAME, NAME, "com.example")
+#elif defined(HOSTILE_example)
+INLAY_PLUGIN_NOTE(NAME, NAME, "com.evil")
 #elif defined(HOSTILE_no_note)
 #else
 INLAY_PLUGIN_NOTE(NAME, NAME, "")

@@ -26,6 +26,7 @@ static void evil_plugins_are_told_apart(void **state)
         { "hang_assess", PLUGIN_HUNG, "not come back from assess of node 'Relu'", 800 },
         { "compile", PLUGIN_CRASHED, "in compile of node 'Relu', provider compile", 0 },
         { "execute", PLUGIN_CRASHED, "in execute, provider execute", 0 },
+        { "example", PLUGIN_CRASHED, "in execute, provider example", 0 },
         { "no_symbol", PLUGIN_REFUSED, "exports no inlay_plugin_open", 0 },
         { "future", PLUGIN_REFUSED, "plugin ABI 2.0; this host loads 1.x: it needs a newer inlay", 0 },
         { "old", PLUGIN_REFUSED, "plugin ABI 0.9; this host loads 1.x: build the plugin again", 0 },
@@ -95,6 +96,49 @@ static void rude_plugins_are_told_of(void **state)
         assert_null(strstr(heard, "good.so"));
         plugin_set_destroy(set);
     }
+    folder_remove(&f);
+}
+
+/* What is meant for this process is not read by a plugin that is tried, and it does not wait for more. */
+static void a_trial_has_no_input(void **state)
+{
+    static const char words[] = "for the host";
+    char got[sizeof words] = "";
+    int ends[2], was = dup(STDIN_FILENO);
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], words, sizeof words), sizeof words);
+    assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    folder_make(&f);
+    folder_add(&f, "reads", "reads");
+    set = folder_search_with(&f, (plugin_search){ .probe_ms = 0 });
+    expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
+    plugin_set_destroy(set);
+    folder_remove(&f);
+    assert_int_equal(fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(STDIN_FILENO, got, sizeof got), sizeof words);
+    assert_string_equal(got, words);
+    if (was >= 0)
+        (void)dup2(was, STDIN_FILENO), (void)close(was);
+    (void)close(ends[0]), (void)close(ends[1]);
+}
+
+/* The helper answers in lines: a name that has several is one, and says nothing else. */
+static void names_with_lines(void **state)
+{
+    plugin_set *set;
+    folder f;
+
+    (void)state;
+    folder_make(&f);
+    folder_add(&f, "undefined", "two\nlines");
+    set = folder_search_with(&f, (plugin_search){ .probe_ms = 0 });
+    assert_int_equal(plugin_set_file_count(set), 1);
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "two?lines.so: undefined symbol: nobody_has_this");
+    plugin_set_destroy(set);
     folder_remove(&f);
 }
 
@@ -362,6 +406,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evil_plugins_are_told_apart),
         cmocka_unit_test(rude_plugins_are_told_of),
+        cmocka_unit_test(a_trial_has_no_input),
+        cmocka_unit_test(names_with_lines),
         cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
         cmocka_unit_test(without_probe_marks_still_count),
         cmocka_unit_test(truncated_anywhere),

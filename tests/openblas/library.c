@@ -68,6 +68,7 @@ static void test_settings(void **state)
 
     (void)state;
     assert_int_equal(open_library("libopenblas.so.0", "auto", &lib, &diag), INLAY_OK);
+    assert_null(strstr(said, "had loaded it before")); /* what we loaded stays ours */
     assert_ptr_equal(environ, before);
     assert_null(getenv("OPENBLAS_NUM_THREADS"));
     assert_null(getenv("OPENBLAS_CORETYPE"));
@@ -79,6 +80,7 @@ static void test_settings(void **state)
     assert_int_equal(open_library("libopenblas.so.0", "Prescott", &again, &diag), INLAY_OK);
     assert_ptr_equal(again.handle, lib.handle);
     assert_non_null(strstr(said, "Prescott"));
+    assert_null(strstr(said, "had loaded it before"));
     blas_library_close(&again);
     blas_library_close(&lib);
     assert_int_equal(thread_count(), threads);

@@ -37,6 +37,20 @@ static void fill(bool wide, void *data, int64_t count)
     }
 }
 
+/* The same matrix at an odd address is packed alike. */
+static void expect_packed_anywhere(const panels *p, const panels_source *from, int64_t bytes, const void *packed)
+{
+    guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)p->bytes);
+    panels_source there = *from;
+
+    memcpy(odd.data, from->data, (size_t)bytes); /* one byte more, so that it begins one byte before */
+    there.data = odd.data;
+    panels_pack(p, &there, 0, p->count, again.data);
+    assert_memory_equal(again.data, packed, (size_t)p->bytes);
+    guard_free(&odd);
+    guard_free(&again);
+}
+
 /* Rows of x times a matrix whose lines are columns (along) or rows. */
 static void product(panels_fn fn, bool wide)
 {
@@ -67,6 +81,7 @@ static void product(panels_fn fn, bool wide)
         y_rows[r] = y[r].data;
     }
     panels_pack(&p, &from, 0, p.count, packed.data);
+    expect_packed_anywhere(&p, &from, p.depth * p.columns * p.gates * size, packed.data);
     if (pick(0, 1) == 0) {
         fn(&p, packed.data, 0, p.count / 2, true, rows, x_rows, starts ? start.data : NULL, y_rows);
         fn(&p, packed.data, p.count / 2, p.count, false, rows, x_rows, starts ? start.data : NULL, y_rows);

@@ -5,6 +5,10 @@
 #include "graph_script.h"
 #include "passes/pass.h"
 #include "session/session.h"
+#if defined(ROWS_STARVE)
+#include "failing_alloc.h"
+#include "model/model.h"
+#endif
 
 typedef struct row {
     const char *name;
@@ -158,6 +162,38 @@ static inline void check_narrow(const row *r, rig *plain, const rig *best, const
 #endif
 }
 
+/* The passes alone, with the first allocation failing, then the second, and so on: each time a status. Of long scripts
+ * that would take a minute. ROWS_STARVE: the step; more than 1 with sanitizers, which are slow. */
+static inline void check_starved(const row *r)
+{
+#if defined(ROWS_STARVE)
+    bool failed = strlen(r->script) < 4096;
+    wire w = { 0 };
+
+    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    for (uint64_t n = 0; failed; n += ROWS_STARVE) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model = NULL;
+        pass_ctx passes = { .rewrite_limit = -1, .diag = &diag };
+        inlay_status status;
+
+        assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_OK);
+        assert_int_equal(graph_bind(model, NULL, &diag), INLAY_OK);
+        assert_int_equal(graph_infer(model, &diag), INLAY_OK);
+        passes.model = model;
+        failing_alloc_arm(n);
+        status = passes_run(&passes, 3);
+        failed = failing_alloc_disarm();
+        if (status != INLAY_OK && (!failed || status != INLAY_OUT_OF_MEMORY))
+            fail_msg("%s: without allocation %d: %s", r->name, (int)n, diag.text);
+        graph_model_destroy(model);
+    }
+    wire_deinit(&w);
+#else
+    (void)r;
+#endif
+}
+
 /* options: of the optimised session. */
 static inline void check_row_with(const row *r, const char *const *options)
 {
@@ -178,6 +214,7 @@ static inline void check_row_with(const row *r, const char *const *options)
             expect_equal(r, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
     }
     check_narrow(r, &plain, &best, options);
+    check_starved(r);
     rig_close(&plain);
     rig_close(&best);
 }

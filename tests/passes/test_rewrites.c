@@ -80,9 +80,15 @@ static void algebra(void **state)
         { "x / 3", "x : 2,3\nc = [] 3\ny = Div(x, c)\n-> y", "Div", 0 },
         { "--x", "x : 2,3\na = Neg(x)\nb = Neg(a)\ny = Abs(b)\n-> y", "Abs", 0 },
         { "relu of relu", "x : 2,3\na = Relu(x)\ny = Relu(a)\n-> y", "Relu", 0 },
+        { "what changes nothing twice",
+          "x : 2,3\na = Abs(x)\nb = Abs(a)\nc = Ceil(b)\nd = Ceil(c)\ne = Exp(d)\nf = Floor(e)\ng = Floor(f)\n"
+          "h = Tanh(g)\ni = Round(h)\nj = Round(i)\nk = Cos(j)\nl = Sign(k)\ny = Sign(l)\n-> y",
+          "Abs Ceil Exp Floor Tanh Round Cos Sign", 0 },
         { "x + -y", "x : 2,3\nz : 2,3\na = Neg(z)\ny = Add(x, a)\n-> y", "Sub", 0 },
         { "-x + y", "x : 2,3\nz : 2,3\na = Neg(x)\ny = Add(a, z)\n-> y", "Sub", 0 },
         { "x - -y", "x : 2,3\nz : 2,3\na = Neg(z)\ny = Sub(x, a)\n-> y", "Add", 0 },
+        { "x + -y along an axis that is stated", "x : 2,3\nz : 2\na = Neg(z)\ny = Add(x, a) broadcast=1 axis=0\n-> y",
+          "Neg Add", 6 },
         { "a choice by what is not", "x : 2,3\nz : 2,3\nl = Less(x, z)\nn = Not(l)\ny = Where(n, x, z)\n-> y",
           "Less Where", 0 },
         { "log of softmax", "x : 2,3\na = Softmax(x) axis=0\ny = Log(a)\n-> y", "LogSoftmax", 0 },
@@ -426,6 +432,25 @@ static void many(void **state)
     check_row(&r);
 }
 
+/* More values in one pass than its books had room for at first. */
+static void many_values(void **state)
+{
+    static char script[4096], ops[512];
+    row r = { "divisors", script, ops, 0 };
+    size_t n = (size_t)snprintf(script, sizeof script, "x : 2\n"), used = 0;
+
+    (void)state;
+    for (int i = 1; i <= 70; i++) {
+        n += (size_t)snprintf(script + n, sizeof script - n, "c%d = [] 0x1p%d\ny%d = Div(x, c%d)\n", i, i, i, i);
+        used += (size_t)snprintf(ops + used, sizeof ops - used, "%sMul", i > 1 ? " " : "");
+    }
+    n += (size_t)snprintf(script + n, sizeof script - n, "-> y1");
+    for (int i = 2; i <= 70; i++)
+        n += (size_t)snprintf(script + n, sizeof script - n, ", y%d", i);
+    assert_true(n < sizeof script && used < sizeof ops);
+    check_row(&r);
+}
+
 /* What the optimiser may not touch, or does only when it is asked to. */
 /* Scales are powers of two: then floats are as exact as integers. */
 #define BYTES "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n" \
@@ -703,6 +728,7 @@ int main(void)
         cmocka_unit_test(products),
         cmocka_unit_test(slices),
         cmocka_unit_test(many),
+        cmocka_unit_test(many_values),
         cmocka_unit_test(asked_for),
         cmocka_unit_test(quantized),
         cmocka_unit_test(float_activations),

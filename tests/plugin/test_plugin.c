@@ -1,4 +1,5 @@
 /* The registry: what is loaded from directories, what is refused and with which sentence, and how providers open. */
+#include "base/boundary.h"
 #include "cmocka_all.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
@@ -283,9 +284,30 @@ static void typed_values(void **state)
     assert_int_equal(v[4].kind, INLAY_OPTION_STRING);
 }
 
+/* Texts without an end get one within their arrays, and no control characters are left. */
+static void texts_without_an_end(void **state)
+{
+    struct {
+        inlay_diag diag;
+        char behind[64];
+    } own;
+
+    (void)state;
+    memset(&own, '\n', sizeof own);
+    assert_int_equal(boundary_settle(INLAY_INVALID_MODEL, &own.diag), INLAY_INVALID_MODEL);
+    assert_int_equal(own.diag.struct_size, sizeof own.diag);
+    assert_int_equal(own.diag.code, INLAY_INVALID_MODEL);
+    assert_int_equal(strspn(own.diag.text, "?"), sizeof own.diag.text - 1);
+    assert_int_equal(strspn(own.diag.node, "?"), sizeof own.diag.node - 1);
+    assert_int_equal(strspn(own.diag.tensor, "?"), sizeof own.diag.tensor - 1);
+    for (size_t i = 0; i < sizeof own.behind; i++)
+        assert_int_equal(own.behind[i], '\n');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_without_an_end),
         cmocka_unit_test(a_good_plugin),
         cmocka_unit_test(sizes_of_other_versions),
         cmocka_unit_test(refused_files_say_why),
