@@ -584,6 +584,18 @@ static void test_nodes(void **state)
     rig_close(&r);
 }
 
+/* What a stretch of regions consists of: each operator once, with its number, and nothing behind the last. */
+static void test_content(void **state)
+{
+    rig r = chain(40, (const char *const[]){ "providers", "reference", NULL });
+    told t = explain(r.session, (inlay_explain_options){ .columns = 120 });
+
+    (void)state;
+    assert_non_null(strstr(t.data, " 40 20 Relu, 20 Neg  "));
+    told_free(&t);
+    rig_close(&r);
+}
+
 static void test_absent_providers(void **state)
 {
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
@@ -682,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_page),            cmocka_unit_test(test_what_if_is_true),
         cmocka_unit_test(test_impossible_what_if), cmocka_unit_test(test_rival_is_true),
+        cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

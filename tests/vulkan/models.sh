@@ -34,7 +34,7 @@ while read -r model regions dispatches flags; do
         failed=1
     fi
 done <<'END'
-squeezenet1_1 1 40
+squeezenet1_1 1 48
 mobilenet_v3_large 1 110
 gpt2_tiny_kv 4 75 --dim batch=1
 resnet50 1 58
