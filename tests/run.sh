@@ -6,7 +6,8 @@
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
-# Some 35 minutes on two cores. Needs the network only for Debian packages that are missing; uses ccache where it is.
+# Some 40 minutes on two cores, by its parts; where nothing is cached, longer. Needs the network only for Debian packages
+# that are missing; uses ccache where it is.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

@@ -7,7 +7,7 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_STRING,
       .default_value = "auto",
       .doc = "the Vulkan device: its number in the list, a part of its name, cpu, or auto = a GPU where there is one, "
-             "otherwise the CPU's driver, which is then only used where somebody asks for this provider" },
+             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy priority" },
     { .name = "timeout_ms",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
