@@ -1,7 +1,9 @@
 /* inlay quantize: a model in fewer bits, measured. */
+#include "base/isa.h"
 #include "cli/cli.h"
 #include "cli/dataset.h"
 #include "cli/front.h"
+#include "config/options.h"
 #include "quantize/narrow.h"
 #include "quantize/quantize.h"
 #include <math.h>
@@ -322,6 +324,7 @@ int cmd_quantize(int argc, char **argv)
     c.q.progress = cli_progress;
     c.q.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
+    INLAY_TRY(isa_cap(options_text(common.options, OPTION_isa), &diag));
     INLAY_TRY(cli_open(&common, c.q.model, &session, &diag));
     INLAY_TRY(dataset_open(c.data, c.samples > 0 ? c.samples : c.data == NULL ? MADE_UP_SAMPLES : 0, &common, session,
                            &set, &diag));

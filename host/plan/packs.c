@@ -1,9 +1,9 @@
 #include "plan/packs.h"
 #include "base/hash.h"
+#include "base/isa.h"
 #include "base/kept.h"
 #include "partition/cost_profile.h"
 #include "plan/pack_file.h"
-#include "plugin/note.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* The ELF file of a plugin: headers, note, build id, and the sanitizers that it wants to find in the process. */
 #include "plugin/note.h"
+#include "base/isa.h"
 #include <errno.h>
 #include <gelf.h>
 #include <stdio.h>

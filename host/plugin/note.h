@@ -37,13 +37,4 @@ INLAY_NODISCARD inlay_status note_agrees(const note_facts *facts, const inlay_pl
 
 /* Is word in a list of words that are separated by spaces? */
 bool note_lists(const char *list, const char *word);
-
-/* ------------------------------------------------------------------ isa.c */
-
-/* The highest level of this CPU, INLAY_ISA_*; *out_extra has the instructions beyond. */
-uint32_t isa_of_cpu(uint32_t *out_extra);
-/* "x86-64-v3 (AVX2, FMA, BMI2)" */
-const char *isa_level_text(uint32_t level);
-/* The first of the instructions, for instance "AVX512-VNNI". */
-const char *isa_extra_text(uint32_t extra);
 #endif

@@ -4,6 +4,8 @@
  * made before any constructor has run, so nothing that is preloaded can have its say about the CPU. */
 #ifndef INLAY_QUANTIZE_LEVELS_H
 #define INLAY_QUANTIZE_LEVELS_H
+#include "base/isa.h"
+#include "inlay/note.h"
 
 /* Defines `void name parameters`, which calls the always-inline `name##_loops` with `arguments`. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -19,12 +21,11 @@
     }                                                                                  \
     linkage void name parameters                                                       \
     {                                                                                  \
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && \
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&  \
-            __builtin_cpu_supports("avx512cd"))                                        \
+        const uint32_t level = isa_in_use();                                           \
+                                                                                       \
+        if (level >= INLAY_ISA_X86_64_V4)                                              \
             name##_v4 arguments;                                                       \
-        else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&    \
-                 __builtin_cpu_supports("bmi2"))                                       \
+        else if (level >= INLAY_ISA_X86_64_V3)                                         \
             name##_v3 arguments;                                                       \
         else                                                                           \
             name##_loops arguments;                                                    \

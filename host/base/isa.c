@@ -1,6 +1,9 @@
-/* Which instructions this CPU has, in the words of inlay/note.h. */
-#include "plugin/note.h"
+#include "base/isa.h"
+#include "inlay/note.h"
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -47,6 +50,44 @@ uint32_t isa_of_cpu(uint32_t *out_extra)
     (void)pthread_once(&cpu_once, ask_cpu);
     *out_extra = cpu_extra;
     return cpu_level;
+}
+
+/* The level that the option's value `name` allows at most. False: it is no such value. */
+static bool level_of_name(const char *name, uint32_t *out)
+{
+    static const struct {
+        const char *name;
+        uint32_t level;
+    } caps[] = { { "auto", UINT32_MAX },
+                 { "avx512", INLAY_ISA_X86_64_V4 },
+                 { "avx2", INLAY_ISA_X86_64_V3 },
+                 { "baseline", INLAY_ISA_BASELINE } };
+
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
+        if (strcmp(name, caps[i].name) == 0) {
+            *out = caps[i].level;
+            return true;
+        }
+    return false;
+}
+
+static atomic_uint cap = UINT32_MAX;
+
+uint32_t isa_in_use(void)
+{
+    uint32_t extra, level = isa_of_cpu(&extra), most = atomic_load(&cap);
+
+    return level < most ? level : most;
+}
+
+inlay_status isa_cap(const char *name, inlay_diag *diag)
+{
+    uint32_t level;
+
+    if (!level_of_name(name, &level))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, avx512, avx2 or baseline", name);
+    atomic_store(&cap, level);
+    return INLAY_OK;
 }
 
 const char *isa_level_text(uint32_t level)
