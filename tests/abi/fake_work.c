@@ -196,7 +196,7 @@ inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled
     for (uint32_t o = 0; o < r->offer_count; o++)
         if (r->cookies[o] == 2)
             count(&d->counters.groups, 1);
-    if (r->cache_blob != NULL)
+    if (r->cache_blob != NULL && r->cache_bytes == 9 && memcmp(r->cache_blob, "fake blob", 9) == 0)
         count(&d->counters.seen_blobs, 1);
     else if (r->store_cache != NULL && r->store_cache(r->ctx, "fake blob", 9) == INLAY_OK)
         count(&d->counters.stored_blobs, 1);

@@ -58,6 +58,7 @@ check() {
 }
 
 add=$node/test_add/model.onnx
+texts=$node/test_strnormalizer_export_monday_casesensintive_lower/model.onnx
 verbs='run test bench inspect check doctor edit diff reduce sparsity optimize extract quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
 # Where it was built.
 [ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
@@ -133,6 +134,7 @@ mkdir -p "$work/nothing"
 refuses 3 'no test case here' test "$work/nothing"
 
 # ---- wrong options
+expect 0 'string\[' run "$texts"
 refuses 2 'intra.threads' run "$add" --intra-threads nonsense
 refuses 2 'seconds' bench "$add" --seconds soon
 refuses 2 'expected NAME=VALUE' run "$add" --option nonsense

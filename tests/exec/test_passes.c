@@ -119,6 +119,41 @@ static void sparse_constants(void **state)
     }
 }
 
+/* Inference knows the elements of a Constant of 32 bits: what is reshaped by it has known sizes before any run. */
+static void narrow_constants_are_sizes(void **state)
+{
+    static const int32_t sizes[] = { 3, 2 };
+    inlay_io_info info = { .struct_size = sizeof info };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n, a, t;
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
+    n = mw_node_begin(&w, "Constant", "", "c");
+    a = rig_attr_begin(&w, "value", 4);
+    t = wire_begin(&w, 5);
+    mw_tensor_head(&w, "v", INLAY_INT32, 1, (int64_t[]){ 2 });
+    wire_bytes(&w, 9, sizes, sizeof sizes);
+    wire_end(&w, t);
+    wire_end(&w, a);
+    wire_end(&w, n);
+    n = mw_node_begin(&w, "Cast", "c", "shape");
+    rig_attr_int(&w, "to", INLAY_INT64);
+    wire_end(&w, n);
+    mw_node(&w, "Reshape", "x,shape", "y");
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    r = expect_ops(&w, "0", "Cast Reshape");
+    assert_int_equal(inlay_session_output(r.session, 0, &info), INLAY_OK);
+    assert_int_equal(info.rank, 2);
+    assert_true(info.dims[0] == 3 && info.dims[1] == 2);
+    rig_floats(&r, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
+    rig_run(&r);
+    rig_expect_floats(&r, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
+    rig_close(&r);
+}
+
 /* What is random is drawn in each run, though it reads nothing that changes. */
 static void random_stays(void **state)
 {
@@ -233,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_fold),
         cmocka_unit_test(sparse_constants),
+        cmocka_unit_test(narrow_constants_are_sizes),
         cmocka_unit_test(random_stays),
         cmocka_unit_test(idle_nodes),
         cmocka_unit_test(dead_code_and_captures),

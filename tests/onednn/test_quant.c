@@ -455,7 +455,7 @@ static void put_weights(network *n, list *l, uint32_t rank, const int64_t *dims,
 
 static uint32_t network_step(network *n, uint32_t x, int64_t *channels)
 {
-    static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu" };
+    static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu", "Tanh" };
     region_model *m = &n->m;
     int64_t out = roll(&m->d, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
     list l = { "" };
@@ -466,7 +466,7 @@ static uint32_t network_step(network *n, uint32_t x, int64_t *channels)
     case 0: /* pooling, a function */
         return through_bytes(n, model_pool(m, roll(&m->d, 0, 1) ? "MaxPool" : "AveragePool", x), 0.03f);
     case 1: /* residual */
-        y = through_bytes(n, model_unary(m, functions[roll(&m->d, 0, 3)], x), 0.02f);
+        y = through_bytes(n, model_unary(m, functions[roll(&m->d, 0, 4)], x), 0.02f);
         y = roll(&m->d, 0, 1) ? model_binary(m, "Add", x, y) : model_binary(m, "Mul", y, x);
         return through_bytes(n, roll(&m->d, 0, 1) ? model_unary(m, "Relu", y) : y, 0.03f);
     case 2: /* depthwise */
