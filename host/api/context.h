@@ -16,6 +16,7 @@ struct inlay_context {
     inlay_value **defaults;  /* [input_count] initializers that stand in for unbound inputs */
     run_states *states;      /* NULL: the context keeps none */
     struct profile *profile; /* while runs are profiled, otherwise NULL */
+    struct inlay_context *next; /* among those that are left to a device that hangs */
     timings *timings;        /* while runs are timed step by step, otherwise NULL */
 };
 

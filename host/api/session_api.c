@@ -172,10 +172,25 @@ done:
     return status;
 }
 
+/* A device that hangs may still read and write what a context holds, so that and the session stay as they are. */
+static void leave(inlay_context *c)
+{
+    static inlay_context *left;
+
+    c->session->abandoned = true;
+    c->next = __atomic_load_n(&left, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&left, &c->next, c, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
 void inlay_context_destroy(inlay_context *c)
 {
     if (c == NULL)
         return;
+    if (c->shared.abandoned) {
+        leave(c);
+        return;
+    }
     runner_destroy(c->runner);
     run_states_destroy(c->states);
     timings_destroy(c->timings);
@@ -460,6 +475,9 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     run_shared *shared = &context->shared;
     inlay_status status = gather_inputs(context, diag);
 
+    if (shared->abandoned)
+        return inlay_fail(diag, INLAY_DEVICE_LOST,
+                          "a device hangs that has work of this context; create a new session");
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     if (status == INLAY_OK && options != NULL) {
@@ -489,7 +507,9 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 {
-    return index < inlay_session_output_count(context->session) ? context->runner->outputs[index] : NULL;
+    if (context->shared.abandoned || index >= inlay_session_output_count(context->session))
+        return NULL;
+    return context->runner->outputs[index];
 }
 
 inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)

@@ -8,10 +8,22 @@
 
 enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SPARE_BYTES = 4 << 20 };
 
+/* Bytes of a slab that an asynchronous step reads or writes: they may be in use until its fence is reached. */
+typedef struct busy_range {
+    uint64_t begin, end;
+    uint32_t domain;
+    uint32_t step;
+} busy_range;
+
 typedef struct binder {
     runner *r;
     bound *b;
-    uint32_t *maker; /* [place_count] asynchronous step that fills the place, INLAY_NONE */
+    uint32_t *maker;    /* [place_count] asynchronous step that fills the place, INLAY_NONE */
+    busy_range *busy;   /* what the steps before this one may still use */
+    uint32_t busy_count;
+    uint32_t *waits;    /* [step_count] what this step waits for so far ... */
+    uint32_t wait_count;
+    uint32_t *waits_of; /* ... [step_count] and who has it in that list: 1 + the number of the step */
     inlay_diag *diag;
 } binder;
 
@@ -142,25 +154,110 @@ static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
         k->b->patches[k->b->patch_count++] = (patch){ place, target };
 }
 
-static inlay_status bind_waits(binder *k, bound_step *s, const uint32_t *places, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t maker = k->maker[places[i]];
-        bool known = maker == INLAY_NONE;
+/* ------------------------------------------------------------------ who waits for whom
+ *
+ * A step waits for the makers of what it reads. Places share bytes, so one that writes also waits for those that read
+ * or wrote the same bytes before, where they work behind the host's back. */
 
-        for (uint32_t w = 0; !known && w < s->wait_step_count; w++)
-            known = s->wait_steps[w] == maker;
-        if (known)
-            continue;
-        if (s->wait_steps == NULL) {
-            s->wait_steps = arena_array(&k->b->a, count, sizeof *s->wait_steps);
-            s->waits = arena_array(&k->b->a, count, sizeof *s->waits);
-            if (s->wait_steps == NULL || s->waits == NULL)
-                return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
-        }
-        s->wait_steps[s->wait_step_count++] = maker;
+static void add_wait(binder *k, uint32_t index, uint32_t step)
+{
+    if (step == INLAY_NONE || k->waits_of[step] == index + 1)
+        return;
+    k->waits_of[step] = index + 1;
+    k->waits[k->wait_count++] = step;
+}
+
+/* The step writes the place, which nobody may be using then; whoever was has gone. */
+static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
+{
+    const plan_place *pl = &k->b->plan->places[place];
+    const uint64_t end = pl->offset + pl->bytes;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; pl->source == PLACE_SLAB && i < k->busy_count; i++) {
+        const busy_range *x = &k->busy[i];
+        const bool meets = x->domain == pl->domain && x->begin < end && pl->offset < x->end;
+
+        if (meets && x->step != index)
+            add_wait(k, index, x->step);
+        if (!meets || x->begin < pl->offset || x->end > end)
+            k->busy[kept++] = *x;
     }
+    if (pl->source == PLACE_SLAB)
+        k->busy_count = kept;
+}
+
+static void use_bytes(binder *k, uint32_t index, uint32_t place)
+{
+    const plan_place *pl = &k->b->plan->places[place];
+
+    if (pl->source == PLACE_SLAB && pl->bytes > 0)
+        k->busy[k->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->domain, index };
+}
+
+/* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them. */
+static uint32_t written(const bound *b, const plan_step *ps, uint32_t i)
+{
+    const uint32_t v = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
+
+    if (ps->kind == PLAN_COPY || ps->kind == PLAN_EXEC)
+        return ps->out[i];
+    return b->plan->values[v].place;
+}
+
+static inlay_status bind_waits(binder *k, uint32_t index, bool is_async)
+{
+    bound *b = k->b;
+    bound_step *s = &b->steps[index];
+    const plan_step *ps = s->plan;
+    const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
+    const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
+
+    k->wait_count = 0;
+    for (uint32_t i = 0; i < ins; i++)
+        add_wait(k, index, k->maker[ps->in[i]]);
+    for (uint32_t i = 0; i < outs; i++)
+        wait_for_bytes(k, index, written(b, ps, i));
+    if (ps->workspace != INLAY_NONE)
+        wait_for_bytes(k, index, ps->workspace);
+    for (uint32_t i = 0; is_async && i < ins; i++)
+        use_bytes(k, index, ps->in[i]);
+    for (uint32_t i = 0; is_async && i < outs; i++)
+        use_bytes(k, index, written(b, ps, i));
+    if (is_async && ps->workspace != INLAY_NONE)
+        use_bytes(k, index, ps->workspace);
+    if (k->wait_count == 0)
+        return INLAY_OK;
+    s->wait_steps = arena_copy(&b->a, k->waits, k->wait_count * sizeof *s->wait_steps);
+    s->waits = arena_array(&b->a, k->wait_count, sizeof *s->waits);
+    if (s->wait_steps == NULL || s->waits == NULL)
+        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    s->wait_step_count = k->wait_count;
     return INLAY_OK;
+}
+
+/* Does some provider answer before it is done? Otherwise no step waits for another. */
+static bool works_behind(const program_env *env)
+{
+    for (uint32_t i = 0; i < env->provider_count; i++)
+        if ((env->providers[i].table->flags & INLAY_PROVIDER_ASYNC) != 0)
+            return true;
+    return false;
+}
+
+/* Lists for bind_waits; false: no memory. */
+static bool start_waits(binder *k, const plan *p)
+{
+    size_t uses = 1;
+
+    for (uint32_t i = 0; i < p->step_count; i++)
+        uses += p->steps[i].kind == PLAN_COPY ? 2
+                                              : p->steps[i].step->region->input_count +
+                                                    p->steps[i].step->region->output_count + 1;
+    k->busy = malloc(uses * sizeof *k->busy);
+    k->waits = calloc((size_t)p->step_count + 1, sizeof *k->waits);
+    k->waits_of = calloc((size_t)p->step_count + 1, sizeof *k->waits_of);
+    return k->busy != NULL && k->waits != NULL && k->waits_of != NULL;
 }
 
 static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st)
@@ -207,7 +304,6 @@ static inlay_status bind_step(binder *k, uint32_t index)
     const plan_step *ps = &b->plan->steps[index];
     const part_provider *async_provider = NULL;
     inlay_status status = INLAY_OK;
-    uint32_t in_count = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
 
     s->plan = ps;
     if (ps->kind == PLAN_EXEC) {
@@ -218,10 +314,13 @@ static inlay_status bind_step(binder *k, uint32_t index)
     }
     if (status != INLAY_OK)
         return status;
-    status = bind_waits(k, s, ps->in, in_count);
+    if (async_provider != NULL && (async_provider->table->flags & INLAY_PROVIDER_ASYNC) == 0)
+        async_provider = NULL;
+    if (k->busy != NULL)
+        status = bind_waits(k, index, async_provider != NULL);
     if (status != INLAY_OK)
         return status;
-    if (async_provider != NULL && (async_provider->table->flags & INLAY_PROVIDER_ASYNC) != 0) {
+    if (async_provider != NULL) {
         status = timeline_create(&s->fence.timeline, k->diag);
         if (status != INLAY_OK)
             return status;
@@ -298,6 +397,10 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         goto done;
     }
     memset(k.maker, 0xff, p->place_count * sizeof *k.maker);
+    if (works_behind(r->prog->env) && !start_waits(&k, p)) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        goto done;
+    }
     INLAY_TRY(bind_devices(&k));
     for (uint32_t i = 0; i < p->step_count; i++)
         INLAY_TRY(bind_step(&k, i));
@@ -306,6 +409,9 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     *out_bound = b;
     b = NULL;
 done:
+    free(k.busy);
+    free(k.waits);
+    free(k.waits_of);
     bound_destroy(r, b);
     return status;
 }

@@ -4,7 +4,7 @@
  * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
 #include "base/checked.h"
 #include "exec/look.h"
-#include "exec/runner.h"
+#include "exec/in_flight.h"
 #include "infer/infer.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -196,9 +196,9 @@ static bool on_device(const dynamic_call *c)
     return c->domain != INLAY_DOMAIN_HOST;
 }
 
-static inlay_status device_room(dynamic_call *c, uint64_t bytes, inlay_buffer *out)
+static inlay_status device_room(dynamic_call *c, uint32_t domain, uint64_t bytes, inlay_buffer *out)
 {
-    inlay_status status = c->provider->table->buffer_alloc(c->provider->state, c->domain, bytes > 0 ? bytes : 1, out,
+    inlay_status status = c->provider->table->buffer_alloc(c->provider->state, domain, bytes > 0 ? bytes : 1, out,
                                                            c->diag);
     if (status != INLAY_OK)
         *out = (inlay_buffer){ 0 };
@@ -232,7 +232,7 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
         inlay_buffer *device = &c->device[r->input_count + output];
         if (device->handle != 0)
             c->provider->table->buffer_free(c->provider->state, device);
-        status = device_room(c, v->buffer.bytes, device);
+        status = device_room(c, c->domain, v->buffer.bytes, device);
         arg->buffer = *device;
     }
     *out = arg->buffer;
@@ -251,6 +251,7 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
     uint32_t v = r->outputs[i];
     const inlay_output_plan *wanted = &c->cache->outputs[i];
     const inlay_value_state *shape = &c->cache->shapes[i];
+    const uint32_t domain = c->s->plan->step->placements[r->input_count + i].domain;
     inlay_tensor_arg *arg = &c->out[i];
     inlay_status status = INLAY_OK;
     int64_t bytes;
@@ -282,8 +283,8 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
     }
     arg->dims = c->made[i]->dims;
     arg->buffer = c->made[i]->buffer;
-    if (on_device(c)) {
-        status = device_room(c, arg->buffer.bytes, &c->device[r->input_count + i]);
+    if (domain != INLAY_DOMAIN_HOST) {
+        status = device_room(c, domain, arg->buffer.bytes, &c->device[r->input_count + i]);
         arg->buffer = c->device[r->input_count + i];
     }
     return status;
@@ -297,7 +298,7 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
     if (bytes == 0)
         return INLAY_OK;
     if (on_device(c)) {
-        inlay_status status = device_room(c, bytes, &c->workspace);
+        inlay_status status = device_room(c, c->domain, bytes, &c->workspace);
         args->workspace = c->workspace;
         return status;
     }
@@ -330,15 +331,10 @@ static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fen
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
-    status = fence_wait(fence, &c->r->shared->run, c->diag);
-    if (status != INLAY_OK) {
-        /* The buffers go back to the pool next: the device must have let go of them. */
-        inlay_status settled = fence_settle(fence, NULL);
-
-        if (settled != INLAY_OK) {
-            timeline_renew(&c->cache->timeline);
-            c->cache->signalled = 0;
-        }
+    status = in_flight_finish(c->r, c->provider, fence, c->diag);
+    if (status != INLAY_OK && !c->r->shared->abandoned) { /* the next use is of a timeline that knows nothing of it */
+        timeline_renew(&c->cache->timeline);
+        c->cache->signalled = 0;
     }
     return status;
 }
@@ -356,7 +352,12 @@ static inlay_status send_inputs(dynamic_call *c)
     const part_region *r = c->s->plan->step->region;
 
     for (uint32_t i = 0; i < r->input_count; i++) {
-        inlay_status status = device_room(c, c->in[i].buffer.bytes, &c->device[i]);
+        const uint32_t domain = c->s->plan->step->placements[i].domain;
+        inlay_status status;
+
+        if (domain == INLAY_DOMAIN_HOST)
+            continue;
+        status = device_room(c, domain, c->in[i].buffer.bytes, &c->device[i]);
         if (status == INLAY_OK && c->in[i].buffer.bytes > 0)
             status = copy_and_wait(c, c->in[i].buffer, c->device[i]);
         if (status != INLAY_OK)
@@ -374,7 +375,7 @@ static inlay_status fetch_outputs(dynamic_call *c)
         inlay_buffer to = c->made[i] == NULL ? (inlay_buffer){ 0 } : c->made[i]->buffer;
         inlay_status status;
 
-        if (to.bytes == 0)
+        if (to.bytes == 0 || c->device[r->input_count + i].handle == 0)
             continue;
         status = copy_and_wait(c, c->device[r->input_count + i], to);
         if (status != INLAY_OK)
@@ -515,15 +516,15 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
                                       .rank = in[i].rank, .dtype = in[i].dtype };
     }
     INLAY_TRY(size_step(&c, in));
-    if (on_device(&c))
-        INLAY_TRY(send_inputs(&c));
+    INLAY_TRY(send_inputs(&c));
     for (uint32_t i = 0; i < region->output_count; i++)
         INLAY_TRY(give_output(&c, i));
     INLAY_TRY(execute(&c));
-    if (on_device(&c))
-        INLAY_TRY(fetch_outputs(&c));
+    INLAY_TRY(fetch_outputs(&c));
     INLAY_TRY(take_results(&c));
 done:
+    if (r->shared->abandoned)
+        return status;
     free_device(&c);
     for (uint32_t i = 0; i < region->output_count; i++)
         pool_give(r->shared, c.made[i]);

@@ -55,6 +55,8 @@ static inlay_status make(run_shared *s, inlay_dtype dtype, uint32_t rank, const 
 
 void run_shared_deinit(run_shared *s)
 {
+    if (s->abandoned)
+        return;
     drop_pool(s);
     arena_deinit(&s->strings);
     (void)pthread_mutex_destroy(&s->strings_lock);
@@ -111,7 +113,7 @@ inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_
 
 void pool_give(run_shared *s, inlay_value *v)
 {
-    if (v == NULL)
+    if (v == NULL || s->abandoned)
         return;
     if (s->pool_count < POOL_SIZE && value_is_reusable(v))
         s->pool[s->pool_count++] = v;

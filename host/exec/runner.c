@@ -1,4 +1,4 @@
-#include "exec/runner.h"
+#include "exec/in_flight.h"
 #include "exec/watch.h"
 #include "base/float_state.h"
 #include "base/boundary.h"
@@ -6,6 +6,7 @@
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +165,7 @@ static inlay_status bind_outputs(runner *r, bound *b, const rt_value *inputs, in
 static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < s->wait_step_count; i++) {
-        inlay_status status = fence_wait(b->steps[s->wait_steps[i]].fence, &r->shared->run, diag);
+        inlay_status status = in_flight_wait(r, b, &b->steps[s->wait_steps[i]], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -234,38 +235,35 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     return status;
 }
 
+static inlay_status copy_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+{
+    char why[sizeof diag->text];
+
+    status = boundary_settle(status, diag);
+    (void)snprintf(why, sizeof why, "%s", diag->text);
+    return inlay_fail(diag, status, "copying '%s', provider %s: %.300s",
+                      r->prog->graph->values[s->plan->copy_value].info.name.data,
+                      r->prog->env->providers[s->plan->copy_provider].name, why);
+}
+
 inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
-    const program_step *ps = s->plan->step;
+    const program_step *ps;
 
-    if (status == INLAY_DEVICE_LOST && s->plan->kind == PLAN_COPY)
-        provider_lost(r->prog->env->providers[s->plan->copy_provider].state);
-    else if (status == INLAY_DEVICE_LOST && ps != NULL && ps->provider != NULL)
-        provider_lost(ps->provider->state);
-    if (diag == NULL || ps == NULL)
+    if (r->now != NULL)
+        s = in_flight_origin(r->now, s);
+    ps = s->plan->step;
+    in_flight_note_loss(r, s, status);
+    if (diag == NULL)
         return boundary_status(status);
+    if (ps == NULL)
+        return copy_failed(r, s, status, diag);
     status = boundary_settle(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
     }
     return program_step_failed(r->prog->graph, ps, status, diag);
-}
-
-/* Nothing may be in flight when a run returns: its buffers change hands. */
-static inlay_status settle_async(runner *r, bound *b, inlay_status status, inlay_diag *diag)
-{
-    for (uint32_t i = 0; b->has_async && i < b->plan->step_count; i++) {
-        bound_step *s = &b->steps[i];
-        if (s->async && s->fence.value > 0) {
-            inlay_status waited = fence_settle(s->fence, status == INLAY_OK ? diag : NULL);
-            if (status == INLAY_OK && waited != INLAY_OK)
-                status = runner_step_failed(r, s, waited, diag);
-            if (waited != INLAY_OK)
-                b->poisoned = true;
-        }
-    }
-    return status;
 }
 
 /* After a failure the context can run again: with timelines that know nothing of it. */
@@ -470,6 +468,10 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     if (status != INLAY_OK)
         goto failed;
     r->now = b;
+    if (b->has_async && in_flight_is_lost(r)) {
+        status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
+        goto failed;
+    }
     bind_inputs(r, b, inputs);
     status = bind_outputs(r, b, inputs, diag);
     if (status == INLAY_OK) {
@@ -481,7 +483,9 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         crash_here = (crash_scene){ .describe = describe_step };
         status = r->shared->hook == NULL ? walk(r, b, diag) : watch_walk(r, b, diag);
         crash_leave(&before);
-        status = settle_async(r, b, status, diag);
+        status = in_flight_settle(r, b, status, diag);
+        if (r->shared->abandoned)
+            goto failed;
         if (b->poisoned)
             renew_timelines(b);
         if (status == INLAY_OK)
@@ -506,7 +510,7 @@ failed:
         *caller = *diag;
     else if (caller != diag)
         (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
-    for (uint32_t k = 0; k < g->output_count; k++) {
+    for (uint32_t k = 0; k < g->output_count && !r->shared->abandoned; k++) {
         pool_give(r->shared, r->outputs[k]); /* giving large memory back would take longer than a deadline has left */
         r->outputs[k] = NULL;
     }
@@ -541,7 +545,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
 
 void runner_destroy(runner *r)
 {
-    if (r == NULL)
+    if (r == NULL || r->shared->abandoned)
         return;
     while (r->instead != NULL) {
         runner *next = r->instead->next_instead;

@@ -21,6 +21,7 @@ typedef struct run_shared {
     inlay_run run;
     uint64_t max_bytes;       /* limit of one tensor */
     run_memory *memory;       /* the session's; NULL = malloc */
+    bool abandoned;           /* a device hangs that may still write here: nothing is freed, and there are no more runs */
     bool watched;             /* a cancel word or a deadline is set: poll between steps */
     arena strings;            /* elements made by this run */
     pthread_mutex_t strings_lock;

@@ -1,5 +1,5 @@
 #include "exec/watch.h"
-#include "threads/fence.h"
+#include "exec/in_flight.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,7 +42,7 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
         status = runner_step(r, b, s, diag);
         run->part = NULL;
         if (status == INLAY_OK && s->async)
-            status = fence_wait(s->fence, &r->shared->run, diag);
+            status = in_flight_wait(r, b, s, diag);
         if (status == INLAY_OK) {
             event.end_ns = clock_ns();
             hook->event(hook->ctx, &event);

@@ -79,7 +79,6 @@ typedef struct measure {
     uint32_t *place;  /* [units] position in the order */
     uint32_t *begins; /* [regions + 1] first position */
     uint64_t *grows, *shrinks; /* [providers * (units + 2)] bytes that begin and end there */
-    bool overlapping; /* some provider works behind the host's back: no two values share bytes */
 } measure;
 
 static stay region_stay(const measure *m, uint32_t region)
@@ -99,8 +98,6 @@ static void count_stay(const measure *m, uint32_t domain, stay s, uint64_t bytes
 
     if (owner == INLAY_NONE)
         return;
-    if (m->overlapping)
-        s = (stay){ 0, units };
     row = (size_t)owner * (units + 2);
     m->grows[row + s.first] += bytes;
     m->shrinks[row + s.last + 1] += bytes;
@@ -197,11 +194,8 @@ bool part_measure(problem *x, const uint32_t *choice, part_memory *out)
     if (m.place == NULL || m.begins == NULL || m.grows == NULL || m.shrinks == NULL)
         goto done;
     for (uint32_t i = s->unit_count; i-- > 0;) {
-        uint32_t provider = part_provider_of(x, choice[s->head[s->order[i]]]);
         m.place[s->order[i]] = i;
         m.begins[s->region_of[i]] = i;
-        m.overlapping |= provider != INLAY_NONE &&
-                         (x->request->providers[provider].table->flags & INLAY_PROVIDER_ASYNC) != 0;
     }
     m.begins[s->region_count] = s->unit_count;
     for (uint32_t p = 0; p < x->providers; p++)

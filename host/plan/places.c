@@ -195,10 +195,6 @@ inlay_status planner_lay_out(planner *b)
             if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
                 return too_large(b, pl->bytes);
             items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
-            if (b->prog->has_async) {
-                items[count].first = 0;
-                items[count].last = p->step_count;
-            }
             index[count++] = i;
         }
         if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), b->scratch,

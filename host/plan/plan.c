@@ -94,7 +94,7 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i], place;
         bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known &&
-                     part_default_domain(s->provider) == INLAY_DOMAIN_HOST && b->output_of[v] == INLAY_NONE;
+                     s->placements[r->input_count + i].domain == INLAY_DOMAIN_HOST && b->output_of[v] == INLAY_NONE;
 
         if (kind == PLAN_HOST)
             b->p->values[v].known = false;
@@ -138,7 +138,7 @@ static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in,
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return !b->prog->has_async && pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
+    return pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
            plan_info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
 }
 

@@ -265,7 +265,6 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     if (r->provider == INLAY_NONE)
         return make_bodies(p, step, diag);
     step->provider = &p->env->providers[r->provider];
-    p->has_async |= (step->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);

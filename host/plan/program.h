@@ -20,6 +20,7 @@ typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
+    uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
     const part_rules *rules;       /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
@@ -70,7 +71,6 @@ struct program {
     packs *packs;        /* of the session: the main graph's program owns it; may be NULL */
     uint32_t
         *state_steps;    /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
-    bool has_async;      /* some region runs on a provider that answers before it is done */
     pthread_mutex_t lock; /* guards aligned and owned */
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */
     struct plan *plans;  /* newest use first */

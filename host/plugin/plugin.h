@@ -153,6 +153,8 @@ void provider_close(const provider *shown);
 /* After INLAY_DEVICE_LOST, with the state of an open provider: nobody is handed that one any more, and the next
  * provider_open opens the device anew. */
 void provider_lost(const void *state);
+/* Was it? */
+bool provider_is_lost(const void *state);
 /* The open provider whose domain that is; NULL for the host's and for unknown ones. */
 const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 

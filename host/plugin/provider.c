@@ -187,6 +187,17 @@ void provider_lost(const void *state)
     registry_unlock();
 }
 
+bool provider_is_lost(const void *state)
+{
+    bool lost = false;
+
+    registry_lock();
+    for (const open_provider *p = opened; p != NULL; p = p->next)
+        lost |= p->shown.state == state && p->lost;
+    registry_unlock();
+    return lost;
+}
+
 const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info)
 {
     const provider *found = NULL;

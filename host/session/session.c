@@ -341,6 +341,7 @@ static inlay_session *session_begin(const inlay_options *options)
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     s->env.max_run_bytes = run_limit(options);
+    s->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
     s->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
                                   (uint64_t)options_int(options, OPTION_memory_budget));
     if (s->memory == NULL) {
@@ -439,7 +440,7 @@ done:
 
 void inlay_session_destroy(inlay_session *s)
 {
-    if (s == NULL)
+    if (s == NULL || s->abandoned)
         return;
     program_destroy(s->main);
     session_costs_close(s);

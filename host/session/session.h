@@ -41,6 +41,7 @@ struct inlay_session {
     const session_watch *watch; /* while optimising only */
     uint32_t nodes_in_file;  /* before optimisation, bodies included */
     int64_t lowerings;       /* rewrites that the optimiser did before all its levels (passes/pass.h) */
+    bool abandoned;          /* a device hangs that may still read it: it is never given back */
     uint32_t contexts;       /* atomic: contexts alive */
     inlay_log_fn log;
     void *log_user;

@@ -157,7 +157,15 @@ static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status s
 /* How often a waiting run looks at its cancel word, which nobody signals. */
 enum { POLL_NS = 1000000 };
 
-inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag)
+static bool time_is_over(uint64_t until_ns)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec >= until_ns;
+}
+
+inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
 {
     timeline *t = lock_timeline(fence.timeline);
     inlay_status status = INLAY_OK;
@@ -167,7 +175,7 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
     while (t->reached < fence.value && t->status == INLAY_OK && status == INLAY_OK) {
         struct timespec until;
 
-        if (run == NULL) {
+        if (run == NULL && until_ns == 0) {
             (void)pthread_cond_wait(&t->moved, &t->mutex);
             continue;
         }
@@ -178,7 +186,9 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
             until.tv_sec++;
         }
         (void)pthread_cond_timedwait(&t->moved, &t->mutex, &until);
-        status = run_poll(run);
+        status = run != NULL ? run_poll(run) : INLAY_OK;
+        if (status == INLAY_OK && until_ns != 0 && time_is_over(until_ns))
+            status = INLAY_BUSY;
     }
     if (t->reached >= fence.value)
         status = INLAY_OK;
@@ -189,6 +199,11 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
                          inlay_status_text(status));
     (void)pthread_mutex_unlock(&t->mutex);
     return status;
+}
+
+inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag)
+{
+    return fence_wait_until(fence, run, 0, diag);
 }
 
 inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)

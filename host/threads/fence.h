@@ -17,6 +17,9 @@ void timeline_renew(uint64_t *id);
 /* See inlay_host.fence_signal and fence_wait. */
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why);
 INLAY_NODISCARD inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag);
+/* The same, run may be NULL; INLAY_BUSY once until_ns (CLOCK_MONOTONIC, 0 = never) has passed. */
+INLAY_NODISCARD inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns,
+                                              inlay_diag *diag);
 /* Waits until the fence is reached or poisoned, also when the run is cancelled: for memory that a device may still be
  * using. The device has been told by the run's cancel word, and keeps its promise (inlay_provider.poll_ms). */
 INLAY_NODISCARD inlay_status fence_settle(inlay_fence fence, inlay_diag *diag);

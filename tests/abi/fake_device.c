@@ -39,7 +39,8 @@ static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n,
     const inlay_node_info *node = inlay_graph_node(graph, n);
     int op = op_of(node);
     const inlay_placement placements[] = {
-        { .value = node->inputs[0], .domain = d->domain },
+        { .value = node->inputs[0],
+          .domain = op == OP_NONZERO && d->host_input ? (uint32_t)INLAY_DOMAIN_HOST : d->domain },
         { .value = node->outputs[0], .domain = d->domain },
     };
     inlay_offer offer = { .struct_size = sizeof offer, .cookie = 1, .nodes = &n, .node_count = 1,
@@ -144,6 +145,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->link_us = args->options[4].i;
     d->link_mb_s = args->options[5].i;
     d->element_ps = args->options[6].i;
+    d->hang_at = args->options[7].i;
+    d->deaf = args->options[8].i != 0;
+    d->host_input = args->options[9].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -221,6 +225,12 @@ static const inlay_option options[] = {
       .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
     { .name = "element_ps", .doc = "cost of an element, picoseconds, 0 = nodes of any size cost nothing",
       .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
+    { .name = "hang_at", .doc = "the job that never ends, 0 = none", .default_value = "0", .min = 0, .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "deaf", .doc = "jobs do not look whether the run was stopped", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "host_input", .doc = "NonZero takes its input from host memory", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },

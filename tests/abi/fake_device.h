@@ -12,6 +12,8 @@ typedef struct fake_counters {
     uint32_t copied_in;     /* host to device */
     uint32_t copied_out;
     uint32_t live_buffers;
+    uint32_t live_kib;      /* of all buffers */
+    uint32_t peak_kib;      /* the most so far */
     uint32_t live_regions;  /* compiled and instances, not released */
     uint32_t cancelled;     /* jobs that stopped early */
     uint32_t stored_blobs;

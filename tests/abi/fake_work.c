@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_TENSORS = 64, MAX_WAITS = 64, HANDLE_BASE = 0x7000 };
 
@@ -26,6 +27,9 @@ inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_bu
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: out of device memory");
     }
     d->buffers[i].bytes = bytes;
+    count(&d->counters.live_kib, (int32_t)(bytes / 1024));
+    if (d->counters.live_kib > d->counters.peak_kib)
+        d->counters.peak_kib = d->counters.live_kib;
     (void)pthread_mutex_unlock(&d->mutex);
     count(&d->counters.live_buffers, 1);
     *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .bytes = bytes, .domain = d->domain };
@@ -41,6 +45,7 @@ void buffer_free(void *state, const inlay_buffer *buffer)
     if (i < MAX_BUFFERS && d->buffers[i].data != NULL) {
         free(d->buffers[i].data);
         d->buffers[i].data = NULL;
+        count(&d->counters.live_kib, -(int32_t)(d->buffers[i].bytes / 1024));
         count(&d->counters.live_buffers, -1);
     } else {
         count(&d->counters.misuse, 1);
@@ -359,7 +364,7 @@ static inlay_status pretend_to_work(device *d, inlay_run *run)
 {
     for (int64_t us = 0; us < d->delay_us; us += 100) {
         const struct timespec pause = { 0, 100000 };
-        inlay_status status = run != NULL ? d->host->poll(d->host->ctx, run) : INLAY_OK;
+        inlay_status status = run != NULL && !d->deaf ? d->host->poll(d->host->ctx, run) : INLAY_OK;
 
         if (status != INLAY_OK) {
             count(&d->counters.cancelled, 1);
@@ -382,11 +387,24 @@ static inlay_status be_there(device *d, inlay_diag *diag)
     return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;
 }
 
+/* The job at which the device hangs takes its thread with it. */
+static void hang(device *d)
+{
+    bool now;
+
+    (void)pthread_mutex_lock(&d->mutex);
+    now = d->hang_at > 0 && --d->hang_at == 0;
+    (void)pthread_mutex_unlock(&d->mutex);
+    while (now)
+        (void)pause();
+}
+
 static void do_job(device *d, job *j)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
 
+    hang(d);
     for (uint32_t w = 0; w < j->wait_count && status == INLAY_OK; w++)
         status = d->host->fence_wait(d->host->ctx, j->run, j->waits[w], &why);
     if (status == INLAY_OK)

@@ -14,6 +14,9 @@ typedef struct device {
     uint32_t domain; /* host-wide id of its memory */
     int64_t delay_us;
     int64_t lose_after; /* jobs until the device is lost, 0 = never */
+    int64_t hang_at;    /* jobs until one never ends, 0 = never */
+    bool deaf;          /* jobs do not look up while they take their time */
+    bool host_input;    /* NonZero wants its input in host memory */
     int64_t link_us;    /* that a copy takes at least, by the clock, with the CPU kept busy */
     int64_t link_mb_s;  /* megabytes a second of copies, 0 = as fast as memory is */
     int64_t element_ps; /* what cost says of an element, 0 = every node costs next to nothing */

@@ -1,0 +1,136 @@
+/* fake_rig.h - sessions on the fake device, with its counters at hand. */
+#ifndef FAKE_RIG_H
+#define FAKE_RIG_H
+#include "cmocka_all.h"
+#include "fake_device.h"
+#include "inlay/inlay.h"
+#include "onnx_bytes.h"
+#include "plugin/plugin.h"
+#include <stdbool.h>
+
+typedef struct rig {
+    inlay_session *session;
+    inlay_context *context;
+    plugin_set *set;
+    const provider *device; /* the one that the session has, shared */
+    const fake_counters *counters;
+} rig;
+
+static char log_text[2048];
+static const char *cache_dir; /* of the sessions to come, or NULL */
+static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
+
+static inline void keep_log(void *user, uint32_t level, const char *text)
+{
+    size_t used = strlen(log_text);
+
+    (void)user;
+    if (level <= INLAY_LOG_WARNING)
+        (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", text);
+}
+
+static inline uint32_t counted(const uint32_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* settings: pairs of name and value of the provider's options, ended by NULL. */
+static inline rig open_rig(onnx_bytes *model, const char *const *settings)
+{
+    const char *dirs[] = { FAKE_DIR };
+    provider_setting chosen[8];
+    uint32_t chosen_count = 0;
+    onnx_bytes file = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options;
+    rig r = { 0 };
+
+    assert_int_equal(onnx_file(&file, model, 17, NULL), 0);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
+    /* Whatever copies cost: such small tensors would never leave the host. */
+    assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
+    if (cache_dir != NULL)
+        assert_int_equal(inlay_options_set(options, "cache_dir", cache_dir, &diag), INLAY_OK);
+    for (const char *const *o = session_options; o != NULL && o[0] != NULL; o += 2)
+        assert_int_equal(inlay_options_set(options, o[0], o[1], &diag), INLAY_OK);
+    inlay_options_set_log(options, keep_log, NULL);
+    for (; settings != NULL && settings[0] != NULL; settings += 2) {
+        char name[64];
+
+        (void)snprintf(name, sizeof name, "fake.%s", settings[0]);
+        if (inlay_options_set(options, name, settings[1], &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        chosen[chosen_count++] = (provider_setting){ settings[0], settings[1] };
+    }
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &r.session, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(options);
+    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    /* The registry shares what is open already: this is the session's device. */
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &r.set, &diag), INLAY_OK);
+    assert_int_equal(provider_open(r.set, "fake", chosen, chosen_count, &r.device, &diag), INLAY_OK);
+    r.counters = r.device->table->extension(r.device->state, "fake.counters");
+    assert_non_null(r.counters);
+    return r;
+}
+
+static inline void close_rig(rig *r)
+{
+    inlay_context_destroy(r->context);
+    inlay_session_destroy(r->session);
+    assert_int_equal(counted(&r->counters->live_buffers), 0);
+    assert_int_equal(counted(&r->counters->live_regions), 0);
+    assert_int_equal(counted(&r->counters->misuse), 0);
+    provider_close(r->device);
+    plugin_set_destroy(r->set);
+}
+
+static inline void set_floats(inlay_context *context, uint32_t index, uint32_t rank, const int64_t *dims, float *data)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    uint64_t bytes = sizeof *data;
+
+    for (uint32_t i = 0; i < rank; i++)
+        bytes *= (uint64_t)dims[i];
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, dims, data, bytes, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, index, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
+}
+
+static inline void run(rig *r)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static inline void expect_floats(inlay_context *context, uint32_t index, const float *expected, int64_t count)
+{
+    const inlay_value *y = inlay_context_output(context, index);
+
+    assert_non_null(y);
+    assert_int_equal(inlay_value_count(y), count);
+    for (int64_t i = 0; i < count; i++)
+        assert_float_equal(((const float *)inlay_value_data(y))[i], expected[i], 1e-6);
+}
+
+static const int64_t dims[] = { 2, 3 };
+static float a[] = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
+
+static inline void chain(onnx_bytes *g)
+{
+    onnx_input(g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(g, "b", INLAY_FLOAT, 2, dims);
+    onnx_constant(g, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
+    onnx_node(g, "Neg", "", "a", "n");
+    onnx_node(g, "Relu", "", "n", "r");
+    onnx_node(g, "Add", "", "r,b", "s");
+    onnx_node(g, "Add", "", "s,c", "y");
+    onnx_output(g, "y", INLAY_FLOAT, 2, dims);
+}
+static const float chain_result[] = { 2, 4, 2, 8, 4, 10 };
+#endif

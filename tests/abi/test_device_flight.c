@@ -1,0 +1,244 @@
+/* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device that
+ * hangs. */
+#include "fake_rig.h"
+#include <stdlib.h>
+#include <time.h>
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Neg on the device and Floor on the host in turns: `pairs` regions with a copy before and behind each. */
+static void turns(onnx_bytes *g, int pairs, const int64_t *shape)
+{
+    char from[16] = "a", mid[16], to[16];
+
+    onnx_input(g, "a", INLAY_FLOAT, 2, shape);
+    for (int i = 0; i < pairs; i++) {
+        (void)snprintf(mid, sizeof mid, "m%d", i);
+        (void)snprintf(to, sizeof to, i == pairs - 1 ? "y" : "t%d", i);
+        onnx_node(g, "Neg", "", from, mid);
+        onnx_node(g, "Floor", "", mid, to);
+        (void)snprintf(from, sizeof from, "%s", to);
+    }
+    onnx_output(g, "y", INLAY_FLOAT, 2, shape);
+}
+
+/* A value that nobody reads any more leaves its bytes to the next, although devices work behind the host's back. */
+static void bytes_are_shared_with_work_in_flight(void **state)
+{
+    static const char *const slow[] = { "delay_us", "200", NULL };
+    static const int64_t shape[] = { 256, 256 };
+    enum { COUNT = 256 * 256 };
+    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    assert_non_null(x);
+    assert_non_null(y);
+    turns(&g, 8, shape);
+    r = open_rig(&g, slow);
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < COUNT; i++)
+            x[i] = y[i] = (float)(i % 1000 + round);
+        set_floats(r.context, 0, 2, shape, x);
+        run(&r);
+        expect_floats(r.context, 0, y, COUNT);
+    }
+    assert_int_equal(r.counters->compiled, 8);
+    assert_in_range(r.counters->peak_kib, 512, 768); /* of 256 KiB each: 16 without sharing */
+    close_rig(&r);
+    free(x);
+    free(y);
+}
+
+/* A value is read by a region and by the host while the next regions are under way: those that write wait for whoever
+ * still reads the same bytes. */
+static void readers_are_waited_for(void **state)
+{
+    static const char *const slow[] = { "delay_us", "100", NULL };
+    onnx_bytes g = { .count = 0 };
+    float x[6], want[6];
+    char from[16] = "a", name[48], made[16];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    for (int i = 0; i < 6; i++) { /* t = floor(-x) + -x + x = -x */
+        (void)snprintf(made, sizeof made, "n%d", i);
+        onnx_node(&g, "Neg", "", from, made);
+        (void)snprintf(name, sizeof name, "f%d", i);
+        onnx_node(&g, "Floor", "", made, name);
+        (void)snprintf(name, sizeof name, "f%d,n%d", i, i);
+        (void)snprintf(made, sizeof made, "s%d", i);
+        onnx_node(&g, "Add", "", name, made);
+        (void)snprintf(name, sizeof name, "s%d,%s", i, from);
+        (void)snprintf(made, sizeof made, i == 5 ? "y" : "t%d", i);
+        onnx_node(&g, "Add", "", name, made);
+        (void)snprintf(from, sizeof from, "%s", made);
+    }
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, slow);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 6; i++)
+            x[i] = want[i] = (float)(i - 3 + round);
+        set_floats(r.context, 0, 2, dims, x);
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+    }
+    close_rig(&r);
+}
+
+/* Whichever job loses the device, it is the device that is named and closed, although a step of another provider was the
+ * first to hear of it; the next session gets a new one. */
+static void a_loss_is_the_devices(void **state)
+{
+    uint32_t jobs = 0;
+
+    (void)state;
+    for (uint32_t lose_after = 0; lose_after <= jobs; lose_after++) {
+        char number[16];
+        const char *const options[] = { "lose_after", number, NULL };
+        float want[6] = { 1, -2, 3, -4, 5, -6 };
+        onnx_bytes g = { .count = 0 }, again = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        rig r, next;
+
+        (void)snprintf(number, sizeof number, "%u", lose_after);
+        turns(&g, 2, dims);
+        r = open_rig(&g, options);
+        set_floats(r.context, 0, 2, dims, a);
+        if (lose_after == 0) {
+            run(&r);
+            expect_floats(r.context, 0, want, 6);
+            jobs = r.counters->executed + r.counters->copied_in + r.counters->copied_out;
+            assert_int_equal(jobs, 6);
+            close_rig(&r);
+            continue;
+        }
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        if (strstr(diag.text, "provider fake") == NULL || strstr(diag.text, "reference") != NULL)
+            fail_msg("job %u: %s", lose_after, diag.text);
+        (void)snprintf(number, sizeof number, "%u", lose_after);
+        turns(&again, 2, dims);
+        next = open_rig(&again, options);
+        assert_ptr_not_equal(next.device, r.device);
+        close_rig(&next);
+        close_rig(&r);
+    }
+}
+
+/* A limit of time is told once it has passed, also where the device does not look up and ends its work much later. */
+static void a_deadline_in_flight(void **state)
+{
+    static const char *const deaf[] = { "delay_us", "150000", "deaf", "true", NULL };
+    inlay_run_options options = { .struct_size = sizeof options, .timeout_ns = 50000000 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, deaf);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_null(inlay_context_output(r.context, 0));
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    close_rig(&r);
+}
+
+/* Whichever job never ends: the run ends, with the device named, and the next session works. What the device may still
+ * write to is left to it. */
+static void a_device_that_hangs(void **state)
+{
+    static const char *const soon[] = { "device_timeout_ms", "100", NULL };
+
+    (void)state;
+    session_options = soon;
+    for (int job = 1; job <= 6; job++) {
+        char number[16];
+        const char *const options[] = { "hang_at", number, NULL };
+        float want[6] = { 1, -2, 3, -4, 5, -6 };
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        uint64_t begin;
+        rig r, next;
+
+        (void)snprintf(number, sizeof number, "%d", 6 + job); /* in the second run */
+        turns(&g, 2, dims);
+        r = open_rig(&g, options);
+        set_floats(r.context, 0, 2, dims, a);
+        run(&r);
+        begin = now_ms();
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        assert_true(now_ms() - begin >= 100);
+        if (strstr(diag.text, "device_timeout_ms") == NULL || strstr(diag.text, "fake") == NULL)
+            fail_msg("job %d: %s", job, diag.text);
+        assert_null(inlay_context_output(r.context, 0));
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        inlay_context_destroy(r.context);
+        /* Another context of the session does not wait for it again. */
+        assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+        set_floats(r.context, 0, 2, dims, a);
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        inlay_context_destroy(r.context);
+        inlay_session_destroy(r.session);
+        provider_close(r.device);
+        plugin_set_destroy(r.set);
+
+        g.count = 0;
+        turns(&g, 2, dims);
+        next = open_rig(&g, options);
+        assert_ptr_not_equal(next.device, r.device);
+        set_floats(next.context, 0, 2, dims, a);
+        run(&next);
+        expect_floats(next.context, 0, want, 6);
+        close_rig(&next);
+    }
+    session_options = NULL;
+}
+
+/* A step that is sized in the run takes its input where it was negotiated to lie. */
+static void placements_of_steps_that_are_sized_in_the_run(void **state)
+{
+    static const char *const options[] = { "host_input", "true", NULL };
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    float x[] = { 7, 0, 7, 0, 7, 0 };
+    onnx_bytes g = { .count = 0 };
+    const inlay_value *y;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "NonZero", "", "a", "y");
+    onnx_output(&g, "y", INLAY_INT64, 2, none);
+    r = open_rig(&g, options);
+    set_floats(r.context, 0, 2, dims, x);
+    run(&r);
+    y = inlay_context_output(r.context, 0);
+    assert_non_null(y);
+    assert_memory_equal(inlay_value_data(y), expected, sizeof expected);
+    assert_int_equal(r.counters->copied_in, 0);
+    assert_int_equal(r.counters->copied_out, 1);
+    close_rig(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_shared_with_work_in_flight),
+        cmocka_unit_test(readers_are_waited_for),
+        cmocka_unit_test(a_loss_is_the_devices),
+        cmocka_unit_test(a_deadline_in_flight),
+        cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
+        cmocka_unit_test(a_device_that_hangs), /* last: it leaves devices behind */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
