@@ -53,6 +53,7 @@ typedef struct test_run {
     cli_common *common;
     uint32_t counts[OUTCOMES];
     json_t *cases; /* with --json */
+    inlay_session *last; /* kept until the next one is there, so that devices stay open in between */
 } test_run;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -238,7 +239,10 @@ static inlay_status run_sets(test_run *t, case_state *s, bool *out_created, inla
     }
 done:
     inlay_context_destroy(context);
-    inlay_session_destroy(session);
+    if (session != NULL) {
+        inlay_session_destroy(t->last);
+        t->last = session;
+    }
     return status;
 }
 
@@ -338,6 +342,7 @@ int cmd_test(int argc, char **argv)
                               code);
     else if (!common.json && (status == INLAY_OK || status == INLAY_CANCELLED))
         (void)printf("%u passed, %u failed, %u skipped\n", t.counts[PASSED], t.counts[FAILED], t.counts[SKIPPED]);
+    inlay_session_destroy(t.last);
     json_decref(t.cases);
     arena_deinit(&a);
     free(args.dirs);
