@@ -475,9 +475,10 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     run_shared *shared = &context->shared;
     inlay_status status = gather_inputs(context, diag);
 
-    if (shared->abandoned)
+    if (shared->abandoned && !context->session->env.without_failed)
         return inlay_fail(diag, INLAY_DEVICE_LOST,
                           "a device hangs that has work of this context; create a new session");
+    shared->unwinding = false;
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     if (status == INLAY_OK && options != NULL) {
@@ -507,7 +508,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 {
-    if (context->shared.abandoned || index >= inlay_session_output_count(context->session))
+    if (context->shared.unwinding || index >= inlay_session_output_count(context->session))
         return NULL;
     return context->runner->outputs[index];
 }

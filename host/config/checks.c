@@ -27,6 +27,13 @@ bool option_bytes(const char *text, uint64_t *out_bytes)
     return false;
 }
 
+static inlay_status check_device_failure(const char *text, inlay_diag *diag)
+{
+    if (strcmp(text, "fail") == 0 || strcmp(text, "other") == 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option device_failure is '%.64s'; it takes fail or other", text);
+}
+
 static inlay_status check_policy(const char *text, inlay_diag *diag)
 {
     if (strcmp(text, "cost") == 0 || strcmp(text, "priority") == 0)
@@ -102,6 +109,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_isa(text, diag);
     case OPTION_policy:
         return check_policy(text, diag);
+    case OPTION_device_failure:
+        return check_device_failure(text, diag);
     case OPTION_probe:
         return check_probe(text, diag);
     case OPTION_pin:

@@ -76,6 +76,9 @@ static inlay_status bind_devices(binder *k)
             status = pr->table->buffer_alloc(pr->state, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
             if (status != INLAY_OK) {
                 k->b->slabs[d] = (inlay_buffer){ 0 };
+                if (status == INLAY_DEVICE_LOST)
+                    provider_lost(pr->state);
+                k->r->failed = pr;
                 return status;
             }
         }

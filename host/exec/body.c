@@ -171,8 +171,18 @@ inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inla
 
 /* ------------------------------------------------------------------ loops */
 
+inlay_status loop_run(loop *l)
+{
+    inlay_status status = runner_run(l->body, l->in, l->c->diag);
+
+    l->body->same_captures = status == INLAY_OK; /* until the loop ends */
+    return status;
+}
+
 void loop_deinit(loop *l)
 {
+    if (l->body != NULL)
+        l->body->same_captures = false;
     for (uint32_t i = 0; l->held != NULL && i < l->carried; i++)
         pool_give(l->c->r->shared, l->held[i]);
     for (uint32_t i = 0; l->stacks != NULL && i < l->scans; i++)

@@ -52,6 +52,8 @@ typedef struct loop {
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */
 INLAY_NODISCARD inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans);
+/* Runs the body on l->in; what it captures is the same in all iterations. */
+INLAY_NODISCARD inlay_status loop_run(loop *l);
 void loop_deinit(loop *l);
 /* The body's results become the next iteration's inputs; those that are stacked are pushed. */
 INLAY_NODISCARD inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output);

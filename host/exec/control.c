@@ -94,7 +94,7 @@ static inlay_status run_loop(host_call *c)
         l.in[0] = one_element(l.g, 0, INLAY_INT64, &iteration);
         l.in[1] = one_element(l.g, 1, INLAY_BOOL, &go_byte);
         INLAY_TRY(run_poll(&c->r->shared->run));
-        INLAY_TRY(runner_run(l.body, l.in, c->diag));
+        INLAY_TRY(loop_run(&l));
         again = rt_from_value(l.body->outputs[0]);
         INLAY_TRY(read_bool(c, &again, "body's condition", &go));
         INLAY_TRY(loop_advance(&l, 2, 1));
@@ -160,7 +160,7 @@ static inlay_status run_sequence_map(host_call *c)
             l.in[i] = x.kind == INLAY_KIND_SEQUENCE ? rt_from_value(x.owner->items[t]) : x;
         }
         INLAY_TRY(run_poll(&c->r->shared->run));
-        INLAY_TRY(runner_run(l.body, l.in, c->diag));
+        INLAY_TRY(loop_run(&l));
         INLAY_TRY(map_collect(c, &l, items, t, length));
     }
     for (uint32_t o = 0; o < n->output_count; o++) {

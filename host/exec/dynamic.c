@@ -332,7 +332,7 @@ static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fen
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
     status = in_flight_finish(c->r, c->provider, fence, c->diag);
-    if (status != INLAY_OK && !c->r->shared->abandoned) { /* the next use is of a timeline that knows nothing of it */
+    if (status != INLAY_OK && !c->r->shared->unwinding) { /* the next use is of a timeline that knows nothing of it */
         timeline_renew(&c->cache->timeline);
         c->cache->signalled = 0;
     }
@@ -523,7 +523,7 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     INLAY_TRY(fetch_outputs(&c));
     INLAY_TRY(take_results(&c));
 done:
-    if (r->shared->abandoned)
+    if (r->shared->unwinding)
         return status;
     free_device(&c);
     for (uint32_t i = 0; i < region->output_count; i++)

@@ -47,7 +47,7 @@ static inlay_status abandon(runner *r, const part_provider *p, uint64_t limit_ms
     run_shared *shared = r->shared;
 
     provider_lost(p->state);
-    shared->abandoned = true;
+    shared->abandoned = shared->unwinding = true;
     shared->run.cancel = &always;
     return inlay_fail(diag, INLAY_DEVICE_LOST,
                       "the device did not end its work in %llu ms%s; the context is of no use any more",
@@ -113,15 +113,20 @@ inlay_status in_flight_wait(runner *r, bound *b, const bound_step *s, inlay_diag
     return status;
 }
 
-void in_flight_note_loss(const runner *r, const bound_step *s, inlay_status status)
+void in_flight_note(runner *r, const bound_step *s, inlay_status status)
 {
-    if (status == INLAY_DEVICE_LOST && s->plan->kind != PLAN_HOST)
-        provider_lost(provider_of(r, s)->state);
+    const part_provider *p = s->plan->kind == PLAN_HOST ? NULL : provider_of(r, s);
+
+    if (p == NULL || !(status == INLAY_DEVICE_LOST || (status == INLAY_OUT_OF_MEMORY && p->table->domain_count > 0)))
+        return;
+    r->failed = p;
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(p->state);
 }
 
 inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_diag *diag)
 {
-    for (uint32_t i = 0; b->has_async && i < b->plan->step_count && !r->shared->abandoned; i++) {
+    for (uint32_t i = 0; b->has_async && i < b->plan->step_count && !r->shared->unwinding; i++) {
         bound_step *s = &b->steps[i];
         inlay_status waited = INLAY_OK;
         bool hangs = false;
@@ -135,26 +140,26 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
         }
         if (waited == INLAY_OK && status == INLAY_OK)
             continue;
-        if (!r->shared->abandoned) {
+        if (!r->shared->unwinding) {
             waited = settle(r, provider_of(r, s), s->fence, &hangs);
             if (hangs)
                 status = runner_step_failed(r, s, abandon(r, provider_of(r, s), grace_ms(r, provider_of(r, s)), diag),
                                             diag);
             else if (waited == INLAY_DEVICE_LOST)
-                in_flight_note_loss(r, in_flight_origin(b, s), waited);
+                in_flight_note(r, in_flight_origin(b, s), waited);
         }
         b->poisoned |= waited != INLAY_OK;
     }
     return status;
 }
 
-bool in_flight_is_lost(const runner *r)
+const part_provider *in_flight_lost(const runner *r)
 {
     for (uint32_t i = 0; i < r->prog->env->provider_count; i++) {
         const part_provider *p = &r->prog->env->providers[i];
 
         if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0 && provider_is_lost(p->state))
-            return true;
+            return p;
     }
-    return false;
+    return NULL;
 }

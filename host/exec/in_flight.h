@@ -3,7 +3,7 @@
  * A step of an asynchronous provider is over when its fence is reached. Whoever waits for one waits for as long as the
  * run may take, and no longer than option device_timeout_ms: after that the device hangs. It then counts as lost for
  * every later session, and what it may still read or write (the context, its session, the provider) is never given
- * back: run_shared.abandoned says so. */
+ * back: run_shared.abandoned says so. The context can run again where option device_failure lets others take over. */
 #ifndef EXEC_IN_FLIGHT_H
 #define EXEC_IN_FLIGHT_H
 #include "exec/runner.h"
@@ -17,8 +17,8 @@ INLAY_NODISCARD inlay_status in_flight_finish(runner *r, const part_provider *p,
 INLAY_NODISCARD inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_diag *diag);
 /* Where a failure began that step s only heard of: s itself, or a step that it waited for. */
 const bound_step *in_flight_origin(const bound *b, const bound_step *s);
-/* Step s ended with this status: a device that is lost is not handed to later sessions. */
-void in_flight_note_loss(const runner *r, const bound_step *s, inlay_status status);
-/* Is some asynchronous device of the session lost? */
-bool in_flight_is_lost(const runner *r);
+/* Step s failed with this status: sets runner.failed, and a device that is lost is not handed to later sessions. */
+void in_flight_note(runner *r, const bound_step *s, inlay_status status);
+/* An asynchronous provider of the session whose device is lost; NULL: none is. */
+const part_provider *in_flight_lost(const runner *r);
 #endif

@@ -113,7 +113,7 @@ inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_
 
 void pool_give(run_shared *s, inlay_value *v)
 {
-    if (v == NULL || s->abandoned)
+    if (v == NULL || s->unwinding)
         return;
     if (s->pool_count < POOL_SIZE && value_is_reusable(v))
         s->pool[s->pool_count++] = v;

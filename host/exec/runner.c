@@ -189,6 +189,8 @@ static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *dia
     inlay_buffer from = b->buffers[s->plan->in[0]], to = b->buffers[s->plan->out[0]];
     inlay_status status;
 
+    if (s->plan->kept && b->captures == r->captures)
+        return INLAY_OK; /* what a loop captures is there since its first iteration */
     if (s->async) {
         pass_waits(b, s);
     } else {
@@ -246,14 +248,14 @@ static inlay_status copy_failed(const runner *r, const bound_step *s, inlay_stat
                       r->prog->env->providers[s->plan->copy_provider].name, why);
 }
 
-inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
+inlay_status runner_step_failed(runner *r, const bound_step *s, inlay_status status, inlay_diag *diag)
 {
     const program_step *ps;
 
     if (r->now != NULL)
         s = in_flight_origin(r->now, s);
     ps = s->plan->step;
-    in_flight_note_loss(r, s, status);
+    in_flight_note(r, s, status);
     if (diag == NULL)
         return boundary_status(status);
     if (ps == NULL)
@@ -442,6 +444,42 @@ static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_
     return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
 }
 
+/* A device failed: from now on the others run these shapes. */
+static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, const inlay_diag *why, program **out)
+{
+    const program *p = r->prog;
+    const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
+    uint8_t *late = calloc((size_t)p->parts.offer_count + 1, 1);
+    char text[sizeof why->text];
+
+    if (late == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        late[o] = p->parts.offers[o].provider == failed;
+    (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
+                   why->code == status ? why->text : inlay_status_text(status));
+    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    status = late_remember(r->prog, r->key, count, late, text, NULL);
+    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    free(late);
+    if (status == INLAY_OK)
+        status = late_instead(r->prog, r->key, count, out, NULL);
+    if (status == INLAY_OK && p->env->log != NULL)
+        p->env->log(p->env->log_ctx, INLAY_LOG_WARNING, text);
+    return status;
+}
+
+/* What a device that hangs may still write to is not given to the next run. */
+static void keep_outputs(runner *r)
+{
+    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->unwinding; k++) {
+        if (r->spares[k] != NULL)
+            inlay_value_unref(r->spares[k]);
+        r->spares[k] = r->outputs[k];
+        r->outputs[k] = NULL;
+    }
+}
+
 inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -454,6 +492,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 
     diag = &r->shared->diag; /* steps hold its address */
     r->late_step = NULL;
+    r->failed = NULL;
+    r->captures += !r->same_captures;
     diag->code = INLAY_OK;
     diag->error_class = INLAY_CLASS_PERMANENT;
     diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
@@ -468,7 +508,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     if (status != INLAY_OK)
         goto failed;
     r->now = b;
-    if (b->has_async && in_flight_is_lost(r)) {
+    r->failed = b->has_async ? in_flight_lost(r) : NULL;
+    if (r->failed != NULL) {
         status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
         goto failed;
     }
@@ -484,10 +525,11 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         status = r->shared->hook == NULL ? walk(r, b, diag) : watch_walk(r, b, diag);
         crash_leave(&before);
         status = in_flight_settle(r, b, status, diag);
-        if (r->shared->abandoned)
+        if (r->shared->unwinding)
             goto failed;
         if (b->poisoned)
             renew_timelines(b);
+        b->captures = status == INLAY_OK ? r->captures : 0;
         if (status == INLAY_OK)
             status = gather_outputs(r, b, diag);
     }
@@ -506,11 +548,18 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
             return run_instead(r, other, inputs, caller);
     }
 failed:
+    if (r->failed != NULL && r->prog->env->without_failed &&
+        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY) &&
+        leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
+        keep_outputs(r);
+        r->shared->unwinding = false;
+        return run_instead(r, other, inputs, caller);
+    }
     if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
         *caller = *diag;
     else if (caller != diag)
         (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
-    for (uint32_t k = 0; k < g->output_count && !r->shared->abandoned; k++) {
+    for (uint32_t k = 0; k < g->output_count && !r->shared->unwinding; k++) {
         pool_give(r->shared, r->outputs[k]); /* giving large memory back would take longer than a deadline has left */
         r->outputs[k] = NULL;
     }

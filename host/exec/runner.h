@@ -21,7 +21,8 @@ typedef struct run_shared {
     inlay_run run;
     uint64_t max_bytes;       /* limit of one tensor */
     run_memory *memory;       /* the session's; NULL = malloc */
-    bool abandoned;           /* a device hangs that may still write here: nothing is freed, and there are no more runs */
+    bool abandoned;           /* a device hangs that may still write here: nothing of the context is ever freed */
+    bool unwinding;           /* ... and the run in progress gives up */
     bool watched;             /* a cancel word or a deadline is set: poll between steps */
     arena strings;            /* elements made by this run */
     pthread_mutex_t strings_lock;
@@ -94,6 +95,7 @@ typedef struct bound {
     inlay_value_info *infos;
     seen_shape **seen;       /* [value_count] NULL where the plan knows; NULL without such steps */
     arena scratch;           /* of the dynamic or host step that runs */
+    uint64_t captures;       /* of which set the device has copies, see runner.captures; 0 = none */
     bool has_async;
     bool poisoned;           /* the last run failed on a device: its timelines are to be renewed */
     bool has_objects;        /* some input is an object held in dynamic */
@@ -119,6 +121,9 @@ struct runner {
                                    handle 0: not this one. NULL: none is. Borrowed */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     plan_input *key;         /* [input_count + captured_count] */
+    const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    uint64_t captures;       /* counts the sets of captured values that runs have seen */
+    bool same_captures;      /* the next run's are those of the last: a loop goes on */
     const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
     inlay_diag late_why;
     runner *instead;         /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */
@@ -146,7 +151,7 @@ INLAY_NODISCARD inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
 /* Runs one step; asynchronous ones may be under way when it returns. */
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag);
 /* Completes the diag of a step that failed: which node, of which graph, through which provider. Returns status. */
-inlay_status runner_step_failed(const runner *r, const bound_step *s, inlay_status status, inlay_diag *diag);
+inlay_status runner_step_failed(runner *r, const bound_step *s, inlay_status status, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ sizes that runs found, seen.c */
 

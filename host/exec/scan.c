@@ -80,7 +80,7 @@ static inlay_status scan_pass(loop *l, scan_input *scans, uint32_t scan_count, i
         }
         status = run_poll(&l->c->r->shared->run);
         if (status == INLAY_OK)
-            status = runner_run(l->body, l->in, l->c->diag);
+            status = loop_run(l);
         if (status == INLAY_OK)
             status = loop_advance(l, 0, 0);
         if (status != INLAY_OK)

@@ -94,6 +94,8 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     ends = arena_array(&p->a, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
+    p->places[to].kept = p->places[from].source == PLACE_INPUT && p->places[from].index >= b->prog->graph->input_count &&
+                         p->places[to].source == PLACE_SLAB;
     planner_touch(b, from);
     step = planner_step(b, PLAN_COPY, NULL);
     if (step == NULL)
@@ -104,6 +106,7 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     step->out = &ends[1];
     step->copy_provider = mover;
     step->copy_value = v;
+    step->kept = p->places[to].kept;
     step->copy_bytes = p->places[from].bytes;
     *known = to;
     return to;
@@ -195,6 +198,10 @@ inlay_status planner_lay_out(planner *b)
             if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
                 return too_large(b, pl->bytes);
             items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
+            if (pl->kept) {
+                items[count].first = 0;
+                items[count].last = p->step_count;
+            }
             index[count++] = i;
         }
         if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), b->scratch,

@@ -138,7 +138,7 @@ static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in,
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return pl->source == PLACE_SLAB && pl->domain == domain && pl->last_use <= step_index &&
+    return pl->source == PLACE_SLAB && !pl->kept && pl->domain == domain && pl->last_use <= step_index &&
            plan_info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
 }
 

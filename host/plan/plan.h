@@ -21,6 +21,7 @@ typedef struct plan_place {
     uint32_t domain;
     uint32_t index;
     uint32_t first, last; /* plan steps of its life, SLAB */
+    bool kept;            /* what lies there is for the next run too, if that captures the same */
     uint32_t last_use;    /* last program step that reads any value in it */
     uint64_t offset, bytes;
     const void *data;     /* DATA */
@@ -44,6 +45,7 @@ typedef struct plan_step {
     uint32_t copy_provider;   /* COPY: who moves the bytes ... */
     uint32_t copy_value;      /* ... of which value */
     uint64_t copy_bytes;
+    bool kept;                /* COPY: of a captured value, which stays in its place until the plan's next run */
 } plan_step;
 
 typedef struct plan plan;

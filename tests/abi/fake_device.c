@@ -147,6 +147,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->element_ps = args->options[6].i;
     d->hang_at = args->options[7].i;
     d->deaf = args->options[8].i != 0;
+    d->memory_kib = args->options[10].i;
     d->host_input = args->options[9].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
@@ -231,6 +232,8 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL },
     { .name = "host_input", .doc = "NonZero takes its input from host memory", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
+    { .name = "memory_kib", .doc = "memory of the device, 0 = no limit", .default_value = "0", .min = 0,
+      .max = 1000000, .kind = INLAY_OPTION_INT },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },

@@ -20,6 +20,8 @@ inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_bu
     (void)pthread_mutex_lock(&d->mutex);
     while (i < MAX_BUFFERS && d->buffers[i].data != NULL)
         i++;
+    if (d->memory_kib > 0 && d->counters.live_kib + bytes / 1024 > (uint64_t)d->memory_kib)
+        i = MAX_BUFFERS;
     if (i < MAX_BUFFERS)
         d->buffers[i].data = malloc(bytes > 0 ? bytes : 1);
     if (i == MAX_BUFFERS || d->buffers[i].data == NULL) {

@@ -205,6 +205,96 @@ static void a_device_that_hangs(void **state)
     session_options = NULL;
 }
 
+/* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it, and
+ * so does the next run. */
+static void others_take_over(void **state)
+{
+    static const char *const settings[] = { "device_failure", "other", "device_timeout_ms", "100", NULL };
+    static const char *const faults[] = { "lose_after", "hang_at", "memory_kib" };
+    static const int64_t shape[] = { 64, 64 };
+    static float x[64 * 64];
+
+    (void)state;
+    session_options = settings;
+    for (int i = 0; i < 64 * 64; i++)
+        x[i] = (float)(i % 100 - 50);
+    for (int kind = 0; kind < 3; kind++)
+        for (int job = 1; job <= (kind == 2 ? 1 : 12); job++) {
+            char number[16];
+            const char *const options[] = { faults[kind], number, NULL };
+            onnx_bytes g = { .count = 0 };
+            rig r;
+
+            (void)snprintf(number, sizeof number, "%d", job);
+            turns(&g, 2, shape);
+            r = open_rig(&g, options);
+            set_floats(r.context, 0, 2, shape, x);
+            for (int round = 0; round < 4; round++) {
+                run(&r);
+                expect_floats(r.context, 0, x, 64 * 64);
+            }
+            if (kind != 1) {
+                close_rig(&r);
+                continue;
+            }
+            inlay_context_destroy(r.context); /* what a device that hangs may write to stays */
+            inlay_session_destroy(r.session);
+            provider_close(r.device);
+            plugin_set_destroy(r.set);
+        }
+    session_options = NULL;
+}
+
+/* What a loop captures goes to the device in its first iteration, and what it carries in each. */
+static void loops_upload_once(void **state)
+{
+    static const int64_t scalar;
+    int64_t trips = 10;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *n;
+    onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 }, attr = { .count = 0 };
+    float x[6] = { 0 }, want[6];
+    rig r;
+
+    (void)state;
+    onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
+    onnx_input(&body, "go", INLAY_BOOL, 0, &scalar);
+    onnx_input(&body, "x", INLAY_FLOAT, 2, dims);
+    onnx_node(&body, "Add", "", "x,b", "more");
+    onnx_node(&body, "Identity", "", "go", "on");
+    onnx_output(&body, "on", INLAY_BOOL, 0, &scalar);
+    onnx_output(&body, "more", INLAY_FLOAT, 2, dims);
+    onnx_text(&body, 2, "body");
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "n", INLAY_INT64, 0, &scalar); /* a known number would be unrolled */
+    onnx_names(&node, 1, "n,,a");
+    onnx_names(&node, 2, "y");
+    onnx_text(&node, 4, "Loop");
+    onnx_text(&attr, 1, "body");
+    onnx_message(&attr, 6, &body);
+    onnx_number(&attr, 20, 5); /* GRAPH */
+    onnx_message(&node, 5, &attr);
+    onnx_message(&g, 1, &node);
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    assert_int_equal(inlay_value_borrow(INLAY_INT64, 0, NULL, &trips, sizeof trips, &n, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 2, n, &diag), INLAY_OK);
+    inlay_value_unref(n);
+    for (int round = 1; round <= 3; round++) {
+        for (int i = 0; i < 6; i++) {
+            b[i] += 1; /* it is another one each time */
+            want[i] = 10 * b[i];
+        }
+        set_floats(r.context, 0, 2, dims, x);
+        set_floats(r.context, 1, 2, dims, b);
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        assert_int_equal(counted(&r.counters->copied_in), 11 * round);
+    }
+    close_rig(&r);
+}
+
 /* A step that is sized in the run takes its input where it was negotiated to lie. */
 static void placements_of_steps_that_are_sized_in_the_run(void **state)
 {
@@ -238,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_loss_is_the_devices),
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
+        cmocka_unit_test(loops_upload_once),
+        cmocka_unit_test(others_take_over),
         cmocka_unit_test(a_device_that_hangs), /* last: it leaves devices behind */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
