@@ -15,7 +15,7 @@ static void note_floats(guard *g, float_state before)
 /* Runs `expression` as call `what` of guard g, at node `where`. */
 #define GUARDED(g, what, where, expression)                                             \
     do {                                                                                \
-        crash_scene before = crash_enter((g)->module, what, (g)->real->name, where);    \
+        crash_scene before = crash_enter((g)->module, what, (g)->name, where);    \
         float_state floats = float_state_get();                                         \
         expression;                                                                     \
         note_floats(g, floats);                                                         \
@@ -25,7 +25,7 @@ static void note_floats(guard *g, float_state before)
 /* A plugin always gets a diag, and never the host's own: what it wrote becomes the host's when it failed. */
 static inlay_status told(const guard *g, inlay_status status, inlay_diag *own, inlay_diag *diag)
 {
-    const boundary_call call = { g->real->name, g->module != NULL ? g->module->file.name : NULL };
+    const boundary_call call = { g->name, g->module != NULL ? g->module->file.name : NULL };
 
     return boundary_tell(&call, status, own, diag);
 }
@@ -256,11 +256,12 @@ static const void *guard_extension(void *state, const char *name)
     return found;
 }
 
-void guard_init(guard *g, const inlay_provider *real, void *state, const struct plugin_module *module)
+void guard_init(guard *g, const inlay_provider *real, const char *name, void *state,
+                const struct plugin_module *module)
 {
     inlay_provider *t = &g->table;
 
-    *g = (guard){ .table = *real, .real = real, .state = state, .module = module };
+    *g = (guard){ .table = *real, .real = real, .name = name, .state = state, .module = module };
     t->destroy = guard_destroy;
     t->assess = guard_assess;
     t->cost = guard_cost;

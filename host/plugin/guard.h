@@ -11,6 +11,7 @@
 typedef struct guard {
     inlay_provider table; /* what the host calls; its state argument is the guard */
     const inlay_provider *real;
+    const char *name;     /* what messages call it; outlives the guard */
     void *state;          /* the plugin's */
     const struct plugin_module *module;
     inlay_ext_kernels kernels; /* likewise, for real_kernels */
@@ -19,8 +20,10 @@ typedef struct guard {
     uint32_t reserved;
 } guard;
 
-/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard. */
-void guard_init(guard *g, const inlay_provider *real, void *state, const struct plugin_module *module);
+/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does name,
+ * by which the user knows it. */
+void guard_init(guard *g, const inlay_provider *real, const char *name, void *state,
+                const struct plugin_module *module);
 
 /* An operator's inference, wrapped likewise: ctx of the wrapped operator. */
 typedef struct guard_operator {

@@ -457,9 +457,14 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
 {
-    for (uint32_t i = 0; i < set->provider_count; i++)
-        if (strcmp(set->providers[i]->table.name, name) == 0)
+    const size_t bytes = strcspn(name, "#"); /* what follows tells devices of one kind apart */
+
+    for (uint32_t i = 0; i < set->provider_count; i++) {
+        const char *own = set->providers[i]->table.name;
+
+        if (strlen(own) == bytes && strncmp(own, name, bytes) == 0)
             return set->providers[i];
+    }
     return NULL;
 }
 

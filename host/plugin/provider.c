@@ -13,7 +13,8 @@
 typedef struct open_provider {
     provider shown; /* first, so that a provider * is an open_provider * */
     const plugin_provider *info;
-    char *key; /* the settings, all of them, as text */
+    char *name; /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
+    char *key;  /* the settings, all of them, as text */
     guard guard; /* what shown.table and shown.state are */
     uint32_t references;
     bool lost;
@@ -68,8 +69,8 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
 }
 
 /* Makes a new open provider; the lock is held. Takes key. */
-static inlay_status open_anew(const plugin_provider *info, const inlay_option_value *values, char *key,
-                              open_provider **out, inlay_diag *diag)
+static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
+                              char *key, open_provider **out, inlay_diag *diag)
 {
     open_provider *p = calloc(1, sizeof *p);
     const inlay_create_args args = { .struct_size = sizeof args,
@@ -84,7 +85,7 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
     inlay_status status;
     void *state = NULL;
 
-    if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain) {
+    if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain || (p->name = strdup(name)) == NULL) {
         free(p);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", info->table.name);
     }
@@ -94,13 +95,14 @@ static inlay_status open_anew(const plugin_provider *info, const inlay_option_va
     (void)float_state_restore(floats);
     crash_leave(&before);
     if (status != INLAY_OK) {
+        free(p->name);
         free(p);
         return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
     }
-    guard_init(&p->guard, &info->table, state, info->module);
+    guard_init(&p->guard, &info->table, p->name, state, info->module);
     p->shown.table = &p->guard.table;
     p->shown.state = &p->guard;
-    p->shown.name = info->table.name;
+    p->shown.name = p->name;
     p->shown.path = info->file->path;
     p->shown.version = info->file->version;
     p->shown.build_id = info->file->build_id;
@@ -139,10 +141,11 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         goto done;
     }
     registry_lock();
-    for (p = opened; p != NULL && (p->info != info || p->lost || strcmp(p->key, key) != 0);)
+    for (p = opened; p != NULL && (p->info != info || p->lost || strcmp(p->name, name) != 0 ||
+                                      strcmp(p->key, key) != 0);)
         p = p->next;
     if (p == NULL) {
-        status = open_anew(info, values, key, &p, diag);
+        status = open_anew(info, name, values, key, &p, diag);
         if (status == INLAY_OK)
             key = NULL;
     }
@@ -173,6 +176,7 @@ void provider_close(const provider *shown)
         p->shown.table->destroy(p->shown.state);
         registry_put(p->info->module);
         free(p->key);
+        free(p->name);
         free(p);
     }
     registry_unlock();

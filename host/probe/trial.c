@@ -218,7 +218,7 @@ static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
         crash_leave(&before);
     }
     if (status == INLAY_OK) { /* or its device is not here, which is no fault */
-        guard_init(&wrapped, &p->table, state, m);
+        guard_init(&wrapped, &p->table, p->table.name, state, m);
         t.provider = (part_provider){ .table = &wrapped.table, .state = &wrapped, .name = p->table.name,
                                       .first_domain = 1 };
         t.env = (program_env){ .providers = &t.provider, .provider_count = 1, .max_threads = 1 };

@@ -125,7 +125,8 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         if (strcmp(s->providers[i].name, name) == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice", name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice; two devices of one "
+                              "kind are '%s' and '%s#2', each with its own options", name, name, name);
     status = provider_open(s->plugins, name, settings, count, &p, &why);
     /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
@@ -217,8 +218,11 @@ static inlay_status check_settings(const inlay_session *s, const inlay_options *
 static inlay_status open_providers(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     const char *list = options_text(options, OPTION_providers);
-    size_t most = plugin_set_provider_count(s->plugins) + 1;
+    size_t most = plugin_set_provider_count(s->plugins) + 2;
     inlay_status status;
+
+    for (const char *c = list; *c != '\0'; c++) /* one may be there several times, under names of its own */
+        most += *c == ',' || *c == ' ';
 
     s->open = arena_array(&s->a, most, sizeof *s->open);
     s->providers = arena_array(&s->a, most, sizeof *s->providers);

@@ -205,6 +205,46 @@ static void a_device_that_hangs(void **state)
     session_options = NULL;
 }
 
+/* Two devices of one kind in a session, each with its own name, options and memory; values go from one to the other. */
+static void two_of_one_kind(void **state)
+{
+    static const char *const settings[] = { "providers", "fake,fake#two,reference", "fake#two.bounded", "true",
+                                            "pin", "op:Relu=fake#two", NULL };
+    static const float expected[] = { 0, -2, 0, -4, 0, -6 };
+    const provider_setting bounded[] = { { "bounded", "true" } };
+    const fake_counters *counters;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session_provider_info info = { .struct_size = sizeof info };
+    onnx_bytes g = { .count = 0 };
+    const provider *second;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Relu", "", "n", "p");
+    onnx_node(&g, "Neg", "", "p", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    session_options = settings;
+    r = open_rig(&g, NULL);
+    session_options = NULL;
+    assert_int_equal(inlay_session_provider(r.session, 1, &info), INLAY_OK);
+    assert_string_equal(info.name, "fake#two");
+    assert_int_equal(provider_open(r.set, "fake#two", bounded, 1, &second, &diag), INLAY_OK);
+    counters = second->table->extension(second->state, "fake.counters");
+    assert_ptr_not_equal(counters, r.counters);
+    assert_int_not_equal(second->first_domain, r.device->first_domain);
+    set_floats(r.context, 0, 2, dims, a);
+    for (uint32_t i = 1; i <= 3; i++) {
+        run(&r);
+        expect_floats(r.context, 0, expected, 6);
+        assert_int_equal(counted(&r.counters->executed), 2 * i);
+        assert_int_equal(counted(&counters->executed), i);
+    }
+    provider_close(second);
+    close_rig(&r);
+}
+
 /* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it, and
  * so does the next run. */
 static void others_take_over(void **state)
@@ -329,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
         cmocka_unit_test(loops_upload_once),
+        cmocka_unit_test(two_of_one_kind),
         cmocka_unit_test(others_take_over),
         cmocka_unit_test(a_device_that_hangs), /* last: it leaves devices behind */
     };
