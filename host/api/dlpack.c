@@ -169,6 +169,9 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
 
     if (value->kind != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
+    if (value->buffer.domain != INLAY_DOMAIN_HOST)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor lies on device %s; inlay_value_copy() it to the host first",
+                          inlay_value_device(value));
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].dtype != value->dtype)
             continue;

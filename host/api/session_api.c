@@ -267,6 +267,20 @@ inlay_status context_input_fits(const inlay_context *context, uint32_t index, co
     return fits(info, value) ? INLAY_OK : misfit(info, value, "input", diag);
 }
 
+/* A value on a device is of use to sessions that have the same device open. */
+static inlay_status check_device(const inlay_session *s, const inlay_value *v, inlay_diag *diag)
+{
+    const uint32_t domain = v != NULL && v->kind == INLAY_KIND_TENSOR ? v->buffer.domain : INLAY_DOMAIN_HOST;
+
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (domain != INLAY_DOMAIN_HOST && domain - s->providers[i].first_domain < s->providers[i].table->domain_count)
+            return INLAY_OK;
+    return domain == INLAY_DOMAIN_HOST
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the value lies on a device (%s) that the session does not have "
+                            "open: make it by this session", inlay_value_device(v));
+}
+
 inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
 {
     inlay_session *s = context->session;
@@ -276,6 +290,8 @@ inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inl
                           inlay_session_input_count(s));
     if (value != NULL && !fits(&s->inputs[index], value))
         return misfit(&s->inputs[index], value, "input", diag);
+    if (check_device(s, value, diag) != INLAY_OK)
+        return INLAY_INVALID_ARGUMENT;
     inlay_value_ref(value);
     inlay_value_unref(context->inputs[index]);
     context->inputs[index] = value;
@@ -292,6 +308,8 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     if (value != NULL && (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING ||
                           (s->outputs[index].dtype != INLAY_UNDEFINED && s->outputs[index].dtype != value->dtype)))
         return misfit(&s->outputs[index], value, "output", diag);
+    if (check_device(s, value, diag) != INLAY_OK)
+        return INLAY_INVALID_ARGUMENT;
     inlay_value_ref(value);
     inlay_value_unref(context->wanted[index]);
     context->wanted[index] = value;
@@ -304,6 +322,18 @@ inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host 
                                    inlay_diag *diag)
 {
     return plugin_register(open, diag);
+}
+
+inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider_name, inlay_dtype dtype,
+                                           uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                                           inlay_diag *diag)
+{
+    *out_value = NULL;
+    for (uint32_t i = 0; provider_name != NULL && i < session->env.provider_count; i++)
+        if (strcmp(session->providers[i].name, provider_name) == 0)
+            return value_create_on(session->open[i], dtype, rank, dims, out_value, diag);
+    return inlay_fail(diag, INLAY_NOT_FOUND, "the session has no provider '%s'; see inlay_session_provider()",
+                      provider_name != NULL ? provider_name : "");
 }
 
 /* ------------------------------------------------------------------ running */

@@ -99,12 +99,15 @@ static void bind_inputs(runner *r, bound *b, const rt_value *inputs)
 static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_value *inputs)
 {
     const graph *g = r->prog->graph;
-    uintptr_t begin = (uintptr_t)inlay_buffer_host(&want->buffer), end = begin + want->capacity;
+    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
+    const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
 
     for (uint32_t i = 0; i < g->input_count + g->captured_count; i++) {
-        uintptr_t in = (uintptr_t)inlay_buffer_host(&inputs[i].buffer);
+        const inlay_buffer *x = &inputs[i].buffer;
+        const uint64_t in = (here ? x->handle : 0) + x->offset;
 
-        if (inputs[i].kind == INLAY_KIND_TENSOR && in < end && begin < in + inputs[i].buffer.bytes)
+        if (inputs[i].kind == INLAY_KIND_TENSOR && x->domain == want->buffer.domain &&
+            (here || x->handle == want->buffer.handle) && in < end && begin < in + x->bytes)
             return true;
     }
     return false;
@@ -132,13 +135,17 @@ static inlay_status bind_outputs(runner *r, bound *b, const rt_value *inputs, in
         }
         want = r->wanted[pl->index];
         st = &b->plan->states[g->outputs[pl->index]];
-        if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == INLAY_DOMAIN_HOST &&
-            inlay_value_data(want) != NULL && !overlaps_inputs(r, want, inputs) &&
+        if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain &&
+            want->buffer.handle != 0 && !overlaps_inputs(r, want, inputs) &&
             value_reshape(want, st->dtype, st->rank, st->dims)) {
             if (*out != want) {
                 inlay_value_unref(*out);
                 *out = inlay_value_ref(want);
             }
+        } else if (pl->domain != INLAY_DOMAIN_HOST) {
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it "
+                              "is bound to has %llu, or is an input, too", pl->index, (unsigned long long)pl->bytes,
+                              (unsigned long long)(want != NULL ? want->capacity : 0));
         } else {
             /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
             if (*out != NULL && !value_is_reusable(*out)) {
@@ -298,7 +305,8 @@ static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
             continue;
         }
         if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
-            return inlay_fail(diag, INLAY_INTERNAL, "output %u lies in a device's memory", k);
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "output %u is an input or another output, too, and lies in a "
+                              "device's memory; bind a value in host memory to it", k);
         status = pool_value(r->shared, &now, &made, diag);
         if (status != INLAY_OK)
             return status;
@@ -480,6 +488,20 @@ static void keep_outputs(runner *r)
     }
 }
 
+/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many parts
+ * were written. */
+static uint32_t want_on_devices(const runner *r, plan_input *out)
+{
+    const uint32_t count = r->prog->graph->output_count;
+    bool any = false;
+
+    for (uint32_t k = 0; k < count; k++) {
+        out[k] = (plan_input){ .domain = r->wanted[k] != NULL ? r->wanted[k]->buffer.domain : INLAY_DOMAIN_HOST };
+        any |= out[k].domain != INLAY_DOMAIN_HOST;
+    }
+    return any ? count : 0;
+}
+
 inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -500,8 +522,9 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     for (uint32_t i = 0; i < count; i++) {
         bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
         r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims,
-                                  inputs[i].room };
+                                  inputs[i].room, tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST };
     }
+    count += want_on_devices(r, r->key + count);
     status = find_program(r, count, &other, &b, diag);
     if (status == INLAY_OK && other != NULL)
         return run_instead(r, other, inputs, caller);
@@ -581,7 +604,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->outputs = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
-        r->key = calloc((size_t)g->input_count + g->captured_count + 1, sizeof *r->key);
+        r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
     if (r == NULL || r->children == NULL || r->outputs == NULL || r->spares == NULL || r->wanted == NULL ||
         r->key == NULL) {

@@ -120,7 +120,7 @@ struct runner {
     const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
                                    handle 0: not this one. NULL: none is. Borrowed */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
-    plan_input *key;         /* [input_count + captured_count] */
+    plan_input *key;         /* [input_count + captured_count + output_count] */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     uint64_t captures;       /* counts the sets of captured values that runs have seen */
     bool same_captures;      /* the next run's are those of the last: a loop goes on */

@@ -50,6 +50,22 @@ static inlay_value *new_tensor(inlay_dtype dtype, uint32_t rank, const int64_t *
     return v;
 }
 
+inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                            inlay_diag *diag)
+{
+    int64_t count;
+    size_t bytes;
+    inlay_status status = check_shape(dtype, rank, dims, &count, &bytes, diag);
+
+    *out_value = status == INLAY_OK ? new_tensor(dtype, rank, dims, count) : NULL;
+    if (status != INLAY_OK)
+        return status;
+    if (*out_value == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+    (*out_value)->buffer.bytes = bytes;
+    return INLAY_OK;
+}
+
 inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
                                inlay_value **out_value, inlay_diag *diag)
 {
@@ -234,6 +250,8 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
     for (uint32_t i = 0; i < count; i++) {
         if (items[i] == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] is NULL", i);
+        if (items[i]->kind == INLAY_KIND_TENSOR && items[i]->buffer.domain != INLAY_DOMAIN_HOST)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "items[%u] lies on a device; lists hold tensors in host memory", i);
         if (items[i]->dtype != dtype)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] has element type %s, the list %s", i,
                               inlay_dtype_name(items[i]->dtype), inlay_dtype_name(dtype));

@@ -33,6 +33,13 @@ INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, cons
 INLAY_NODISCARD inlay_status value_create_from(struct run_memory *from, inlay_dtype dtype, uint32_t rank,
                                                const int64_t *dims, bool zeroed, inlay_value **out_value,
                                                inlay_diag *diag);
+/* A tensor without memory: buffer.bytes says how much it needs. A bad shape is INLAY_INVALID_ARGUMENT. */
+INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                            inlay_value **out_value, inlay_diag *diag);
+/* A tensor in the memory of a provider's device, which stays open for it; see inlay_session_value_create_on(). */
+struct provider;
+INLAY_NODISCARD inlay_status value_create_on(const struct provider *p, inlay_dtype dtype, uint32_t rank,
+                                             const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
 /* Gives an unshared tensor another shape if its memory has room for it. */
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the

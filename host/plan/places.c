@@ -66,6 +66,11 @@ static uint32_t owner_of_domain(const program_env *env, uint32_t domain)
     return INLAY_NONE;
 }
 
+uint32_t planner_wanted(const planner *b, uint32_t k)
+{
+    return b->wanted != NULL ? b->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
+}
+
 uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
 {
     plan *p = b->p;
@@ -87,7 +92,7 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     to = planner_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain, .bytes = p->places[from].bytes,
                                         .first = p->step_count, .last = p->step_count,
                                         .last_use = b->prog->last_use[v] });
-    if (to != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->output_of[v] != INLAY_NONE) {
+    if (to != INLAY_NONE && b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v])) {
         p->places[to].source = PLACE_OUTPUT;
         p->places[to].index = b->output_of[v];
     }
@@ -123,7 +128,8 @@ uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain)
     if (!plan_info_bytes(&b->infos[v], &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
-    if (b->output_of[v] != INLAY_NONE && domain == INLAY_DOMAIN_HOST && b->infos[v].dtype != INLAY_STRING) {
+    if (b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]) &&
+        b->infos[v].dtype != INLAY_STRING) {
         place.source = PLACE_OUTPUT;
         place.index = b->output_of[v];
     }
@@ -144,8 +150,8 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place)
     b->p->values[v].place = place;
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
-    if (pl->source == PLACE_SLAB && b->output_of[v] != INLAY_NONE && pl->domain == INLAY_DOMAIN_HOST &&
-        b->infos[v].dtype != INLAY_STRING && plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
+    if (pl->source == PLACE_SLAB && b->output_of[v] != INLAY_NONE &&
+        pl->domain == planner_wanted(b, b->output_of[v]) && b->infos[v].dtype != INLAY_STRING && plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
         pl->source = PLACE_OUTPUT;
         pl->index = b->output_of[v];
     }

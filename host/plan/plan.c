@@ -362,7 +362,7 @@ done:
     return status;
 }
 
-/* Outputs that a device made come home; those in the slab (texts) stay untouched until the run copies them. */
+/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the run copies them. */
 static inlay_status keep_outputs(planner *b)
 {
     const graph *g = b->prog->graph;
@@ -372,7 +372,9 @@ static inlay_status keep_outputs(planner *b)
 
         if (place == INLAY_NONE)
             continue;
-        place = planner_place_in(b, v, INLAY_DOMAIN_HOST);
+        /* What is sized in the run is made at home, and stays there. */
+        place = planner_place_in(b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                   : planner_wanted(b, k));
         if (place == INLAY_NONE)
             return planner_no_memory(b);
         b->p->values[v].place = place;
@@ -416,7 +418,8 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
             if (!planner_settle(b, v) || !plan_info_bytes(&b->infos[v], &bytes))
                 return planner_no_memory(b);
         }
-        p->values[v].place = planner_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes });
+        p->values[v].place = planner_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes,
+                                                                 .domain = inputs[i].domain });
         if (p->values[v].place == INLAY_NONE)
             return planner_no_memory(b);
     }
@@ -520,7 +523,9 @@ static void take_spare(planner *b)
 
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
-    planner b = { .prog = prog, .scratch = &prog->scratch, .inputs = inputs, .diag = diag };
+    const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
+    planner b = { .prog = prog, .scratch = &prog->scratch, .inputs = inputs, .diag = diag,
+                  .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
@@ -535,7 +540,7 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         goto done;
     }
     INLAY_TRY(start_values(&b));
-    INLAY_TRY(start_inputs(&b, inputs, count));
+    INLAY_TRY(start_inputs(&b, inputs, count < incoming ? count : incoming));
     for (uint32_t i = 0; i < prog->step_count; i++) {
         INLAY_TRY(plan_program_step(&b, i));
         arena_reset(b.scratch);

@@ -75,6 +75,7 @@ typedef struct plan_input {
     uint32_t rank; /* INLAY_RANK_UNKNOWN: not a tensor */
     const int64_t *dims;
     uint64_t room; /* not 0: a state in place, with room for so many along its axis */
+    uint32_t domain; /* where its memory is */
 } plan_input;
 
 /* How many a program keeps; the least recently used goes. What a loop carries may grow from one iteration to the next,
@@ -84,7 +85,8 @@ enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
  * comes on top, and is usually about as much. */
 enum { PLANS_BYTES = 16 << 20, LARGE_PLANS_KEPT = 4 };
 
-/* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures.
+/* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures;
+ * then, where an output is wanted in a device's memory, one for each output, of which only domain counts.
  * *out_plan gains a reference. Errors name the node whose shapes don't fit. INLAY_NOT_FOUND: a state's room is too
  * small; INLAY_BUSY: the state can't be in place at these shapes. */
 INLAY_NODISCARD inlay_status plan_get(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,

@@ -12,6 +12,12 @@ static uint32_t key_length(const plan_input *inputs, uint32_t count)
     return n;
 }
 
+/* Type, rank and place of an input in one number. */
+static int64_t kind_of(const plan_input *x)
+{
+    return ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
+}
+
 bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
 {
     int64_t *k;
@@ -22,7 +28,7 @@ bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        *k++ = ((int64_t)inputs[i].dtype << 32) | inputs[i].rank;
+        *k++ = kind_of(&inputs[i]);
         *k++ = (int64_t)inputs[i].room;
         if (rank > 0)
             memcpy(k, inputs[i].dims, rank * sizeof *k);
@@ -37,7 +43,7 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        if (end - k < (int64_t)rank + 2 || k[0] != (((int64_t)inputs[i].dtype << 32) | inputs[i].rank) ||
+        if (end - k < (int64_t)rank + 2 || k[0] != kind_of(&inputs[i]) ||
             k[1] != (int64_t)inputs[i].room)
             return false;
         k += 2;

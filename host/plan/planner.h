@@ -12,6 +12,7 @@ typedef struct planner {
     arena *scratch;          /* the program's */
     uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
     const plan_input *inputs;  /* that the plan is for */
+    const plan_input *wanted;  /* [output_count] the domains that outputs are wanted in; NULL: all at home */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
     uint8_t *late;           /* [offer_count] offers that specialize declined; NULL: none */
     inlay_diag late_why;     /* what the first of them said */
@@ -43,9 +44,11 @@ uint32_t planner_dynamic_place(planner *b, uint32_t v);
 uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain);
 /* Where output v of a step lies: in the caller's memory when it is an output of the graph, otherwise in the slab. */
 uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain);
+/* The domain in which output k of the graph is wanted. */
+uint32_t planner_wanted(const planner *b, uint32_t k);
 /* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
 void planner_share_place(planner *b, uint32_t v, uint32_t place);
-/* Lays out the slab of each domain. Where work is in flight behind the run loop's back, bytes are not shared: another
- * step may still be reading them. INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
+/* Lays out the slab of each domain. Steps behind the run loop's back may still be using bytes that others are to write:
+ * these wait for them (exec/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_lay_out(planner *b);
 #endif

@@ -150,6 +150,8 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state);
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
 /* All that was compiled with it must be released. NULL is a no-op. */
 void provider_close(const provider *shown);
+/* One more reference, for provider_close() to end. Returns shown. */
+const provider *provider_hold(const provider *shown);
 /* After INLAY_DEVICE_LOST, with the state of an open provider: nobody is handed that one any more, and the next
  * provider_open opens the device anew. */
 void provider_lost(const void *state);

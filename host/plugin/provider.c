@@ -182,6 +182,14 @@ void provider_close(const provider *shown)
     registry_unlock();
 }
 
+const provider *provider_hold(const provider *shown)
+{
+    registry_lock();
+    ((open_provider *)(uintptr_t)shown)->references++;
+    registry_unlock();
+    return shown;
+}
+
 void provider_lost(const void *state)
 {
     registry_lock();

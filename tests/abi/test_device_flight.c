@@ -2,6 +2,7 @@
  * hangs. */
 #include "fake_rig.h"
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t now_ms(void)
@@ -245,6 +246,102 @@ static void two_of_one_kind(void **state)
     close_rig(&r);
 }
 
+/* Values on the device, bound as input and output and handed on: no run copies anything, and what comes of it is the
+ * caller's to fetch. */
+static void values_stay_on_the_device(void **state)
+{
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *state_now, *state_next, *step, *home, *large, *list = NULL;
+    struct DLManagedTensor *managed = NULL;
+    static const char *const one_more[] = { "element_ps", "1", NULL };
+    float start[6] = { 1, 2, 3, 4, 5, 6 }, want[6];
+    static const int64_t more[] = { 4, 3 };
+    uint32_t copies;
+    rig r, other;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Add", "", "a,b", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_now, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_next, &diag),
+                     INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &step, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_STRING, 2, dims, &home, &diag),
+                     INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_value_create_on(r.session, "reference", INLAY_FLOAT, 2, dims, &home, &diag),
+                     INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_value_create_on(r.session, "nobody", INLAY_FLOAT, 2, dims, &home, &diag),
+                     INLAY_NOT_FOUND);
+    assert_null(inlay_value_data(state_now));
+    assert_string_equal(inlay_value_device(state_now), "fake");
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
+    assert_null(inlay_value_device(home));
+    memcpy(inlay_value_data(home), start, sizeof start);
+    assert_int_equal(inlay_value_copy(home, state_now, &diag), INLAY_OK);
+    for (int i = 0; i < 6; i++)
+        ((float *)inlay_value_data(home))[i] = want[i] = (float)i;
+    assert_int_equal(inlay_value_copy(home, step, &diag), INLAY_OK);
+    copies = counted(&r.counters->copied_in) + counted(&r.counters->copied_out);
+    assert_int_equal(copies, 2);
+    for (int round = 0; round < 5; round++) {
+        inlay_value *was = state_now;
+
+        assert_int_equal(inlay_context_set_input(r.context, 0, state_now, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(r.context, 1, step, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(r.context, 0, state_next, &diag), INLAY_OK);
+        run(&r);
+        assert_ptr_equal(inlay_context_output(r.context, 0), state_next);
+        state_now = state_next;
+        state_next = was;
+    }
+    assert_int_equal(counted(&r.counters->copied_in) + counted(&r.counters->copied_out), copies);
+    assert_int_equal(inlay_value_copy(state_now, home, &diag), INLAY_OK);
+    for (int i = 0; i < 6; i++)
+        assert_float_equal(((float *)inlay_value_data(home))[i], start[i] + 5 * want[i], 1e-6);
+
+    /* One on the device, one at home, the result at home: only what has to is copied. */
+    assert_int_equal(inlay_context_set_output(r.context, 0, NULL, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, start);
+    copies = counted(&r.counters->copied_in) + counted(&r.counters->copied_out);
+    run(&r);
+    assert_int_equal(inlay_context_set_input(r.context, 0, state_next, &diag), INLAY_OK); /* of the round before */
+    run(&r);
+    for (int i = 0; i < 6; i++)
+        want[i] = start[i] + 4 * (float)i + start[i];
+    expect_floats(r.context, 0, want, 6);
+    assert_int_equal(counted(&r.counters->copied_in) + counted(&r.counters->copied_out), copies + 4);
+
+    /* The device does not write into what it reads, nor into what is too small, and says so. */
+    assert_int_equal(inlay_context_set_output(r.context, 0, state_next, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, more, &large, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(large, home, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_set_output(r.context, 0, large, &diag), INLAY_OK);
+    run(&r);
+    assert_int_equal(inlay_value_bytes(large), sizeof start);
+    assert_int_equal(inlay_value_copy(large, home, &diag), INLAY_OK);
+    assert_memory_equal(inlay_value_data(home), want, sizeof want);
+    assert_int_equal(inlay_value_to_dlpack(large, &managed, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &large, 1, &list, &diag),
+                     INLAY_UNSUPPORTED);
+    g.count = 0;
+    chain(&g);
+    other = open_rig(&g, one_more);
+    assert_int_equal(inlay_context_set_input(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_set_output(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
+    close_rig(&other);
+    inlay_value_unref(state_now);
+    inlay_value_unref(state_next);
+    inlay_value_unref(step);
+    inlay_value_unref(home);
+    inlay_value_unref(large);
+    close_rig(&r);
+}
+
 /* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it, and
  * so does the next run. */
 static void others_take_over(void **state)
@@ -369,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
         cmocka_unit_test(loops_upload_once),
+        cmocka_unit_test(values_stay_on_the_device),
         cmocka_unit_test(two_of_one_kind),
         cmocka_unit_test(others_take_over),
         cmocka_unit_test(a_device_that_hangs), /* last: it leaves devices behind */
