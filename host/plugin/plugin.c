@@ -62,6 +62,7 @@ struct plugin_set {
     uint32_t file_room, module_room, provider_room, operator_room;
     graph_operators lookup;
     char *searched;
+    const char *cache_dir;
 };
 
 static inlay_status no_memory(inlay_diag *diag)
@@ -466,6 +467,16 @@ const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
             return set->providers[i];
     }
     return NULL;
+}
+
+void plugin_set_cache(plugin_set *set, const char *dir)
+{
+    set->cache_dir = dir != NULL ? arena_string(&set->arena, dir) : NULL;
+}
+
+const char *plugin_set_cache_dir(const plugin_set *set)
+{
+    return set->cache_dir;
 }
 
 const graph_operators *plugin_set_operators(const plugin_set *set)

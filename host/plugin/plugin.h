@@ -152,6 +152,9 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
 void provider_close(const provider *shown);
 /* One more reference, for provider_close() to end. Returns shown. */
 const provider *provider_hold(const provider *shown);
+/* Where providers that are opened from now on keep files (inlay_create_args.cache_dir); copied. NULL: nowhere. */
+void plugin_set_cache(plugin_set *set, const char *dir);
+const char *plugin_set_cache_dir(const plugin_set *set);
 /* After INLAY_DEVICE_LOST, with the state of an open provider: nobody is handed that one any more, and the next
  * provider_open opens the device anew. */
 void provider_lost(const void *state);

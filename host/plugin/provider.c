@@ -70,7 +70,7 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
 
 /* Makes a new open provider; the lock is held. Takes key. */
 static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
-                              char *key, open_provider **out, inlay_diag *diag)
+                              char *key, const char *cache_dir, open_provider **out, inlay_diag *diag)
 {
     open_provider *p = calloc(1, sizeof *p);
     const inlay_create_args args = { .struct_size = sizeof args,
@@ -78,7 +78,8 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
                                      .option_count = info->table.option_count,
                                      .option_stride = sizeof *values,
                                      .first_domain = next_domain,
-                                     .max_threads = threads_budget() };
+                                     .max_threads = threads_budget(),
+                                     .cache_dir = cache_dir };
     inlay_diag own = INLAY_DIAG_INIT;
     crash_scene before;
     float_state floats;
@@ -145,7 +146,7 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
                                       strcmp(p->key, key) != 0);)
         p = p->next;
     if (p == NULL) {
-        status = open_anew(info, name, values, key, &p, diag);
+        status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &p, diag);
         if (status == INLAY_OK)
             key = NULL;
     }

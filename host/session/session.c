@@ -117,9 +117,10 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     uint32_t count;
     provider_setting *settings = settings_of(s, options, name, &count);
     const provider *p = NULL;
+    const plugin_provider *info;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
-    char line[700];
+    char line[700], folder[PATH_MAX];
 
     if (settings == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
@@ -127,6 +128,10 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         if (strcmp(s->providers[i].name, name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice; two devices of one "
                               "kind are '%s' and '%s#2', each with its own options", name, name, name);
+    info = plugin_set_find(s->plugins, name);
+    if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(s->plugins) == NULL &&
+        config_cache_folder(options, "devices", folder, sizeof folder))
+        plugin_set_cache(s->plugins, folder);
     status = provider_open(s->plugins, name, settings, count, &p, &why);
     /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
@@ -138,7 +143,6 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return INLAY_OK;
     }
     if (status != INLAY_OK) {
-        const plugin_provider *info = plugin_set_find(s->plugins, name);
         const boundary_call call = { info != NULL ? name : NULL, info != NULL ? info->file->name : NULL };
 
         return boundary_tell(&call, status, &why, diag);

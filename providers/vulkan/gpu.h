@@ -72,6 +72,7 @@ typedef struct gpu_options {
     uint32_t timeout_ms; /* how long one submission may take before the device counts as lost; 0 = by its type */
     gpu_fault fault;
     uint32_t fault_at;
+    const char *cache_dir; /* where pipelines are kept; "" = nowhere */
 } gpu_options;
 
 typedef struct gpu_device {
@@ -96,6 +97,8 @@ typedef struct gpu_device {
     gpu_buffer staging; /* made when it is needed first */
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    size_t cache_bytes; /* that it began with */
+    char cache_dir[4096]; /* where it is kept; "" = nowhere */
     gpu_pipeline *pipelines[256];
 } gpu_device;
 
@@ -130,6 +133,10 @@ inlay_status gpu_copy(gpu_device *g, const gpu_buffer *from, uint64_t from_offse
 
 /* The pipeline of a recipe; made once. Any thread. */
 inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag);
+
+/* The driver's cache of pipelines: from the file of a process before, and back into it where it has grown. */
+inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag);
+void gpu_cache_keep(gpu_device *g);
 
 /* A copy of a module in which the functions that constants name stand for those that the shader calls, and nothing else
  * is left. The caller frees *out. */

@@ -338,7 +338,6 @@ static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                                 .pushConstantRangeCount = 1,
                                                 .pPushConstantRanges = &range };
-    const VkPipelineCacheCreateInfo cache = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO };
     inlay_status status =
         gpu_check(g, g->vk.CreateSemaphore(g->device, &semaphore, NULL, &g->timeline), "making a semaphore", diag);
 
@@ -348,8 +347,7 @@ static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
         status = gpu_check(g, g->vk.CreatePipelineLayout(g->device, &layout, NULL, &g->layout),
                            "making a pipeline layout", diag);
     if (status == INLAY_OK)
-        status = gpu_check(g, g->vk.CreatePipelineCache(g->device, &cache, NULL, &g->cache), "making a pipeline cache",
-                           diag);
+        status = gpu_cache_open(g, diag);
     if (status == INLAY_OK)
         status = gpu_commands_make(g, 1, &g->copy_commands, diag);
     return status;
@@ -368,6 +366,7 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     (void)pthread_mutex_init(&g->staging_lock, NULL);
     g->timeout_ms = options->timeout_ms;
     g->fault = options->fault;
+    (void)snprintf(g->cache_dir, sizeof g->cache_dir, "%s", options->cache_dir != NULL ? options->cache_dir : "");
     g->fault_left = options->fault_at;
     INLAY_TRY(open_library(&g->library, diag));
     INLAY_TRY(load_instance(g, diag));
@@ -402,6 +401,7 @@ void gpu_close(gpu_device *g)
             }
         if (!hung) {
             gpu_buffer_drop(g, &g->staging);
+            gpu_cache_keep(g);
             g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
             g->vk.DestroyPipelineLayout(g->device, g->layout, NULL);
             g->vk.DestroyCommandPool(g->device, g->pool, NULL);

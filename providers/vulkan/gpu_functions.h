@@ -19,7 +19,7 @@
                 X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)              \
                     X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer)       \
                         X(CreateShaderModule) X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout)  \
-                            X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache)                        \
+                            X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(GetPipelineCacheData)                        \
                                 X(DestroyPipelineCache)
 
 /* clang-format on */

@@ -97,7 +97,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider vulkan");
     s->host = host;
     s->domain = args->first_domain;
-    s->options = (gpu_options){ .device = s->device_name };
+    s->options = (gpu_options){ .device = s->device_name, .cache_dir = s->cache_dir };
+    if (INLAY_HAS(args, cache_dir) && args->cache_dir != NULL)
+        (void)snprintf(s->cache_dir, sizeof s->cache_dir, "%s", args->cache_dir);
     (void)snprintf(s->device_name, sizeof s->device_name, "auto");
     (void)pthread_mutex_init(&s->lock, NULL);
     for (uint32_t i = 0; i < args->option_count; i++) {

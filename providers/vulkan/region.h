@@ -28,6 +28,7 @@ typedef struct vr_state {
     const inlay_host *host;
     uint32_t domain; /* the host's number of the device's memory */
     gpu_options options;
+    char cache_dir[4096];
     char device_name[GPU_NAME];
     bool named;            /* somebody chose the device */
     double unasked_ns;     /* that each op costs more where nobody did, and it is the CPU's */

@@ -1,6 +1,8 @@
 /* The device: how it is chosen, what happens without one, many threads, sizes that change, memory that ends. */
 #include "beside.h"
 #include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static inlay_status open_with(const char *option, const char *value, inlay_diag *diag)
 {
@@ -146,6 +148,53 @@ static void memory_ends(void **state)
     rig_close(&r);
 }
 
+/* Pipelines are kept from one process to the next; a file that is damaged is made anew. */
+static void pipelines_are_kept(void **state)
+{
+    char dir[] = "/tmp/inlay-pipelines-XXXXXX", line[256], path[256] = "";
+    long sizes[3] = { 0 };
+
+    (void)state;
+    beside_need_device();
+    assert_non_null(mkdtemp(dir));
+    for (int round = 0; round < 3; round++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        wire w = { 0 };
+        FILE *f;
+        rig r;
+
+        script_model(&w, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y", 13);
+        assert_int_equal(rig_try_open(&w,
+                                      (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
+                                                             "cache_dir", dir, NULL },
+                                      &r, &diag),
+                         INLAY_OK);
+        script_feed(&r, 1);
+        rig_run(&r);
+        rig_close(&r);
+        if (round == 0) {
+            (void)snprintf(line, sizeof line, "ls %s/devices/vulkan-*.pipelines", dir);
+            f = popen(line, "r");
+            assert_non_null(f);
+            assert_non_null(fgets(path, sizeof path, f));
+            assert_int_equal(pclose(f), 0);
+            path[strcspn(path, "\n")] = '\0';
+        }
+        f = fopen(path, "r+");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, 0, SEEK_END), 0);
+        sizes[round] = ftell(f);
+        assert_true(sizes[round] > 48); /* more than a head */
+        if (round == 1) /* the next process finds half of it */
+            assert_int_equal(ftruncate(fileno(f), sizes[round] - 3), 0);
+        assert_int_equal(fclose(f), 0);
+    }
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_int_equal(sizes[0], sizes[2]);
+    (void)snprintf(line, sizeof line, "rm -r %s", dir);
+    assert_int_equal(system(line), 0);
+}
+
 #ifndef __SANITIZE_ADDRESS__ /* what a device may still write to is not freed */
 /* A device that does not end its work in time is lost for its session, not for the next. */
 static void work_hangs(void **state)
@@ -176,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_by_name), cmocka_unit_test(sizes_change),  cmocka_unit_test(sizes_from_data),
         cmocka_unit_test(many_threads),   cmocka_unit_test(many_sessions), cmocka_unit_test(memory_ends),
+        cmocka_unit_test(pipelines_are_kept),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(work_hangs),
 #endif
