@@ -184,6 +184,12 @@ INLAY_API void *inlay_value_data(const inlay_value *value);          /* NULL unl
 INLAY_API uint64_t inlay_value_bytes(const inlay_value *value);
 INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index); /* of a list; borrowed */
 
+/* The provider in whose device's memory the tensor lies ("vulkan"); NULL: it is in host memory. Borrowed from value. */
+INLAY_API const char *inlay_value_device(const inlay_value *value);
+/* Copies the elements of a tensor into another of the same type and number of bytes; one may lie on a device, or both on
+ * the same. No run may use either. */
+INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
+
 /* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
  * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference. */
 struct DLManagedTensor;
@@ -298,6 +304,15 @@ INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype,
                                                                   uint32_t rank, const int64_t *dims,
                                                                   inlay_value **out_value, inlay_diag *diag);
+
+/* A tensor in the memory of a provider's device (its default domain), not cleared; provider is one of the session. It
+ * may be bound as an input, which is then not copied there, and as an output: the result of a run stays on the device,
+ * to be an input of the next. inlay_value_data() of it is NULL. It may outlive the session. STRING is
+ * INLAY_UNSUPPORTED, and so is a provider that works in host memory. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider,
+                                                                     inlay_dtype dtype, uint32_t rank,
+                                                                     const int64_t *dims, inlay_value **out_value,
+                                                                     inlay_diag *diag);
 
 /* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);

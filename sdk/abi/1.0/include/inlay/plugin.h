@@ -557,6 +557,9 @@ typedef struct inlay_create_args {
     uint32_t option_stride;
     uint32_t first_domain; /* domains[k] of this provider has the id first_domain + k */
     uint32_t max_threads;  /* the process's budget */
+    /* A folder for files that make the next process start faster, named after the provider; they may vanish, or be
+     * damaged. NULL: none. What belongs to a region goes through inlay_compile_request.store_cache instead. */
+    const char *cache_dir;
 } inlay_create_args;
 
 typedef struct inlay_provider {
