@@ -1,6 +1,6 @@
 /* exec/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
 #include "base/pages.h"
-#include "exec/runner.h"
+#include "exec/device_memory.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -73,14 +73,9 @@ static inlay_status bind_devices(binder *k)
             inlay_status status;
             if (d < pr->first_domain || d - pr->first_domain >= pr->table->domain_count)
                 continue;
-            status = pr->table->buffer_alloc(pr->state, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
-            if (status != INLAY_OK) {
-                k->b->slabs[d] = (inlay_buffer){ 0 };
-                if (status == INLAY_DEVICE_LOST)
-                    provider_lost(pr->state);
-                k->r->failed = pr;
+            status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+            if (status != INLAY_OK)
                 return status;
-            }
         }
     }
     return INLAY_OK;
@@ -350,7 +345,7 @@ void bound_destroy(runner *r, bound *b)
         for (uint32_t i = 0; b->slabs[d].handle != 0 && i < env->provider_count; i++)
             if (d >= env->providers[i].first_domain &&
                 d - env->providers[i].first_domain < env->providers[i].table->domain_count)
-                env->providers[i].table->buffer_free(env->providers[i].state, &b->slabs[d]);
+                device_give(env, i, &b->slabs[d]);
     plan_unref(b->plan);
     if (r->spare.blocks == NULL && b->a.total_bytes <= SPARE_BYTES) {
         r->spare = b->a;

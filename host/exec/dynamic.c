@@ -4,6 +4,7 @@
  * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
 #include "base/checked.h"
 #include "exec/look.h"
+#include "exec/device_memory.h"
 #include "exec/in_flight.h"
 #include "infer/infer.h"
 #include "threads/fence.h"
@@ -196,13 +197,14 @@ static bool on_device(const dynamic_call *c)
     return c->domain != INLAY_DOMAIN_HOST;
 }
 
+static uint32_t provider_index(const dynamic_call *c)
+{
+    return (uint32_t)(c->provider - c->r->prog->env->providers);
+}
+
 static inlay_status device_room(dynamic_call *c, uint32_t domain, uint64_t bytes, inlay_buffer *out)
 {
-    inlay_status status = c->provider->table->buffer_alloc(c->provider->state, domain, bytes > 0 ? bytes : 1, out,
-                                                           c->diag);
-    if (status != INLAY_OK)
-        *out = (inlay_buffer){ 0 };
-    return status;
+    return device_take(c->r, provider_index(c), domain, bytes > 0 ? bytes : 1, out, c->diag);
 }
 
 inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -230,8 +232,7 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     arg->rank = rank;
     if (on_device(c)) {
         inlay_buffer *device = &c->device[r->input_count + output];
-        if (device->handle != 0)
-            c->provider->table->buffer_free(c->provider->state, device);
+        device_give(c->r->prog->env, provider_index(c), device);
         status = device_room(c, c->domain, v->buffer.bytes, device);
         arg->buffer = *device;
     }
@@ -389,13 +390,9 @@ static void free_device(dynamic_call *c)
     const part_region *r = c->s->plan->step->region;
 
     for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
-        if (c->device[i].handle != 0)
-            c->provider->table->buffer_free(c->provider->state, &c->device[i]);
-    if (c->workspace.handle != 0)
-        c->provider->table->buffer_free(c->provider->state, &c->workspace);
+        device_give(c->r->prog->env, provider_index(c), &c->device[i]);
+    device_give(c->r->prog->env, provider_index(c), &c->workspace);
 }
-
-/* ------------------------------------------------------------------ the step */
 
 static inlay_status execute(dynamic_call *c)
 {

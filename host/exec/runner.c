@@ -514,6 +514,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 
     diag = &r->shared->diag; /* steps hold its address */
     r->late_step = NULL;
+    r->busy = NULL;
     r->failed = NULL;
     r->captures += !r->same_captures;
     diag->code = INLAY_OK;
@@ -530,7 +531,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         return run_instead(r, other, inputs, caller);
     if (status != INLAY_OK)
         goto failed;
-    r->now = b;
+    r->now = r->busy = b;
     r->failed = b->has_async ? in_flight_lost(r) : NULL;
     if (r->failed != NULL) {
         status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
@@ -572,7 +573,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     }
 failed:
     if (r->failed != NULL && r->prog->env->without_failed &&
-        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY) &&
+        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) &&
         leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
         keep_outputs(r);
         r->shared->unwinding = false;

@@ -110,6 +110,7 @@ struct runner {
     run_shared *shared;
     bound *bounds[BOUNDS_KEPT];
     bound *now;              /* of the last run */
+    bound *busy;             /* of the run in progress; NULL = none */
     uint64_t clock;
     void *slab;              /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;

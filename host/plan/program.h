@@ -20,6 +20,7 @@ typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
+    uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */

@@ -382,6 +382,48 @@ static void others_take_over(void **state)
     session_options = NULL;
 }
 
+/* A limit holds at every size, whatever it was planned for: above it a run fails or is others', and below it plans that
+ * are idle make room. */
+static void limits_hold_at_every_size(void **state)
+{
+    static const char *const options[][7] = { { "memory_limit", "fake=1MiB", NULL },
+                                              { "memory_limit", "fake=1MiB", "device_failure", "other", NULL } };
+    static const int64_t any[] = { -1, 1024 }, rows[] = { 1, 60, 2000, 100, 50, 70, 1 };
+    static float x[2000 * 1024], want[2000 * 1024];
+
+    (void)state;
+    for (int i = 0; i < 2000 * 1024; i++)
+        want[i] = -2 * (x[i] = (float)(i % 77));
+    for (int other = 0; other < 2; other++) {
+        onnx_bytes g = { .count = 0 };
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+        onnx_node(&g, "Neg", "", "a", "n");
+        onnx_node(&g, "Add", "", "n,n", "y");
+        onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+        session_options = options[other];
+        r = open_rig(&g, NULL);
+        session_options = NULL;
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            const int64_t shape[] = { rows[i], 1024 };
+            inlay_diag diag = INLAY_DIAG_INIT;
+
+            set_floats(r.context, 0, 2, shape, x);
+            if (rows[i] == 2000 && other == 0) {
+                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
+                assert_non_null(strstr(diag.text, "memory_limit"));
+                continue;
+            }
+            run(&r);
+            expect_floats(r.context, 0, want, rows[i] * 1024);
+        }
+        assert_in_range(r.counters->peak_kib, 400, 1024);
+        assert_true(counted(&r.counters->executed) >= 6);
+        close_rig(&r);
+    }
+}
+
 /* What a loop captures goes to the device in its first iteration, and what it carries in each. */
 static void loops_upload_once(void **state)
 {
@@ -465,6 +507,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_the_devices),
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
+        cmocka_unit_test(limits_hold_at_every_size),
         cmocka_unit_test(loops_upload_once),
         cmocka_unit_test(values_stay_on_the_device),
         cmocka_unit_test(two_of_one_kind),

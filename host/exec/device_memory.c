@@ -1,0 +1,81 @@
+/* exec/device_memory.c - buffers of devices, within the limits that the user has set (option memory_limit). */
+#include "exec/device_memory.h"
+#include "plugin/plugin.h"
+#include <string.h>
+
+/* What the user allows for values and workspace; 0 = no limit. */
+static uint64_t limit_of(const runner *r, uint32_t p)
+{
+    const program_env *env = r->prog->env;
+    const uint64_t resident = r->prog->parts.memory != NULL ? r->prog->parts.memory[p].resident_bytes : 0;
+
+    for (uint32_t i = 0; env->rules != NULL && i < env->rules->limit_count; i++)
+        if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)
+            return env->rules->limits[i].bytes > resident ? env->rules->limits[i].bytes - resident : 1;
+    return 0;
+}
+
+static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t limit)
+{
+    uint64_t used = __atomic_add_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+
+    if (limit == 0 || used <= limit)
+        return true;
+    (void)__atomic_sub_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Plans for other sizes keep their memory for when these come again; now it is needed. */
+static void drop_idle(runner *r)
+{
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+        if (r->bounds[i] == NULL || r->bounds[i] == r->busy)
+            continue;
+        if (r->now == r->bounds[i])
+            r->now = NULL;
+        bound_destroy(r, r->bounds[i]);
+        r->bounds[i] = NULL;
+    }
+}
+
+inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+{
+    const program_env *env = r->prog->env;
+    const part_provider *pr = &env->providers[p];
+    const uint64_t limit = limit_of(r, p);
+    inlay_status status;
+
+    *out = (inlay_buffer){ 0 };
+    if (env->device_bytes != NULL && !reserve(env, p, bytes, limit)) {
+        drop_idle(r);
+        if (!reserve(env, p, bytes, limit)) {
+            r->failed = pr;
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
+                              "without weights)",
+                              (unsigned long long)bytes, pr->name, (unsigned long long)limit);
+        }
+    }
+    status = pr->table->buffer_alloc(pr->state, domain, bytes, out, diag);
+    if (status == INLAY_OK) {
+        out->bytes = bytes;
+        return status;
+    }
+    if (env->device_bytes != NULL)
+        (void)__atomic_sub_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(pr->state);
+    *out = (inlay_buffer){ 0 };
+    r->failed = pr;
+    return status;
+}
+
+void device_give(const program_env *env, uint32_t p, inlay_buffer *buffer)
+{
+    if (buffer->handle == 0)
+        return;
+    if (env->device_bytes != NULL)
+        (void)__atomic_sub_fetch(&env->device_bytes[p], buffer->bytes, __ATOMIC_RELAXED);
+    env->providers[p].table->buffer_free(env->providers[p].state, buffer);
+    *buffer = (inlay_buffer){ 0 };
+}
