@@ -7,6 +7,7 @@
 #include "onnx_bytes.h"
 #include "plugin/plugin.h"
 #include <stdbool.h>
+#include <stdlib.h>
 
 typedef struct rig {
     inlay_session *session;
@@ -14,6 +15,7 @@ typedef struct rig {
     plugin_set *set;
     const provider *device; /* the one that the session has, shared */
     const fake_counters *counters;
+    onnx_bytes *file; /* the model, which has to stay for the session */
 } rig;
 
 static char log_text[2048];
@@ -40,12 +42,13 @@ static inline rig open_rig(onnx_bytes *model, const char *const *settings)
     const char *dirs[] = { FAKE_DIR };
     provider_setting chosen[8];
     uint32_t chosen_count = 0;
-    onnx_bytes file = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options;
     rig r = { 0 };
 
-    assert_int_equal(onnx_file(&file, model, 17, NULL), 0);
+    r.file = calloc(1, sizeof *r.file);
+    assert_non_null(r.file);
+    assert_int_equal(onnx_file(r.file, model, 17, NULL), 0);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
@@ -64,7 +67,7 @@ static inline rig open_rig(onnx_bytes *model, const char *const *settings)
             fail_msg("%s", diag.text);
         chosen[chosen_count++] = (provider_setting){ settings[0], settings[1] };
     }
-    if (inlay_session_create_from_bytes(file.data, file.count, options, &r.session, &diag) != INLAY_OK)
+    if (inlay_session_create_from_bytes(r.file->data, r.file->count, options, &r.session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
     assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
@@ -85,6 +88,7 @@ static inline void close_rig(rig *r)
     assert_int_equal(counted(&r->counters->misuse), 0);
     provider_close(r->device);
     plugin_set_destroy(r->set);
+    free(r->file);
 }
 
 static inline void set_floats(inlay_context *context, uint32_t index, uint32_t rank, const int64_t *dims, float *data)
