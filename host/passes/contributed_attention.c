@@ -408,15 +408,16 @@ static uint32_t repeated(spell *b, uint32_t v, int64_t times, int64_t count)
 /* The present: the past with room for all keys, the new ones written behind what counts of it. */
 static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t total)
 {
-    uint32_t room, pads;
+    uint32_t room, shape;
 
     if (past == INLAY_NONE)
         return fresh;
     room = spell_op(b, "Sub", 14, spell_op(b, "Max", 13, total, size_of(b, past, 2)), size_of(b, past, 2));
-    pads = joined(b, spell_list(b, 0, 0, 0, 0, 0, 0), SHAPED(b, room, 1), 0);
-    pads = joined(b, pads, spell_list(b, 0), 0);
-    past = spell_op(b, "Pad", 13, past, pads);
-    past = spell_op(b, "TensorScatter", 24, past, fresh, used);
+    shape = spell_typed(b, "Shape", 13, INLAY_INT64, past);
+    room = joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 2)), SHAPED(b, room, 1), 0);
+    room = joined(b, room, spell_op(b, "Slice", 13, shape, spell_list(b, 3), spell_list(b, 4)), 0);
+    room = spell_op(b, "Expand", 13, spell_number(b, spell_dtype(b, past), 0), room);
+    past = spell_op(b, "TensorScatter", 24, joined(b, past, room, 2), fresh, used);
     spell_int(b, "axis", 2);
     return past;
 }

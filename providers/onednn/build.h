@@ -55,6 +55,7 @@ typedef struct rg_native {
     inlay_status (*run)(const struct rg_native *self, const rg_state *state, inlay_run *run, void *const *args,
                         uint32_t threads);
     void (*release)(struct rg_native *self); /* frees what self owns, but not self; NULL: nothing */
+    const char *wrong; /* what it says of a run's data where run answers INLAY_INVALID_ARGUMENT; NULL: it never does */
 } rg_native;
 /* Of rg_emit_native's, and of steps. NULL is a no-op. */
 void rg_native_destroy(rg_native *native);

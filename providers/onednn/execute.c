@@ -249,6 +249,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         if (heard != NULL)
             heard->done(state->host->ctx, args->run, c->ops[step->op].node, (uint64_t)begin, (uint64_t)now_ns());
         if (status != INLAY_OK) {
+            if (status == INLAY_INVALID_ARGUMENT && step->primitive == NULL && step->native->wrong != NULL)
+                (void)inlay_fail(args->diag, status, "node '%s': %s", c->ops[step->op].name, step->native->wrong);
             if (args->diag != NULL && args->diag->node[0] == '\0')
                 (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);
             goto done;
