@@ -198,7 +198,7 @@ extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
     rg_weights, rg_nbits_product;
-extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter;
+extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
 /* The row of a convolution whose weights or bias are computed; any other row itself (conv.c). */
