@@ -32,6 +32,8 @@ enum {
     RG_SMALL_BYTES = 4096 /* constants up to this size are copied, whatever they are for */
 };
 
+typedef struct rg_scratch rg_scratch;
+
 /* The provider itself; immutable after create. */
 typedef struct rg_state {
     const inlay_host *host;
@@ -275,6 +277,7 @@ struct inlay_compiled {
     uint32_t builds; /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
     bool as_written;        /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
+    rg_scratch *spare;      /* atomic: memory of an instance that has gone, or NULL */
     bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
     inlay_instance *last;   /* made for the last shapes that were new: the region's may be the same while others grow */

@@ -72,7 +72,7 @@ static bool read_tokens(decoder *d, int64_t count, inlay_diag *diag)
     bool ok;
 
     atomic_store(&counting, false);
-    ok = set(d, d->ids, count, past * 31 % 1000, 1, diag) && set(d, d->mask, past + count, 1, 0, diag) &&
+    ok = set(d, d->ids, count, past * 31 % 256, 0, diag) && set(d, d->mask, past + count, 1, 0, diag) &&
          set(d, d->positions, count, past, 1, diag);
     atomic_store(&counting, true);
     ok = ok && inlay_context_run(d->context, NULL, diag) == INLAY_OK;
