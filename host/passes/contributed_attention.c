@@ -455,6 +455,40 @@ static uint32_t attend_shared(spell *b, const heads *h)
     return y;
 }
 
+/* Which keys count: none behind the row's own place, and of a window none too far before it. */
+static uint32_t seen_keys(spell *b, uint32_t places, uint32_t length, int64_t window)
+{
+    const uint32_t keys = count_to(b, length);
+    uint32_t seen, begin;
+
+    places = spell_op(b, "Unsqueeze", 13, places, spell_list(b, 1, 3));
+    seen = spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, keys, places);
+    if (window < 0)
+        return seen;
+    begin = spell_op(b, "Sub", 14, places, scalar(b, window));
+    return spell_op(b, "And", 7, seen, spell_typed(b, "Greater", 13, INLAY_BOOL, keys, begin));
+}
+
+/* Queries, keys and values by head: they come so, or packed side by side. */
+static void split_groups(spell *b, heads *h, int64_t count, int64_t shared)
+{
+    const int64_t wide = rw_dim(rw_info(b->w, h->q), -1), size = wide / (count + 2 * shared);
+    const uint32_t packed = h->q;
+
+    if (h->k != INLAY_NONE) {
+        h->q = split_heads(b, h->q, count);
+        h->k = split_heads(b, h->k, shared);
+        h->v = split_heads(b, h->v, shared);
+        return;
+    }
+    h->q = columns(b, packed, 0, count * size);
+    h->k = columns(b, packed, count * size, (count + shared) * size);
+    h->v = columns(b, packed, (count + shared) * size, wide);
+    h->q = spell_transpose(b, SHAPED(b, h->q, 0, 0, count, size), by_head, 4);
+    h->k = spell_transpose(b, SHAPED(b, h->k, 0, 0, shared, size), by_head, 4);
+    h->v = spell_transpose(b, SHAPED(b, h->v, 0, 0, shared, size), by_head, 4);
+}
+
 void spell_group_query(spell *b)
 {
     const graph_node *n = b->n;
@@ -466,26 +500,12 @@ void spell_group_query(spell *b)
                 .softcap = rw_attr_float(n, "softcap", 0) };
     const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
     const inlay_dtype dtype = spell_dtype(b, h.q);
-    uint32_t rows, total, used, places, keys, begin, length;
+    uint32_t rows, total, used, places, length;
 
     if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 ||
         spell_wants(b, 3) || n->info.input_count > 12)
         return;
-    if (h.k == INLAY_NONE) { /* packed side by side */
-        const uint32_t packed = h.q;
-        const int64_t size = wide / (count + 2 * shared);
-
-        h.q = columns(b, packed, 0, count * size);
-        h.k = columns(b, packed, count * size, (count + shared) * size);
-        h.v = columns(b, packed, (count + shared) * size, wide);
-        h.q = spell_transpose(b, SHAPED(b, h.q, 0, 0, count, size), by_head, 4);
-        h.k = spell_transpose(b, SHAPED(b, h.k, 0, 0, shared, size), by_head, 4);
-        h.v = spell_transpose(b, SHAPED(b, h.v, 0, 0, shared, size), by_head, 4);
-    } else {
-        h.q = split_heads(b, h.q, count);
-        h.k = split_heads(b, h.k, shared);
-        h.v = split_heads(b, h.v, shared);
-    }
+    split_groups(b, &h, count, shared);
     rows = size_of(b, spell_in(b, 0), 1);
     total = spell_cast(b, shaped(b, spell_in(b, 6), NULL, 0), INLAY_INT64);
     /* How much of the past counts in each row of the batch: nothing where this is the beginning. */
@@ -507,13 +527,7 @@ void spell_group_query(spell *b)
     h.v = present(b, spell_in(b, 4), h.v, used, length);
     spell_output(b, 1, h.k);
     spell_output(b, 2, h.v);
-    keys = count_to(b, length);
-    places = spell_op(b, "Unsqueeze", 13, places, spell_list(b, 1, 3));
-    h.mask = spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, keys, places);
-    if (window >= 0) {
-        begin = spell_op(b, "Sub", 14, places, scalar(b, window));
-        h.mask = spell_op(b, "And", 7, h.mask, spell_typed(b, "Greater", 13, INLAY_BOOL, keys, begin));
-    }
+    h.mask = seen_keys(b, places, length, window);
     h.hidden = lowest(dtype);
     if (h.sink != INLAY_NONE)
         h.sink = SHAPED(b, h.sink, 1, -1, 1, 1);
