@@ -59,7 +59,7 @@ def repeated(w, x):
     if w.a.heads == w.a.shared:
         return x
     shape = w.op("Concat", w.op("Shape", "input_ids", start=0, end=1), w.constant_once("shared", [w.a.shared]),
-                 w.constant_once("times", [w.a.heads // w.a.shared]), w.op("Shape", "attention_mask", start=1, end=2),
+                 w.constant_once("times", [w.a.heads // w.a.shared]), w.op("Shape", x, start=2, end=3),
                  w.constant_once("size", [w.a.size]), axis=0)
     wide = w.op("Expand", w.op("Unsqueeze", x, w.constant_once("axis2", [2])), shape)
     return w.op("Reshape", wide, w.constant_once("all_heads", [0, w.a.heads, -1, w.a.size]))
