@@ -347,20 +347,23 @@ void bound_destroy(runner *r, bound *b)
                 d - env->providers[i].first_domain < env->providers[i].table->domain_count)
                 device_give(env, i, &b->slabs[d]);
     plan_unref(b->plan);
-    if (r->spare.blocks == NULL && b->a.total_bytes <= SPARE_BYTES) {
-        r->spare = b->a;
-        b->a = (arena){ 0 };
-        arena_reset(&r->spare);
+    arena_deinit(&b->scratch);
+    if (r->spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
+        arena memory = b->a;
+
+        arena_reset(&memory);
+        *b = (bound){ .a = memory };
+        r->spare = b;
+        return;
     }
     arena_deinit(&b->a);
-    arena_deinit(&b->scratch);
     free(b);
 }
 
 inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    bound *b = calloc(1, sizeof *b);
+    bound *b = r->spare != NULL ? r->spare : calloc(1, sizeof *b);
     binder k = { .r = r, .b = b, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = r->prog->graph->value_count;
@@ -372,8 +375,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
     }
     b->plan = p;
-    b->a = r->spare;
-    r->spare = (arena){ 0 };
+    r->spare = NULL;
     for (uint32_t i = 0; i < p->step_count; i++)
         most_patches += p->steps[i].kind != PLAN_EXEC
                             ? 0

@@ -628,7 +628,9 @@ void runner_destroy(runner *r)
     }
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(r, r->bounds[i]);
-    arena_deinit(&r->spare);
+    if (r->spare != NULL)
+        arena_deinit(&r->spare->a);
+    free(r->spare);
     run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
     for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)

@@ -114,7 +114,7 @@ struct runner {
     uint64_t clock;
     void *slab;              /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
-    arena spare;             /* memory of a bound plan that has gone, for the next */
+    bound *spare;            /* a bound plan that has gone, whose memory is the next one's; or NULL */
     runner ***children;      /* [step_count][body_count], made when first needed */
     inlay_value **outputs;   /* [output_count] of the last run; a reference each, NULL after a failure */
     inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */

@@ -24,9 +24,31 @@ static uint32_t scalar(spell *b, int64_t value)
     return v;
 }
 
+/* The first input of the model with an axis of the same name as axis *d of v, and that axis; v itself: there is none. All
+ * layers then ask the same for the same sizes, and share what is made of them. */
+static uint32_t named_alike(const spell *b, uint32_t v, int64_t *d)
+{
+    const inlay_value_info *info = rw_info(b->w, v), *in;
+    const graph *g = b->w->g;
+
+    if (g->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
+        info->dims[*d].kind != INLAY_DIM_SYMBOLIC)
+        return v;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        in = rw_info(b->w, g->inputs[i]);
+        for (uint32_t e = 0; in->rank != INLAY_RANK_UNKNOWN && e < in->rank; e++)
+            if (in->dims[e].kind == INLAY_DIM_SYMBOLIC && in->dims[e].symbol == info->dims[*d].symbol) {
+                *d = e;
+                return g->inputs[i];
+            }
+    }
+    return v;
+}
+
 /* Size d of v, as int64 of rank 0. */
 static uint32_t size_of(spell *b, uint32_t v, int64_t d)
 {
+    v = named_alike(b, v, &d);
     return spell_op(b, "Gather", 13, spell_typed(b, "Shape", 13, INLAY_INT64, v), scalar(b, d));
 }
 
@@ -405,20 +427,66 @@ static uint32_t repeated(spell *b, uint32_t v, int64_t times, int64_t count)
     return spell_op(b, "Reshape", 13, v, axes);
 }
 
-/* The present: the past with room for all keys, the new ones written behind what counts of it. */
-static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t total)
+/* The present: the past with room for all keys, the new ones written behind what counts of it. What makes the room are
+ * the new ones, too, for that is where they go but in sequences that are shorter than others. */
+static uint32_t present(spell *b, uint32_t past, uint32_t fresh, uint32_t used, uint32_t length)
 {
-    uint32_t room, pads;
+    uint32_t room;
 
     if (past == INLAY_NONE)
         return fresh;
-    room = spell_op(b, "Sub", 14, spell_op(b, "Max", 13, total, size_of(b, past, 2)), size_of(b, past, 2));
-    pads = joined(b, spell_list(b, 0, 0, 0, 0, 0, 0), SHAPED(b, room, 1), 0);
-    pads = joined(b, pads, spell_list(b, 0), 0);
-    past = spell_op(b, "Pad", 13, past, pads);
-    past = spell_op(b, "TensorScatter", 24, past, fresh, used);
+    room = SHAPED(b, spell_op(b, "Sub", 14, length, size_of(b, past, 2)), 1);
+    room = spell_op(b, "Slice", 13, fresh, spell_list(b, 0), room, spell_list(b, 2));
+    past = spell_op(b, "TensorScatter", 24, joined(b, past, room, 2), fresh, used);
     spell_int(b, "axis", 2);
     return past;
+}
+
+/* Attention-23, whose keys may have fewer heads than queries; all layers share the mask. */
+static uint32_t attend_shared(spell *b, const heads *h)
+{
+    const inlay_dtype dtype = spell_dtype(b, h->q);
+    const uint32_t seen = h->bias != INLAY_NONE ? h->bias : spell_number(b, dtype, 0);
+    const uint32_t mask = spell_typed(b, "Where", 16, dtype, h->mask, seen, spell_number(b, dtype, h->hidden));
+    const uint32_t y = spell_op(b, "Attention", 23, h->q, h->k, h->v, mask);
+
+    if (h->scale != 0)
+        spell_float(b, "scale", h->scale);
+    return y;
+}
+
+/* Which keys count: none behind the row's own place, and of a window none too far before it. */
+static uint32_t seen_keys(spell *b, uint32_t places, uint32_t length, int64_t window)
+{
+    const uint32_t keys = count_to(b, length);
+    uint32_t seen, begin;
+
+    places = spell_op(b, "Unsqueeze", 13, places, spell_list(b, 1, 3));
+    seen = spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, keys, places);
+    if (window < 0)
+        return seen;
+    begin = spell_op(b, "Sub", 14, places, scalar(b, window));
+    return spell_op(b, "And", 7, seen, spell_typed(b, "Greater", 13, INLAY_BOOL, keys, begin));
+}
+
+/* Queries, keys and values by head: they come so, or packed side by side. */
+static void split_groups(spell *b, heads *h, int64_t count, int64_t shared)
+{
+    const int64_t wide = rw_dim(rw_info(b->w, h->q), -1), size = wide / (count + 2 * shared);
+    const uint32_t packed = h->q;
+
+    if (h->k != INLAY_NONE) {
+        h->q = split_heads(b, h->q, count);
+        h->k = split_heads(b, h->k, shared);
+        h->v = split_heads(b, h->v, shared);
+        return;
+    }
+    h->q = columns(b, packed, 0, count * size);
+    h->k = columns(b, packed, count * size, (count + shared) * size);
+    h->v = columns(b, packed, (count + shared) * size, wide);
+    h->q = spell_transpose(b, SHAPED(b, h->q, 0, 0, count, size), by_head, 4);
+    h->k = spell_transpose(b, SHAPED(b, h->k, 0, 0, shared, size), by_head, 4);
+    h->v = spell_transpose(b, SHAPED(b, h->v, 0, 0, shared, size), by_head, 4);
 }
 
 void spell_group_query(spell *b)
@@ -432,27 +500,13 @@ void spell_group_query(spell *b)
                 .softcap = rw_attr_float(n, "softcap", 0) };
     const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
     const inlay_dtype dtype = spell_dtype(b, h.q);
-    uint32_t rows, total, used, places, keys, begin;
+    uint32_t rows, total, used, places, length;
 
     if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 ||
         spell_wants(b, 3) || n->info.input_count > 12)
         return;
-    if (h.k == INLAY_NONE) { /* packed side by side */
-        const uint32_t packed = h.q;
-        const int64_t size = wide / (count + 2 * shared);
-
-        h.q = columns(b, packed, 0, count * size);
-        h.k = columns(b, packed, count * size, (count + shared) * size);
-        h.v = columns(b, packed, (count + shared) * size, wide);
-        h.q = spell_transpose(b, SHAPED(b, h.q, 0, 0, count, size), by_head, 4);
-        h.k = spell_transpose(b, SHAPED(b, h.k, 0, 0, shared, size), by_head, 4);
-        h.v = spell_transpose(b, SHAPED(b, h.v, 0, 0, shared, size), by_head, 4);
-    } else {
-        h.q = split_heads(b, h.q, count);
-        h.k = split_heads(b, h.k, shared);
-        h.v = split_heads(b, h.v, shared);
-    }
-    rows = size_of(b, h.q, 2);
+    split_groups(b, &h, count, shared);
+    rows = size_of(b, spell_in(b, 0), 1);
     total = spell_cast(b, shaped(b, spell_in(b, 6), NULL, 0), INLAY_INT64);
     /* How much of the past counts in each row of the batch: nothing where this is the beginning. */
     used = spell_op(b, "Sub", 14,
@@ -468,22 +522,21 @@ void spell_group_query(spell *b)
         h.q = rotated(b, h.q, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
         h.k = rotated(b, h.k, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
     }
-    h.k = present(b, spell_in(b, 3), h.k, used, total);
-    h.v = present(b, spell_in(b, 4), h.v, used, total);
+    length = spell_in(b, 3) == INLAY_NONE ? rows : spell_op(b, "Max", 13, total, size_of(b, spell_in(b, 3), 2));
+    h.k = present(b, spell_in(b, 3), h.k, used, length);
+    h.v = present(b, spell_in(b, 4), h.v, used, length);
     spell_output(b, 1, h.k);
     spell_output(b, 2, h.v);
-    keys = count_to(b, size_of(b, h.k, 2));
-    places = spell_op(b, "Unsqueeze", 13, places, spell_list(b, 1, 3));
-    h.mask = spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, keys, places);
-    if (window >= 0) {
-        begin = spell_op(b, "Sub", 14, places, scalar(b, window));
-        h.mask = spell_op(b, "And", 7, h.mask, spell_typed(b, "Greater", 13, INLAY_BOOL, keys, begin));
-    }
+    h.mask = seen_keys(b, places, length, window);
     h.hidden = lowest(dtype);
     if (h.sink != INLAY_NONE)
         h.sink = SHAPED(b, h.sink, 1, -1, 1, 1);
     else if (smooth)
         h.sink = spell_number(b, dtype, 0);
+    if (h.sink == INLAY_NONE && h.softcap <= 0 && dtype == INLAY_FLOAT) {
+        spell_output(b, 0, join_heads(b, attend_shared(b, &h)));
+        return;
+    }
     h.k = repeated(b, h.k, count / shared, count);
     h.v = repeated(b, h.v, count / shared, count);
     spell_output(b, 0, join_heads(b, attend(b, &h)));

@@ -510,17 +510,6 @@ static inlay_status start_values(planner *b)
     return INLAY_OK;
 }
 
-/* The memory of a plan that has gone is the next one's. */
-static void take_spare(planner *b)
-{
-    arena *spare = __atomic_exchange_n(&b->prog->spare, NULL, __ATOMIC_ACQUIRE);
-
-    if (spare == NULL)
-        return;
-    b->p->a = *spare;
-    free(spare);
-}
-
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
@@ -529,12 +518,13 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
-    b.p = calloc(1, sizeof *b.p);
+    b.p = __atomic_exchange_n(&prog->spare, NULL, __ATOMIC_ACQUIRE);
+    if (b.p == NULL)
+        b.p = calloc(1, sizeof *b.p);
     if (b.p == NULL)
         return planner_no_memory(&b);
     b.p->references = 1;
     b.p->program = prog;
-    take_spare(&b);
     if (!plan_set_key(b.p, inputs, count)) {
         status = planner_no_memory(&b);
         goto done;

@@ -58,18 +58,18 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
 static void keep_memory(plan *p)
 {
     enum { KEPT_BYTES = 4 << 20 };
-    arena *spare = p->a.total_bytes <= KEPT_BYTES ? malloc(sizeof *spare) : NULL;
+    program *prog = p->program;
+    arena memory = p->a;
+    plan *other = p;
 
-    if (spare == NULL) {
-        arena_deinit(&p->a);
-        return;
+    if (memory.total_bytes <= KEPT_BYTES) {
+        arena_reset(&memory);
+        *p = (plan){ .a = memory };
+        other = __atomic_exchange_n(&prog->spare, p, __ATOMIC_ACQ_REL);
     }
-    arena_reset(&p->a);
-    *spare = p->a;
-    spare = __atomic_exchange_n(&p->program->spare, spare, __ATOMIC_ACQ_REL);
-    if (spare != NULL)
-        arena_deinit(spare);
-    free(spare);
+    if (other != NULL)
+        arena_deinit(&other->a);
+    free(other);
 }
 
 void plan_unref(plan *p)
@@ -82,7 +82,6 @@ void plan_unref(plan *p)
             s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
     }
     keep_memory(p);
-    free(p);
 }
 
 static bool keeps_too_many(const program *prog)

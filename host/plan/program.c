@@ -529,7 +529,7 @@ void program_destroy(program *p)
     if (p->graph->parent == NULL && p->base == NULL)
         packs_close(p->packs);
     if (p->spare != NULL)
-        arena_deinit(p->spare);
+        arena_deinit(&p->spare->a);
     free(p->spare);
     arena_deinit(&p->scratch);
     arena_deinit(&p->a);

@@ -90,7 +90,7 @@ struct program {
     uint32_t domain_count;
     uint32_t place_hint, step_hint; /* how many the last plan had */
     arena scratch;           /* of the plan that is being made */
-    arena *spare;            /* atomic: memory of a plan that has gone, for the next one; may be NULL */
+    struct plan *spare;      /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
     bool compiled;           /* all steps are */
     const uint8_t *stuck;    /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */

@@ -86,10 +86,9 @@ inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *d
     if (a->dims[s->trans_a ? 0 : 1] != b->dims[s->trans_b ? 1 : 0])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A' has %lld columns but B' has %lld rows",
                           (long long)a->dims[s->trans_a ? 0 : 1], (long long)b->dims[s->trans_b ? 1 : 0]);
-    job = calloc(1, sizeof *job);
+    job = kit_plan_new(plan, sizeof *job);
     if (job == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a Gemm");
-    plan->plan = job;
     job->kernel = s->kernel;
     job->batch = 1;
     job->m = a->dims[s->trans_a ? 1 : 0];

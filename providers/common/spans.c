@@ -1,13 +1,25 @@
 #include "spans.h"
-#include <stdlib.h>
+#include <stdbool.h>
 
-static int by_size(const void *a, const void *b)
+static bool is_before(const span *x, const span *y)
 {
-    const span *x = a, *y = b;
+    return x->bytes != y->bytes ? x->bytes > y->bytes : x->id < y->id;
+}
 
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->id < y->id ? -1 : x->id > y->id;
+/* The largest first. Not by qsort(), which allocates: instances for new shapes are made between runs of others. */
+static void sort(span *list, uint32_t count)
+{
+    static const uint32_t gaps[] = { 701, 301, 132, 57, 23, 10, 4, 1 };
+
+    for (uint32_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
+        for (uint32_t i = gaps[g]; i < count; i++) {
+            const span x = list[i];
+            uint32_t at = i;
+
+            for (; at >= gaps[g] && is_before(&x, &list[at - gaps[g]]); at -= gaps[g])
+                list[at] = list[at - gaps[g]];
+            list[at] = x;
+        }
 }
 
 /* The lowest offset at which nothing placed before, sorted by offset, is in the way. */
@@ -32,7 +44,7 @@ uint64_t spans_place(span *list, uint32_t count, uint64_t alignment)
 
     for (uint32_t i = 0; i < count; i++)
         list[i].bytes = (list[i].bytes + alignment - 1) & ~(alignment - 1);
-    qsort(list, count, sizeof *list, by_size);
+    sort(list, count);
     for (uint32_t k = 0; k < count; k++) {
         span x = list[k];
         uint32_t at = k;

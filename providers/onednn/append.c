@@ -1,31 +1,48 @@
 /* States in place (inlay.states/1): a Concatenation of what the last run left with what is new. Both are one memory of
- * the host's with room for more, so that only the new part is written, behind the old. */
+ * the host's with room for more, so that only the new part is written, behind the old. Of
+ * GroupQueryAttention what is new is also written to where each sequence of the batch ends, which may be before that. */
 #include "build.h"
 
 enum { STATE_AXIS = 2 };
 
-/* The op that leaves region output `output` as region input `input` with more behind it; NULL: there is none. */
+/* The op that writes rows into value v, which nobody else reads (scatter.c); NULL: there is none. */
+static rg_op *find_scatter(const inlay_compiled *c, uint32_t v)
+{
+    for (uint32_t o = 0; c->values[v].uses == 1 && c->values[v].output == INLAY_NONE && o < c->op_count; o++)
+        if (c->ops[o].row->family == &rg_scatter && c->ops[o].in[0] == v)
+            return &c->ops[o];
+    return NULL;
+}
+
+/* The op that leaves region output `output` as region input `input` with more behind it, by itself or with rows written
+ * into what it made; NULL: there is none. */
 static rg_op *find_append(const inlay_compiled *c, uint32_t input, uint32_t output)
 {
     for (uint32_t o = 0; o < c->op_count; o++) {
-        rg_op *op = &c->ops[o];
+        rg_op *op = &c->ops[o], *scatter;
 
         if (op->row->family == &rg_concat && op->in_count == 2 && op->size == 4 && op->axis == STATE_AXIS &&
             c->values[op->in[0]].input == input && c->values[op->in[0]].uses == 1 && op->in[0] != op->in[1] &&
-            c->values[op->out[0]].output == output && c->values[op->out[0]].type == dnnl_f32)
-            return op;
+            c->values[op->out[0]].type == dnnl_f32) {
+            scatter = find_scatter(c, op->out[0]);
+            if (c->values[(scatter != NULL ? scatter : op)->out[0]].output == output)
+                return op;
+        }
     }
     return NULL;
 }
 
 uint32_t rg_appends(void *state, inlay_compiled *c, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
-    rg_op *op = find_append(c, input, output);
+    rg_op *op = find_append(c, input, output), *scatter;
 
     (void)state;
     if (op == NULL)
         return 0;
     op->appends = true;
+    scatter = find_scatter(c, op->out[0]);
+    if (scatter != NULL)
+        scatter->appends = true;
     *out_axis = (uint32_t)op->axis;
     return 1;
 }
@@ -65,7 +82,7 @@ void rg_read_rooms(rg_build *b, const uint64_t *rooms)
 /* The part that is new goes to its place; what was there before stays where it is. */
 inlay_status rg_lower_append(rg_build *b, const rg_group *group)
 {
-    const rg_op *op = b->op;
+    const rg_op *op = b->op, *scatter = find_scatter(b->c, group->out);
     const uint32_t rank = b->ranks[group->out];
     const int64_t room = (int64_t)b->rooms[group->out], *dims = b->dims[group->out];
     int64_t strides[RG_MAX_RANK] = { 0 };
@@ -78,7 +95,7 @@ inlay_status rg_lower_append(rg_build *b, const rg_group *group)
                           op->name, (long long)dims[STATE_AXIS], (long long)room);
     rg_state_strides(b, group->out, strides);
     rg_md_strides(&md, rank, dims, strides);
-    INLAY_TRY(rg_output_place(b, group->out, &md, &whole));
+    INLAY_TRY(rg_output_place(b, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
     part = whole;
     rg_md_strides(&part.md, rank, b->dims[op->in[1]], strides);
     part.offset += (uint64_t)(b->dims[op->in[0]][STATE_AXIS] * strides[STATE_AXIS]) * sizeof(float);

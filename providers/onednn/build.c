@@ -21,7 +21,7 @@ static inlay_status add_buffer(rg_build *b, rg_buffer buffer, uint32_t *out)
 {
     inlay_instance *i = b->instance;
 
-    if (!rg_grow(&i->buffers, i->buffer_count, &b->buffer_capacity, sizeof *i->buffers))
+    if (!rg_scratch_grow(i->memory, &i->buffers, i->buffer_count, &b->buffer_capacity, sizeof *i->buffers))
         return no_memory(b);
     buffer.first = INLAY_NONE;
     buffer.parent = INLAY_NONE;
@@ -267,13 +267,13 @@ static inlay_status find_slot(rg_build *b, const rg_place *place, bool known, ui
             return INLAY_OK;
         }
     }
-    if (!rg_grow(&i->slots, i->slot_count, &b->slot_capacity, sizeof *i->slots))
+    if (!rg_scratch_grow(i->memory, &i->slots, i->slot_count, &b->slot_capacity, sizeof *i->slots))
         return no_memory(b);
     for (uint32_t back = 0; known && md == INLAY_NONE && back < 32 && back < i->md_count; back++)
         if (memcmp(&i->mds[i->md_count - 1 - back], &place->md, sizeof place->md) == 0)
             md = i->md_count - 1 - back;
     if (known && md == INLAY_NONE) {
-        if (!rg_grow(&i->mds, i->md_count, &b->md_capacity, sizeof *i->mds))
+        if (!rg_scratch_grow(i->memory, &i->mds, i->md_count, &b->md_capacity, sizeof *i->mds))
             return no_memory(b);
         md = i->md_count;
         i->mds[i->md_count++] = place->md;
@@ -290,7 +290,7 @@ static inlay_status add_arg(rg_build *b, rg_step *step, int id, const rg_place *
     inlay_status status;
     uint32_t slot = 0;
 
-    if (!rg_grow(&i->args, i->arg_count, &b->arg_capacity, sizeof *i->args))
+    if (!rg_scratch_grow(i->memory, &i->args, i->arg_count, &b->arg_capacity, sizeof *i->args))
         return no_memory(b);
     status = find_slot(b, place, step->primitive != NULL, &slot);
     if (status != INLAY_OK)
@@ -307,7 +307,7 @@ static inlay_status add_step(rg_build *b, rg_step *step)
 {
     inlay_instance *i = b->instance;
 
-    if (!rg_grow(&i->steps, i->step_count, &b->step_capacity, sizeof *i->steps))
+    if (!rg_scratch_grow(i->memory, &i->steps, i->step_count, &b->step_capacity, sizeof *i->steps))
         return no_memory(b);
     if (step->arg_count > i->max_args)
         i->max_args = step->arg_count;
@@ -361,14 +361,24 @@ done:
     return status;
 }
 
+void *rg_new_native(rg_build *b, size_t bytes)
+{
+    rg_native *native = rg_scratch_take_zeroed(b->instance->memory, 1, bytes);
+
+    if (native != NULL)
+        native->pooled = true;
+    return native;
+}
+
 inlay_status rg_emit_step(rg_build *b, const rg_native *step, size_t bytes, const rg_place *const *places,
                           uint32_t count)
 {
-    rg_native *native = malloc(bytes);
+    rg_native *native = rg_new_native(b, bytes);
 
     if (native == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
     memcpy(native, step, bytes);
+    native->pooled = true;
     return rg_emit_native(b, native, places, count);
 }
 
@@ -376,5 +386,6 @@ void rg_native_destroy(rg_native *native)
 {
     if (native != NULL && native->release != NULL)
         native->release(native);
-    free(native);
+    if (native != NULL && !native->pooled)
+        free(native);
 }

@@ -7,15 +7,17 @@
 #define ONEDNN_BUILD_H
 #include "region.h"
 
-/* Memory of a build, which the next one finds again (scratch.c); not cleared. One thread at a time. */
-typedef struct rg_scratch rg_scratch;
-rg_scratch *rg_scratch_open(const rg_state *state); /* NULL: out of memory */
+/* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread at
+ * a time. */
+rg_scratch *rg_scratch_open(rg_scratch **spare); /* NULL: out of memory */
 /* Room for elements, aligned to 64 bytes, until the scratch is closed; NULL: out of memory. */
 void *rg_scratch_take(rg_scratch *s, size_t count, size_t element);
 void *rg_scratch_take_zeroed(rg_scratch *s, size_t count, size_t element);
-void rg_scratch_close(const rg_state *state, rg_scratch *s); /* NULL is a no-op */
-/* Frees what waits at the state. */
-void rg_scratch_drop(const rg_state *state);
+void rg_scratch_close(rg_scratch **spare, rg_scratch *s); /* NULL is a no-op */
+/* Room for one more element in an array of s, which moves then; false: out of memory. */
+bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capacity, size_t element);
+/* Frees what waits there. */
+void rg_scratch_drop(rg_scratch **spare);
 
 enum { RG_WORK, RG_INPUT, RG_OUTPUT, RG_CONST };
 
@@ -55,6 +57,8 @@ typedef struct rg_native {
     inlay_status (*run)(const struct rg_native *self, const rg_state *state, inlay_run *run, void *const *args,
                         uint32_t threads);
     void (*release)(struct rg_native *self); /* frees what self owns, but not self; NULL: nothing */
+    bool pooled; /* it lies in the memory of its instance */
+    const char *wrong; /* what it says of a run's data where run answers INLAY_INVALID_ARGUMENT; NULL: it never does */
 } rg_native;
 /* Of rg_emit_native's, and of steps. NULL is a no-op. */
 void rg_native_destroy(rg_native *native);
@@ -85,6 +89,7 @@ struct inlay_instance {
     rg_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
     uint32_t max_args; /* of one step */
+    rg_scratch *memory, **home; /* of all this, itself too; home: where it goes for the next instance */
     kn_choice *choices; /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
     pthread_mutex_t lock;
@@ -261,6 +266,8 @@ typedef struct rg_operand {
 inlay_status rg_emit(rg_build *b, dnnl_primitive_desc_t pd, const rg_operand *operands, uint32_t count);
 /* Adds a step that a loop of our own runs. *native is the step's from here on, also on failure. */
 inlay_status rg_emit_native(rg_build *b, rg_native *native, const rg_place *const *places, uint32_t count);
+/* Memory for a step, cleared, that goes with the instance; NULL: out of memory. */
+void *rg_new_native(rg_build *b, size_t bytes);
 /* The same with a copy of *step, the head of a struct of that many bytes, which owns nothing. */
 inlay_status rg_emit_step(rg_build *b, const rg_native *step, size_t bytes, const rg_place *const *places,
                           uint32_t count);
@@ -425,8 +432,6 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
 /* Makes the context of the first run, so that it needs no heap. */
 inlay_status rg_context_prepare(const rg_state *state, inlay_instance *instance, inlay_diag *diag);
 void rg_contexts_destroy(inlay_instance *instance);
-/* Room in an array that is NULL for that many elements, cleared; false: out of memory. */
-bool rg_reserve(void *array, uint32_t count, uint32_t *capacity, size_t element);
 /* Room for one more element; false: out of memory. */
 bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element);
 #endif

@@ -20,17 +20,6 @@ inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, co
                                                        : "runtime error");
 }
 
-bool rg_reserve(void *array, uint32_t count, uint32_t *capacity, size_t element)
-{
-    void *fresh = calloc(count + 1u, element);
-
-    if (fresh == NULL)
-        return false;
-    memcpy(array, &fresh, sizeof fresh);
-    *capacity = count + 1u;
-    return true;
-}
-
 bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
@@ -272,6 +261,7 @@ void rg_release_compiled(void *state, inlay_compiled *c)
         return;
     rg_instance_destroy(c->ready);
     rg_instance_destroy(c->last);
+    rg_scratch_drop(&c->spare);
     for (uint32_t i = 0; i < c->constant_count; i++)
         rg_constant_deinit(&c->constants[i]);
     for (uint32_t o = 0; o < c->op_count; o++)

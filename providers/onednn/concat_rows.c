@@ -70,8 +70,8 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
 inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *places, uint32_t count)
 {
     const rg_op *op = b->op;
-    const rg_place **list = calloc(count + 1u, sizeof *list);
-    concat_rows *c = calloc(1, sizeof *c + count * sizeof *c->bytes);
+    const rg_place **list = rg_scratch_take(b->scratch, count + 1u, sizeof *list);
+    concat_rows *c = rg_new_native(b, sizeof *c + count * sizeof *c->bytes);
     inlay_status status = INLAY_OK;
     rg_place out;
     rg_md md;
@@ -94,15 +94,8 @@ inlay_status rg_concat_rows(rg_build *b, const rg_group *group, const rg_place *
     }
     INLAY_TRY(rg_result_place(b, group->out, &md, &out));
     list[count] = &out;
-    {
-        rg_native *native = &c->native;
-
-        c = NULL; /* the step's, or freed */
-        INLAY_TRY(rg_emit_native(b, native, list, count + 1));
-    }
+    INLAY_TRY(rg_emit_native(b, &c->native, list, count + 1));
     status = rg_set_place(b, group->out, &out);
 done:
-    free(c);
-    free(list);
     return status;
 }

@@ -203,7 +203,8 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
         return outputs * window;
     }
     *out_rate = function_rate(op);
-    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat || f == &rg_pad
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat || f == &rg_pad ||
+                   f == &rg_scatter
                ? 0
                : outputs;
 }
@@ -337,6 +338,18 @@ static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info
     return reorder_ns(width_of(x) * count_of(x), threads);
 }
 
+/* Of tables and caches only the rows that are named are read, or written. */
+static void count_rows(const rg_op *op, sizes *s)
+{
+    if (op->row->family == &rg_rotary) {
+        s->weights = 0;
+        s->in = 2 * s->out;
+    } else if (op->row->family == &rg_scatter) {
+        s->weights = 0;
+        s->in = s->out = 4 * count_of(s->w);
+    }
+}
+
 static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
@@ -375,6 +388,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         return INLAY_OK;
     }
     s.out = 4 * count_of(s.y);
+    count_rows(&op, &s);
     laid_out = reads_layout(state, r->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(r, info, i, &op, threads);

@@ -37,6 +37,7 @@ struct rg_context {
     dnnl_exec_arg_t *args;      /* [arg_count], pointing to memories, of steps that are oneDNN's */
     void **native;              /* [max_args] */
     uint32_t slot_count;
+    bool pooled; /* all this lies in the memory of the instance */
 };
 
 static void context_destroy(rg_context *x)
@@ -46,6 +47,8 @@ static void context_destroy(rg_context *x)
     for (uint32_t s = 0; x->memories != NULL && s < x->slot_count; s++)
         dn_memory_destroy(x->memories[s]);
     dn_stream_destroy(x->stream);
+    if (x->pooled)
+        return;
     free(x->addresses);
     free(x->memories);
     free(x->args);
@@ -86,19 +89,27 @@ static dnnl_status_t describe_operands(const rg_state *state, const inlay_instan
     return code;
 }
 
-static inlay_status context_create(const rg_state *state, const inlay_instance *i, rg_context **out, inlay_diag *diag)
+static void *take(rg_scratch *pool, size_t count, size_t element)
 {
-    rg_context *x = calloc(1, sizeof *x);
+    return pool != NULL ? rg_scratch_take_zeroed(pool, count, element) : calloc(count, element);
+}
+
+/* pool: memory of the instance, while nobody else takes some; or NULL. */
+static inlay_status context_create(const rg_state *state, const inlay_instance *i, rg_scratch *pool, rg_context **out,
+                                   inlay_diag *diag)
+{
+    rg_context *x = take(pool, 1, sizeof *x);
     dnnl_status_t code = dnnl_success;
 
     *out = NULL;
     if (x == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
+    x->pooled = pool != NULL;
     x->slot_count = i->slot_count;
-    x->addresses = calloc(i->buffer_count + 1u, sizeof *x->addresses);
-    x->memories = calloc(i->slot_count + 1u, sizeof *x->memories);
-    x->args = calloc(i->arg_count + 1u, sizeof *x->args);
-    x->native = calloc(i->max_args + 1u, sizeof *x->native);
+    x->addresses = take(pool, i->buffer_count + 1u, sizeof *x->addresses);
+    x->memories = take(pool, i->slot_count + 1u, sizeof *x->memories);
+    x->args = take(pool, i->arg_count + 1u, sizeof *x->args);
+    x->native = take(pool, i->max_args + 1u, sizeof *x->native);
     if (x->addresses == NULL || x->memories == NULL || x->args == NULL || x->native == NULL)
         code = dnnl_out_of_memory;
     for (uint32_t s = 0; code == dnnl_success && s < i->step_count; s++)
@@ -114,7 +125,7 @@ static inlay_status context_create(const rg_state *state, const inlay_instance *
 
 inlay_status rg_context_prepare(const rg_state *state, inlay_instance *i, inlay_diag *diag)
 {
-    return context_create(state, i, &i->idle, diag);
+    return context_create(state, i, i->memory, &i->idle, diag);
 }
 
 /* One context waits where no lock is needed: a caller who is alone always finds it there. */
@@ -128,7 +139,7 @@ static inlay_status context_take(const rg_state *state, inlay_instance *i, rg_co
     if (*out != NULL)
         i->idle = (*out)->next;
     (void)pthread_mutex_unlock(&i->lock);
-    return *out != NULL ? INLAY_OK : context_create(state, i, out, diag);
+    return *out != NULL ? INLAY_OK : context_create(state, i, NULL, out, diag);
 }
 
 static void context_give(inlay_instance *i, rg_context *x)
@@ -249,6 +260,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         if (heard != NULL)
             heard->done(state->host->ctx, args->run, c->ops[step->op].node, (uint64_t)begin, (uint64_t)now_ns());
         if (status != INLAY_OK) {
+            if (status == INLAY_INVALID_ARGUMENT && step->primitive == NULL && step->native->wrong != NULL)
+                (void)inlay_fail(args->diag, status, "node '%s': %s", c->ops[step->op].name, step->native->wrong);
             if (args->diag != NULL && args->diag->node[0] == '\0')
                 (void)snprintf(args->diag->node, sizeof args->diag->node, "%s", c->ops[step->op].name);
             goto done;

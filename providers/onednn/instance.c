@@ -40,7 +40,7 @@ static inlay_status read_shapes(rg_build *b, const inlay_value_state *values, ui
             b->key[i->key_count++] = s->dims[d];
         }
     }
-    i->key = malloc((i->key_count + 1u) * sizeof *i->key);
+    i->key = rg_scratch_take(i->memory, i->key_count + 1u, sizeof *i->key);
     if (i->key == NULL)
         return no_memory(b);
     memcpy(i->key, b->key, i->key_count * sizeof *i->key);
@@ -95,6 +95,33 @@ done:
     return status;
 }
 
+/* An array of the instance, for as many elements as the last one had; array is the address of a typed pointer. */
+static bool reserve(inlay_instance *i, void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    void *fresh = rg_scratch_take_zeroed(i->memory, count + 1u, element);
+
+    if (fresh == NULL)
+        return false;
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = count + 1u;
+    return true;
+}
+
+/* The instance itself, in memory that it keeps. */
+static inlay_instance *instance_create(inlay_compiled *c)
+{
+    rg_scratch *memory = rg_scratch_open(&c->spare);
+    inlay_instance *i = memory == NULL ? NULL : rg_scratch_take_zeroed(memory, 1, sizeof *i);
+
+    if (i == NULL) {
+        rg_scratch_close(&c->spare, memory);
+        return NULL;
+    }
+    i->memory = memory;
+    i->home = &c->spare;
+    return i;
+}
+
 /* Room for what is known of each value and op, and for as many steps as the last instance had. */
 static bool take_room(rg_build *b)
 {
@@ -102,7 +129,7 @@ static bool take_room(rg_build *b)
     const size_t n = c->value_count + 1u;
     inlay_instance *i = b->instance;
 
-    b->scratch = rg_scratch_open(b->state);
+    b->scratch = rg_scratch_open(b->state->scratch);
     if (b->scratch == NULL || i == NULL)
         return false;
     b->dims = rg_scratch_take(b->scratch, n, sizeof *b->dims);
@@ -122,10 +149,10 @@ static bool take_room(rg_build *b)
         b->homes == NULL || b->has == NULL || b->uses == NULL || b->scales == NULL || b->ahead == NULL ||
         b->rooms == NULL || b->groups == NULL || b->key == NULL)
         return false;
-    return rg_reserve(&i->steps, c->step_hint, &b->step_capacity, sizeof *i->steps) &&
-           rg_reserve(&i->args, c->arg_hint, &b->arg_capacity, sizeof *i->args) &&
-           rg_reserve(&i->slots, c->slot_hint, &b->slot_capacity, sizeof *i->slots) &&
-           rg_reserve(&i->buffers, c->buffer_hint, &b->buffer_capacity, sizeof *i->buffers);
+    return reserve(i, &i->steps, c->step_hint, &b->step_capacity, sizeof *i->steps) &&
+           reserve(i, &i->args, c->arg_hint, &b->arg_capacity, sizeof *i->args) &&
+           reserve(i, &i->slots, c->slot_hint, &b->slot_capacity, sizeof *i->slots) &&
+           reserve(i, &i->buffers, c->buffer_hint, &b->buffer_capacity, sizeof *i->buffers);
 }
 
 static void give_room(rg_build *b)
@@ -133,7 +160,7 @@ static void give_room(rg_build *b)
     for (uint32_t v = 0; b->ahead != NULL && v < b->c->value_count; v++)
         free(b->ahead[v]);
     rg_memo_drop(b);
-    rg_scratch_close(b->state, b->scratch);
+    rg_scratch_close(b->state->scratch, b->scratch);
 }
 
 inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *values, uint32_t stride,
@@ -145,7 +172,7 @@ inlay_status rg_instance_build(inlay_compiled *c, const inlay_value_state *value
     int before = rg_threads_set(threads);
 
     *out_instance = NULL;
-    b.instance = calloc(1, sizeof *b.instance);
+    b.instance = instance_create(c);
     if (!take_room(&b)) {
         status = no_memory(&b);
         goto done;
@@ -185,14 +212,7 @@ void rg_instance_destroy(inlay_instance *i)
         dn_primitive_destroy(i->steps[s].primitive);
         rg_native_destroy(i->steps[s].native);
     }
-    free(i->steps);
-    free(i->args);
-    free(i->slots);
-    free(i->mds);
-    free(i->buffers);
-    free(i->choices);
-    free(i->key);
     if (i->has_lock)
         (void)pthread_mutex_destroy(&i->lock);
-    free(i);
+    rg_scratch_close(i->home, i->memory); /* which the instance lies in */
 }

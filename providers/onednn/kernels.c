@@ -540,7 +540,7 @@ inlay_status kn_remember(rg_build *b, const kn_choice *choice)
 {
     inlay_instance *i = b->instance;
 
-    if (!rg_grow(&i->choices, i->choice_count, &b->choice_capacity, sizeof *i->choices))
+    if (!rg_scratch_grow(i->memory, &i->choices, i->choice_count, &b->choice_capacity, sizeof *i->choices))
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
     i->choices[i->choice_count++] = *choice;
     return INLAY_OK;

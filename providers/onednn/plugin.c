@@ -160,7 +160,7 @@ static void destroy(void *state_)
     if (state == NULL)
         return;
     dn_engine_destroy(state->engine);
-    rg_scratch_drop(state);
+    rg_scratch_drop(state->scratch);
     release(state);
 }
 

@@ -32,6 +32,8 @@ enum {
     RG_SMALL_BYTES = 4096 /* constants up to this size are copied, whatever they are for */
 };
 
+typedef struct rg_scratch rg_scratch;
+
 /* The provider itself; immutable after create. */
 typedef struct rg_state {
     const inlay_host *host;
@@ -198,7 +200,7 @@ extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
     rg_weights, rg_nbits_product;
-extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent;
+extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
 /* The row of a convolution whose weights or bias are computed; any other row itself (conv.c). */
@@ -275,6 +277,7 @@ struct inlay_compiled {
     uint32_t builds; /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
     bool as_written;        /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
+    rg_scratch *spare;      /* atomic: memory of an instance that has gone, or NULL */
     bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
     inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
     inlay_instance *last;   /* made for the last shapes that were new: the region's may be the same while others grow */

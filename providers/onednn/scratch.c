@@ -1,5 +1,5 @@
-/* Memory that is needed while an instance is made, and again for the next one: fresh pages would take longer than what
- * is written into them. */
+/* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages would
+ * take longer than what is written into them. */
 #include "build.h"
 #include <stdlib.h>
 
@@ -17,9 +17,9 @@ struct rg_scratch {
     size_t extra_bytes; /* of which the next time there will be that much more */
 };
 
-rg_scratch *rg_scratch_open(const rg_state *state)
+rg_scratch *rg_scratch_open(rg_scratch **spare)
 {
-    rg_scratch *s = __atomic_exchange_n(state->scratch, NULL, __ATOMIC_ACQUIRE);
+    rg_scratch *s = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
 
     return s != NULL ? s : calloc(1, sizeof *s);
 }
@@ -82,15 +82,33 @@ static void destroy(rg_scratch *s)
     free(s);
 }
 
-void rg_scratch_close(const rg_state *state, rg_scratch *s)
+void rg_scratch_close(rg_scratch **spare, rg_scratch *s)
 {
     if (s == NULL)
         return;
     reset(s);
-    destroy(__atomic_exchange_n(state->scratch, s, __ATOMIC_ACQ_REL));
+    destroy(__atomic_exchange_n(spare, s, __ATOMIC_ACQ_REL));
 }
 
-void rg_scratch_drop(const rg_state *state)
+void rg_scratch_drop(rg_scratch **spare)
 {
-    destroy(__atomic_exchange_n(state->scratch, NULL, __ATOMIC_ACQ_REL));
+    destroy(__atomic_exchange_n(spare, NULL, __ATOMIC_ACQ_REL));
+}
+
+bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    const uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
+    void *old, *fresh;
+
+    if (count < *capacity)
+        return true;
+    memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
+    fresh = more > *capacity ? rg_scratch_take_zeroed(s, more, element) : NULL;
+    if (fresh == NULL)
+        return false;
+    if (count > 0)
+        memcpy(fresh, old, count * element);
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = more;
+    return true;
 }

@@ -137,9 +137,9 @@ done:
 static inlay_status lower_concat(rg_build *b, const rg_group *group)
 {
     const rg_op *op = b->op;
-    rg_place *places = calloc(op->in_count + 1u, sizeof *places), out;
-    rg_operand *operands = calloc(op->in_count + 2u, sizeof *operands);
-    rg_md *mds = calloc(op->in_count + 1u, sizeof *mds);
+    rg_place *places = rg_scratch_take(b->scratch, op->in_count + 1u, sizeof *places), out;
+    rg_operand *operands = rg_scratch_take(b->scratch, op->in_count + 2u, sizeof *operands);
+    rg_md *mds = rg_scratch_take(b->scratch, op->in_count + 1u, sizeof *mds);
     dnnl_primitive_desc_t pd = NULL;
     uint32_t count = 0, images = 0, blocked = 0, rank = b->ranks[op->out[0]];
     bool at_home;
@@ -201,9 +201,6 @@ static inlay_status lower_concat(rg_build *b, const rg_group *group)
     status = rg_set_place(b, group->out, &out);
 done:
     dn_destroy(pd);
-    free(mds);
-    free(operands);
-    free(places);
     return status;
 }
 

@@ -218,10 +218,9 @@ static void describe_products(const attention_state *s, const kit_plan *plan, at
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const attention_state *s = state;
-    attention_plan *p = calloc(1, sizeof *p);
+    attention_plan *p = kit_plan_new(plan, sizeof *p);
     inlay_status status;
 
-    plan->plan = p;
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of an Attention");
     INLAY_TRY(read_shapes(s, plan, p, diag));

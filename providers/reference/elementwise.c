@@ -129,11 +129,10 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
     bcast_shape shapes[2] = { { x->dims, x->rank }, { y->dims, y->rank } };
     int64_t dims[INLAY_MAX_RANK];
     bool aligned = true;
-    binary_plan *p = calloc(1, sizeof *p);
+    binary_plan *p = kit_plan_new(plan, sizeof *p);
 
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    plan->plan = p;
     if (s->broadcast == EW_LEGACY && s->axis != -1)
         aligned = align_left(x, y, s->axis, dims, &shapes[1]);
     else if (s->broadcast == EW_CHANNEL && y->rank == 1 && x->rank > 1 && y->dims[0] == x->dims[1])

@@ -101,10 +101,9 @@ static inlay_status shape_layer(const void *state, kit_plan *plan, inlay_diag *d
 
     if (axis < 0 || axis >= x->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside X's rank %u", (long long)s->axis, x->rank);
-    p = calloc(1, sizeof *p);
+    p = kit_plan_new(plan, sizeof *p);
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
-    plan->plan = p; /* from here the kit frees it */
     p->axis = (uint32_t)axis;
     p->rows = p->n = 1;
     p->acc_bytes = x->dtype == INLAY_DOUBLE ? 8 : 4;
@@ -265,10 +264,9 @@ static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *di
         if (plan->in[i].dtype != INLAY_UNDEFINED && plan->in[i].count != x->dims[x->rank - 1])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u has %lld elements, the last axis %lld", i,
                               (long long)plan->in[i].count, (long long)x->dims[x->rank - 1]);
-    p = calloc(1, sizeof *p);
+    p = kit_plan_new(plan, sizeof *p);
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
-    plan->plan = p; /* from here the kit frees it */
     p->n = x->dims[x->rank - 1];
     p->rows = x->count > 0 ? x->count / p->n : 0;
     p->skip_rows = x->count > 0 ? skip->count / p->n : 1;

@@ -70,11 +70,10 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
     const quant_state *s = state;
     const kit_tensor *x = &plan->in[0], *scale = &plan->in[1];
     int64_t axis = s->axis < 0 ? s->axis + (int64_t)x->rank : s->axis;
-    quant_plan *p = calloc(1, sizeof *p);
+    quant_plan *p = kit_plan_new(plan, sizeof *p);
 
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
-    plan->plan = p;
     p->axis = p->inner = 1;
     p->scales = scale->count;
     plan->workspace_bytes = 2 * sizeof(float) * (uint64_t)scale->count;

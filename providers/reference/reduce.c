@@ -173,7 +173,7 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
     status = reduce_axes(s, x, axes, is_reduced, diag);
     if (status != INLAY_OK)
         return status;
-    l = malloc(sizeof *l);
+    l = kit_plan_new(plan, sizeof *l);
     if (l == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
     if (x->count == 0) {
@@ -185,7 +185,6 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
     }
     if (l->splits > 1)
         plan->workspace_bytes = (uint64_t)l->splits * (uint64_t)l->outputs * type->acc_bytes;
-    plan->plan = l;
     return INLAY_OK;
 }
 

@@ -58,8 +58,7 @@ static inlay_status shape_transpose(const void *opaque, kit_plan *plan, inlay_di
     if (status != INLAY_OK)
         return status;
     strided_row_major(x->rank, dims, element, to);
-    plan->plan = malloc(sizeof(strided_plan));
-    if (plan->plan == NULL)
+    if (kit_plan_new(plan, sizeof(strided_plan)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a transposition");
     strided_plan_init(plan->plan, element, x->rank, dims, from, to);
     if (strided_is_packed(x->dtype))

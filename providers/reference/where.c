@@ -31,12 +31,11 @@ typedef struct where_plan {
 
 static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    where_plan *p = calloc(1, sizeof *p);
+    where_plan *p = kit_plan_new(plan, sizeof *p);
 
     (void)state;
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    plan->plan = p;
     if (!bcast_init_tensors(&p->b, 3, plan->in, &plan->out[0]))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "Where: condition, X and Y do not broadcast; make their dimensions "

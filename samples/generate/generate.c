@@ -23,7 +23,7 @@ typedef struct settings {
     const char *model, *prompt, *tokenizer, *threads;
     const char *stops[MOST_STOPS];
     uint32_t stop_count;
-    bool chat;
+    bool chat, shows_tokens, never_ends;
     long tokens;
     sampler sampler;
 } settings;
@@ -43,11 +43,11 @@ static bool complain(const char *what, const inlay_diag *diag)
     return false;
 }
 
-static double now_s(void)
+static double seconds(clockid_t clock)
 {
     struct timespec t;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -287,13 +287,27 @@ static char *wrap_chat(const settings *s, const tokenizer *t)
     return asprintf(&text, form, s->prompt) < 0 ? NULL : text;
 }
 
-static void report(double begin, double first, double end, size_t prompt, size_t made)
+/* By the clock on the wall, and the CPU time of all threads behind the first token. */
+typedef struct times {
+    double begin, first, cpu;
+} times;
+
+static void report(const times *t, size_t prompt, size_t made)
 {
-    fprintf(stderr, "\nprompt %zu tokens, first token after %.1f ms; then %zu tokens", prompt, (first - begin) * 1e3,
-            made > 0 ? made - 1 : 0);
+    const double took = seconds(CLOCK_MONOTONIC) - t->first, cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - t->cpu;
+
+    fprintf(stderr, "\nprompt %zu tokens, first token after %.1f ms; then %zu tokens", prompt,
+            (t->first - t->begin) * 1e3, made > 0 ? made - 1 : 0);
     if (made > 1)
-        fprintf(stderr, ", %.1f a second (%.2f ms each)", (double)(made - 1) / (end - first),
-                (end - first) * 1e3 / (double)(made - 1));
+        fprintf(stderr, ", %.1f a second (%.2f ms each, %.2f ms of CPU)", (double)(made - 1) / took,
+                took * 1e3 / (double)(made - 1), cpu * 1e3 / (double)(made - 1));
+    fprintf(stderr, "\n");
+}
+
+static void show_tokens(const int64_t *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s%lld", i > 0 ? "," : "tokens ", (long long)tokens[i]);
     fprintf(stderr, "\n");
 }
 
@@ -302,7 +316,7 @@ static bool generate(settings *s, model *m, const tokenizer *t, int64_t **tokens
     stream out = { s, NULL, 0, 0 };
     const size_t prompt = *count;
     size_t read = 0, made = 0, vocabulary = 0;
-    double begin = now_s(), first = begin;
+    times taken = { .begin = seconds(CLOCK_MONOTONIC) };
     bool ok = true, stopped = false;
     float *logits = NULL;
 
@@ -327,14 +341,19 @@ static bool generate(settings *s, model *m, const tokenizer *t, int64_t **tokens
         }
         *tokens = more;
         more[(*count)++] = next;
-        first = made++ == 0 ? now_s() : first;
+        if (made++ == 0) {
+            taken.first = seconds(CLOCK_MONOTONIC);
+            taken.cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        }
         text = tokenizer_bytes(t, next, &bytes, &special);
-        if (is_end(m, next))
+        if (is_end(m, next) && !s->never_ends)
             break;
         ok = text == NULL || special || stream_put(&out, text, bytes, &stopped);
     }
     flush(&out, out.bytes);
-    report(begin, first, now_s(), prompt, made);
+    report(&taken, prompt, made);
+    if (s->shows_tokens)
+        show_tokens(*tokens, *count);
     free(out.text);
     return ok;
 }
@@ -350,7 +369,9 @@ enum {
     KEY_STOP,
     KEY_CHAT,
     KEY_THREADS,
-    KEY_TOKENIZER
+    KEY_TOKENIZER,
+    KEY_SHOW_TOKENS,
+    KEY_IGNORE_END
 };
 
 static const struct argp_option options[] = {
@@ -365,6 +386,8 @@ static const struct argp_option options[] = {
     { "chat", KEY_CHAT, NULL, 0, "Put the prompt as a question to a chat model (ChatML)", 0 },
     { "threads", KEY_THREADS, "N", 0, "Threads of a run (default: all CPUs)", 0 },
     { "tokenizer", KEY_TOKENIZER, "FILE", 0, "tokenizer.json (default: beside the model, or a folder above)", 0 },
+    { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the numbers of all tokens to stderr", 0 },
+    { "ignore-end", KEY_IGNORE_END, NULL, 0, "Go on behind a token that ends a text, for timing", 0 },
     { 0 }
 };
 
@@ -417,6 +440,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_TOKENIZER:
         s->tokenizer = arg;
+        break;
+    case KEY_SHOW_TOKENS:
+        s->shows_tokens = true;
+        break;
+    case KEY_IGNORE_END:
+        s->never_ends = true;
         break;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)

@@ -1,15 +1,12 @@
 #include "tokenizer.h"
+#include "words.h"
 #include <jansson.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wctype.h>
 
 enum { SPELLINGS = 0x144 }; /* characters that spell bytes are below */
-
-/* How text is cut into words before they are encoded. */
-enum { CUT_NONE, CUT_GPT2, CUT_CL100K };
 
 typedef struct token {
     char *bytes;
@@ -30,7 +27,6 @@ typedef struct merge {
 
 struct tokenizer {
     json_t *root;
-    locale_t locale;
     token *tokens; /* [token_count] */
     size_t token_count;
     added *added; /* [added_count], the longest first */
@@ -39,8 +35,7 @@ struct tokenizer {
     size_t merge_mask;
     int64_t of_byte[256];       /* the token of a single byte, -1 */
     int16_t byte_of[SPELLINGS]; /* that a character spells, -1 */
-    uint32_t cut;
-    uint32_t digits; /* of CL100K: so many in one word */
+    words_rule rule;
     bool prefix_space, whole_words;
 };
 
@@ -64,25 +59,6 @@ static uint32_t char_of_byte(unsigned byte)
     return next;
 }
 
-/* The character at s, of at most `bytes` bytes; *size: how many it has. Bytes that are none are one each, as U+FFFD. */
-static uint32_t char_at(const char *s, size_t bytes, size_t *size)
-{
-    const unsigned char *p = (const unsigned char *)s;
-    const size_t n = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
-    uint32_t c = n == 1 ? p[0] : n == 0 ? 0xfffd : p[0] & (0xffu >> (n + 1));
-
-    *size = 1;
-    if (n == 0 || n > bytes)
-        return 0xfffd;
-    for (size_t i = 1; i < n; i++) {
-        if (p[i] >> 6 != 2)
-            return 0xfffd;
-        c = c << 6 | (p[i] & 63);
-    }
-    *size = n;
-    return c;
-}
-
 static size_t put_char(uint32_t c, char *to)
 {
     if (c < 0x80) {
@@ -102,7 +78,7 @@ static char *unspell(const tokenizer *t, const char *text, size_t *out_count)
     size_t n = 0, size;
 
     for (size_t i = 0; to != NULL && i < bytes; i += size) {
-        const uint32_t c = char_at(text + i, bytes - i, &size);
+        const uint32_t c = words_char(text + i, bytes - i, &size);
         const int byte = c < SPELLINGS ? t->byte_of[c] : -1;
 
         if (byte < 0) {
@@ -281,13 +257,13 @@ static bool read_cut(tokenizer *t, const json_t *step, char *error, size_t bytes
 
     if (strcmp(type, "ByteLevel") == 0) {
         t->prefix_space = json_is_true(json_object_get(step, "add_prefix_space"));
-        if (t->cut == CUT_NONE && !json_is_false(json_object_get(step, "use_regex")))
-            t->cut = CUT_GPT2;
+        if (t->rule.cut == WORDS_NONE && !json_is_false(json_object_get(step, "use_regex")))
+            t->rule.cut = WORDS_GPT2;
         return true;
     }
     if (strcmp(type, "Split") == 0 && strstr(pattern, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+") != NULL) {
-        t->cut = CUT_CL100K;
-        t->digits = strstr(pattern, "\\p{N}{1,3}") != NULL ? 3 : 1;
+        t->rule.cut = WORDS_CL100K;
+        t->rule.digits = strstr(pattern, "\\p{N}{1,3}") != NULL ? 3 : 1;
         return true;
     }
     return fail(error, bytes, "pre_tokenizer is neither GPT-2's nor that of Llama 3 and Qwen",
@@ -324,11 +300,11 @@ tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
         memset(t->byte_of, 0xff, sizeof t->byte_of);
         for (unsigned b = 0; b < 256; b++)
             t->byte_of[char_of_byte(b)] = (int16_t)b;
-        t->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+        t->rule.locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
         t->root = json_load_file(path, 0, &why);
         if (t->root == NULL)
             (void)snprintf(what, sizeof what, "line %d: %s", why.line, why.text);
-        else if (t->locale == (locale_t)0)
+        else if (t->rule.locale == (locale_t)0)
             (void)snprintf(what, sizeof what, "locale C.UTF-8, which knows letters, is not there");
         else if (read_pipeline(t, what, sizeof what) &&
                  read_vocabulary(t, json_object_get(t->root, "model"), what, sizeof what) &&
@@ -346,137 +322,13 @@ void tokenizer_close(tokenizer *t)
         return;
     for (size_t i = 0; i < t->token_count; i++)
         free(t->tokens[i].bytes);
-    if (t->locale != (locale_t)0)
-        freelocale(t->locale);
+    if (t->rule.locale != (locale_t)0)
+        freelocale(t->rule.locale);
     json_decref(t->root);
     free(t->tokens);
     free(t->added);
     free(t->merges);
     free(t);
-}
-
-/* ------------------------------------------------------------------ words */
-
-enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n, which are spaces, too */
-
-typedef struct reader {
-    const tokenizer *t;
-    const char *text;
-    size_t bytes;
-} reader;
-
-/* What kind of character begins at `at`; *size: its bytes. */
-static int kind_at(const reader *r, size_t at, size_t *size)
-{
-    uint32_t c;
-
-    *size = 0;
-    if (at >= r->bytes)
-        return END;
-    c = char_at(r->text + at, r->bytes - at, size);
-    if (c == '\n' || c == '\r')
-        return LINE;
-    if (iswspace_l((wint_t)c, r->t->locale) || c == 0xa0 || c == 0x2007 || c == 0x202f)
-        return SPACE;
-    if ((c >= '0' && c <= '9') || (c >= 0xff10 && c <= 0xff19) || c == 0xb2 || c == 0xb3 || c == 0xb9 ||
-        (c >= 0xbc && c <= 0xbe) || (c >= 0x2150 && c <= 0x218b) || (c >= 0x2460 && c <= 0x249b) ||
-        (c >= 0x660 && c <= 0x669) || (c >= 0x966 && c <= 0x96f))
-        return NUMBER;
-    return iswalpha_l((wint_t)c, r->t->locale) ? LETTER : OTHER;
-}
-
-/* Past characters of that kind, at most so many. */
-static size_t skip(const reader *r, size_t at, int kind, size_t most)
-{
-    size_t size;
-
-    while (most-- > 0 && kind_at(r, at, &size) == kind)
-        at += size;
-    return at;
-}
-
-/* 's 't 're 've 'm 'll 'd, the second form in capitals too. Bytes, 0: none is here. */
-static size_t contraction(const reader *r, bool capitals)
-{
-    static const char *const ends[] = { "s", "t", "re", "ve", "m", "ll", "d" };
-
-    if (r->bytes < 2 || r->text[0] != '\'')
-        return 0;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        const size_t n = strlen(ends[i]);
-        bool same = r->bytes > n;
-
-        for (size_t k = 0; same && k < n; k++)
-            same = r->text[1 + k] == ends[i][k] || (capitals && (r->text[1 + k] | 32) == ends[i][k]);
-        if (same)
-            return n + 1;
-    }
-    return 0;
-}
-
-/* White space: all of it at the end, otherwise all but the last, which belongs to the word behind it. */
-static size_t spaces(const reader *r)
-{
-    size_t at = 0, last = 0, size;
-    int kind;
-
-    while ((kind = kind_at(r, at, &size)) == SPACE || kind == LINE) {
-        last = at;
-        at += size;
-    }
-    return kind == END || last == 0 ? at : last;
-}
-
-/* '\s*[\r\n]+': up to the last end of line of the white space; 0: there is none. */
-static size_t lines(const reader *r)
-{
-    size_t at = 0, found = 0, size;
-    int kind;
-
-    while ((kind = kind_at(r, at, &size)) == SPACE || kind == LINE) {
-        at += size;
-        found = kind == LINE ? at : found;
-    }
-    return found;
-}
-
-/* Bytes of the first word, at least one:
- *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t word_gpt2(const reader *r)
-{
-    size_t size, at = contraction(r, false);
-    int kind;
-
-    if (at > 0)
-        return at;
-    at = r->text[0] == ' ';
-    kind = kind_at(r, at, &size);
-    if (kind == LETTER || kind == NUMBER || kind == OTHER)
-        return skip(r, at, kind, r->bytes);
-    return spaces(r);
-}
-
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
- */
-static size_t word_cl100k(const reader *r)
-{
-    size_t size, second, at = contraction(r, true);
-    int kind;
-
-    if (at > 0)
-        return at;
-    kind = kind_at(r, 0, &size);
-    if (kind == LETTER)
-        return skip(r, 0, LETTER, r->bytes);
-    if ((kind == SPACE || kind == OTHER) && kind_at(r, size, &second) == LETTER)
-        return skip(r, size, LETTER, r->bytes);
-    if (kind == NUMBER)
-        return skip(r, 0, NUMBER, r->t->digits);
-    at = r->text[0] == ' ';
-    if (kind_at(r, at, &size) == OTHER)
-        return skip(r, skip(r, at, OTHER, r->bytes), LINE, r->bytes);
-    at = lines(r);
-    return at > 0 ? at : spaces(r);
 }
 
 /* ------------------------------------------------------------------ encoding */
@@ -561,15 +413,14 @@ static bool encode_word(const tokenizer *t, const char *word, size_t bytes, int6
 
 static bool encode_text(const tokenizer *t, const char *text, size_t bytes, int64_t **tokens, size_t *count)
 {
-    reader r = { t, text, bytes };
     bool ok = true;
 
-    while (ok && r.bytes > 0) {
-        const size_t n = t->cut == CUT_GPT2 ? word_gpt2(&r) : t->cut == CUT_CL100K ? word_cl100k(&r) : r.bytes;
+    while (ok && bytes > 0) {
+        const size_t n = words_first(&t->rule, text, bytes);
 
-        ok = encode_word(t, r.text, n, tokens, count);
-        r.text += n;
-        r.bytes -= n;
+        ok = encode_word(t, text, n, tokens, count);
+        text += n;
+        bytes -= n;
     }
     return ok;
 }
