@@ -15,7 +15,7 @@
 
 /* Half a second of runs tell the time of a model; a model counts as slower from this factor on, which noise is not. */
 static const double TIME_BUDGET_S = 1.0, SLOWER = 1.05;
-enum { MOST_COMPARED = 256 };
+enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
 
 /* One call on its way. */
 typedef struct work {
@@ -228,7 +228,7 @@ static inlay_status judge(work *w)
 
     INLAY_TRY(tell(w, 0.6, "comparing"));
     INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
-    status = judge_agreement(args->data, MOST_COMPARED, args->metric, &w->before, &after, &r->agreement, w->diag);
+    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after, &r->agreement, w->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
         r->agreement = (verdict){ 0 };

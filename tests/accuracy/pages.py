@@ -20,7 +20,7 @@ import re
 
 import numpy
 
-FOLDERS = ["/usr/share/man/man[1278]", "/usr/share/man/zh_CN/man*"]
+FOLDERS = ["/usr/share/man/man[578]", "/usr/share/man/zh_CN/man*"]
 # GPT-2's pieces, in what Python's re has for \p{L} and \p{N}.
 PIECES = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 
@@ -62,24 +62,20 @@ def read_page(path):
     return re.sub(r"\\f.|\\&|\\[-e]|\\\(..|\\", "", " ".join(kept))
 
 
-def samples(tokenizer, count, tokens, seed):
-    """Rows [count, tokens]; every other one Chinese, where there are pages."""
+def samples(tokenizer, count, tokens, seed, begin):
+    """Rows [count, tokens], which begin with that token; every other one is Chinese, where there are pages."""
     dice = random.Random(seed)
-    rows, lists = [], []
-    for pattern in FOLDERS:
-        paths = sorted(glob.glob(pattern + "/*.gz"))
-        paths = [p for i, p in enumerate(paths) if i % 2 == seed % 2]
-        dice.shuffle(paths)
-        lists.append(paths)
-    lists = [paths for paths in lists if paths]
-    while len(rows) < count:
-        paths = lists[len(rows) % len(lists)]
-        if not paths:
-            raise SystemExit("too few pages with so many tokens: install manpages and manpages-zh, or ask for fewer")
-        row = tokenizer.encode(read_page(paths.pop()))
+    lists = [sorted(glob.glob(pattern + "/*.gz")) for pattern in FOLDERS]
+    lists = [[p for i, p in enumerate(paths) if i % 2 == seed % 2] for paths in lists if len(paths) > 1]
+    rows, misses = [], 0
+    while len(rows) < count and misses < 1000 and lists:
+        row = tokenizer.encode(read_page(dice.choice(lists[len(rows) % len(lists)])))
+        misses = misses + 1 if len(row) < tokens else 0
         if len(row) >= tokens:
-            at = dice.randrange(len(row) - tokens + 1)
-            rows.append(row[at:at + tokens])
+            at = dice.randrange(len(row) - tokens + 2)
+            rows.append([begin] + row[at:at + tokens - 1])
+    if len(rows) < count:
+        raise SystemExit("no pages with so many tokens: install manpages and manpages-zh, or ask for fewer")
     return numpy.asarray(rows, numpy.int64)
 
 
@@ -139,8 +135,9 @@ def main():
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--begin", type=int, default=1, help="the token that texts begin with")
     args = parser.parse_args()
-    rows = samples(Tokenizer(args.tokenizer), args.samples, args.tokens, args.seed)
+    rows = samples(Tokenizer(args.tokenizer), args.samples, args.tokens, args.seed, args.begin)
     if args.file is None:
         compare(args, rows)
         return
