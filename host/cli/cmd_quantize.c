@@ -53,7 +53,8 @@ enum {
     KEY_METHOD,
     KEY_BITS,
     KEY_STATS,
-    KEY_FRONT
+    KEY_FRONT,
+    KEY_PACK
 };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "The file to write", 0 },
@@ -91,15 +92,18 @@ static const struct argp_option flags[] = {
       "there",
       0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside the output", 0 },
+    { "pack", KEY_PACK, NULL, 0,
+      "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models", 0 },
     { 0 },
 };
 
-enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8 };
+enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 
 typedef struct command {
     quantize_args q;
     const char *data, *front;
     const char *patterns[MOST_PATTERNS];
+    char data_name[MOST_NAME];
     uint32_t samples;
     bool has_goal, has_mode;
 } command;
@@ -155,6 +159,14 @@ static void check(command *c, struct argp_state *state)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
     if (!c->has_goal)
         c->q.goal = NAN;
+    if (c->q.pack && c->q.external == NULL) {
+        const char *slash = strrchr(c->q.output, '/');
+
+        if ((size_t)snprintf(c->data_name, sizeof c->data_name, "%s.data", slash == NULL ? c->q.output : slash + 1) >=
+            sizeof c->data_name)
+            argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
+        c->q.external = c->data_name;
+    }
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -219,6 +231,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_STATS:
         c->q.stats = arg;
+        return 0;
+    case KEY_PACK:
+        c->q.pack = true;
         return 0;
     case KEY_EXTERNAL:
         c->q.external = arg;

@@ -4,10 +4,12 @@
 #include "quantize/mixed.h"
 #include "quantize/moments.h"
 #include "quantize/narrow.h"
+#include "quantize/pack.h"
 #include "quantize/scratch.h"
 #include "quantize/search.h"
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -268,6 +270,17 @@ done:
     return status;
 }
 
+/* The file of tensors beside the model that is to be published. */
+static inlay_status pack_tensors(const work *w)
+{
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(w->path, '/') - w->path), w->path,
+                         w->args->external) >= sizeof path)
+        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+    return pack_file(path, w->diag);
+}
+
 static void measure_before(work *w)
 {
     struct stat info;
@@ -314,6 +327,8 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     if (w.path[0] == '\0')
         INLAY_TRY(save_as_is(&w));
     INLAY_TRY(tell(&w, 1, "writing"));
+    if (args->pack)
+        INLAY_TRY(pack_tensors(&w));
     status = scratch_publish(&w.scratch, w.path, &report->bytes_after, diag);
 done:
     subject_close(&w.before);

@@ -19,6 +19,7 @@ typedef enum quantize_method {
 typedef struct quantize_args {
     const char *model, *output;
     const char *external;         /* file beside the output for large tensors, or NULL */
+    bool pack;                    /* that file is compressed (pack.h) */
     const inlay_options *options; /* of all sessions; with cache and progress as the caller has them */
     const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
     bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */

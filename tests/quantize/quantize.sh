@@ -118,6 +118,22 @@ does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --weights 8 --external o
 [ -s out.onnx.data ] || complain "no external file"
 does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
 rm -f out.onnx out.onnx.data
+# ---- packed
+for name in "" "--external tensors"; do
+    # shellcheck disable=SC2086 # no name is no argument
+    does 0 '.bytes_after > 0 and .agreement > 0.9999' quantize mlp.onnx -o out.onnx --weights 8 --pack $name
+    data=out.onnx.data
+    [ -z "$name" ] || data=tensors
+    checks=$((checks + 1))
+    [ "$(head -c 8 $data)" = INLAYPK1 ] || complain "no packed file"
+    does 0 '.outputs[0].score > 0.9999' compare mlp.onnx out.onnx --metric cosine
+    does 0 '.' check out.onnx
+    does 0 '.bytes_after > 0' quantize out.onnx -o whole.onnx --weights exact
+    does 0 '.outputs[0].max_error == 0' compare out.onnx whole.onnx
+    printf 'X' | dd of=$data bs=1 seek=900 conv=notrunc 2>dd.log
+    does 3 '.error.text | test("packed external file .*: a chunk is not what was packed")' run out.onnx
+    rm -f out.onnx* tensors whole.onnx
+done
 fails 2 "no layer with weights fits 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
 fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
 fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.onnx
@@ -191,6 +207,18 @@ code=$?
 [ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
 rm -f out.onnx
 left
+for after in 0.02 0.1 0.3; do # in any phase, and told by a batch system
+    checks=$((checks + 1))
+    "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null &
+    sleep $after
+    kill -TERM $! 2>/dev/null
+    wait $!
+    code=$?
+    # 143: before anything was there to be left
+    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "told to end after $after s: exit code $code"
+    rm -f out.onnx
+    left
+done
 
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]
