@@ -5,6 +5,7 @@
 #include "quantize/moments.h"
 #include "quantize/narrow.h"
 #include "quantize/pack.h"
+#include "quantize/prune.h"
 #include "quantize/scratch.h"
 #include "quantize/search.h"
 #include <limits.h>
@@ -193,6 +194,45 @@ done:
     return status;
 }
 
+/* ------------------------------------------------------------------ zeros */
+
+static inlay_status prune_weights(work *w)
+{
+    const quantize_args *args = w->args;
+    prune_how how = { .share = args->prune };
+    moments known = { 0 };
+    inlay_session *base = NULL;
+    uint64_t channels = 0;
+    layer_form *forms;
+    layer_list list;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(base_open(args, 7, &base, w->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
+    forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
+    if (forms == NULL) {
+        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        goto done;
+    }
+    w->report->bytes_before = base_constant_bytes(base->model->main);
+    if (!args->made_up && args->prune > 0) {
+        INLAY_TRY(scratch_save(&w->scratch, "base", base->model, true, path, w->diag));
+        INLAY_TRY(moments_gather(path, w->plain, args->data, &list, args->block, args->progress, args->progress_user,
+                                 &known, w->diag));
+        how.inputs = known.layers;
+    }
+    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, w->diag));
+    INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
+    w->report->what = arena_format(&w->report->a, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
+                                   100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    status = scratch_save(&w->scratch, "pruned", base->model, false, w->path, w->diag);
+done:
+    moments_end(&known);
+    inlay_session_destroy(base);
+    return status;
+}
+
 /* ------------------------------------------------------------------ integers */
 
 static inlay_status find_integers(work *w)
@@ -319,7 +359,7 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     if (args->mode == QUANTIZE_STATIC) {
         INLAY_TRY(find_integers(&w));
     } else {
-        INLAY_TRY(narrow_weights(&w));
+        INLAY_TRY(isnan(args->prune) ? narrow_weights(&w) : prune_weights(&w));
         if (w.path[0] != '\0')
             INLAY_TRY(judge(&w));
     }

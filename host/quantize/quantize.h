@@ -27,6 +27,7 @@ typedef struct quantize_args {
     uint32_t bits;                /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
     double most_bits;             /* of NARROW_MIXED: a weight on average, scales included */
     bool must;                    /* the caller asked for these bits: written also where that is no faster */
+    double prune;                 /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
     bool nbits;
     bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
     uint32_t block;

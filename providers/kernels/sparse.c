@@ -2,7 +2,8 @@
 #include "sparse.h"
 #include <string.h>
 
-enum { SAMPLE = 256, GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */, CHUNKS = 4 };
+enum { SAMPLE = 256, GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */, CHUNKS = 4,
+       DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */ };
 #define LEAST_ZEROS 0.3      /* share of blocks from which on it is worth to look at all */
 #define FLOPS_PER_NS 190.0   /* one core with AVX-512 */
 #define BYTES_PER_NS 20.0
@@ -71,7 +72,7 @@ static int64_t blocks_at(int64_t n, int64_t count)
 
 int64_t sparse_pack_floats(const sp_weights *w, int64_t count)
 {
-    return blocks_at(w->n, count) + count * SP_WIDTH;
+    return blocks_at(w->n, count) + count * SP_WIDTH + SP_AHEAD;
 }
 
 bool sparse_pack(const sp_weights *w, int64_t count, float *target)
@@ -123,7 +124,7 @@ int64_t sparse_units(const sg_job *job)
 
 int64_t sparse_scratch_floats(const sg_job *job)
 {
-    return job->k * SP_MOST_ROWS;
+    return (job->k + 1) * SP_MOST_ROWS;
 }
 
 double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share)
@@ -134,22 +135,43 @@ double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share)
     return (work > bytes ? work : bytes) + (m > 1 ? turning : 0);
 }
 
-/* Some panels by a block of rows. */
+/* The first of an ascending list that is not below k. */
+static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
+{
+    int64_t from = 0;
+
+    while (from < count) {
+        const int64_t middle = (from + count) / 2;
+
+        if ((int64_t)index[middle] < k)
+            from = middle + 1;
+        else
+            count = middle;
+    }
+    return from;
+}
+
+/* A panel by a block of rows, of those blocks with k in [k0, k1). Rows by themselves take all at once, with the last. */
 static void multiply(const sg_job *job, const sp_set *set, const float *turned, bool finite, int64_t row, int64_t rows,
-                     int64_t panel)
+                     int64_t panel, int64_t k0, int64_t k1)
 {
     const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + panels_of(job->n) + 1;
-    const int64_t total = begins[panels_of(job->n)], at = panel * SP_WIDTH;
-    sp_tile t = { .k = job->k, .index = index + begins[panel], .count = begins[panel + 1] - begins[panel],
+    const int64_t total = begins[panels_of(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
+    sp_tile t = { .k = job->k, .index = index + begins[panel], .count = count,
                   .blocks = job->b + blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH, .a = turned,
                   .c = job->c + row * job->c_row + at, .c_row = job->c_row, .rows = rows,
-                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH) };
+                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH), .add = k0 > 0 };
 
     if (finite && job->m > 1) {
+        const int64_t first = first_from(t.index, count, k0);
+
+        t.count = first_from(t.index, count, k1) - first;
+        t.index += first;
+        t.blocks += first * SP_WIDTH;
         (rows <= set->few ? set->some : set->many)(&t);
         return;
     }
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; k1 == job->k && r < rows; r++) {
         t.a = job->a + (row + r) * job->a_row;
         (finite ? set->one : set->all)(&t);
         t.c += t.c_row;
@@ -198,10 +220,14 @@ void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
             finite = job->m == 1 ? is_finite(job->a, job->k)
                                  : set->turn(job->a + row * job->a_row, job->a_row, rows, job->k, scratch);
         turned = block;
-        for (int64_t g = groups * chunk / chunks; g < groups * (chunk + 1) / chunks; g++) {
-            for (int64_t p = g * GROUP; p < (g + 1) * GROUP && p < panels; p++)
-                multiply(job, set, scratch, finite, row, rows, p);
-            finish(job, row, rows, g * SG_WIDTH);
-        }
+        for (int64_t k0 = 0; k0 < job->k; k0 += DEPTH)
+            for (int64_t g = groups * chunk / chunks; g < groups * (chunk + 1) / chunks; g++) {
+                const int64_t k1 = k0 + DEPTH < job->k ? k0 + DEPTH : job->k;
+
+                for (int64_t p = g * GROUP; p < (g + 1) * GROUP && p < panels; p++)
+                    multiply(job, set, scratch, finite, row, rows, p, k0, k1);
+                if (k1 == job->k)
+                    finish(job, row, rows, g * SG_WIDTH);
+            }
     }
 }

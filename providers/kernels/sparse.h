@@ -12,7 +12,7 @@
 #define KERNELS_SPARSE_H
 #include "sgemm.h"
 
-enum { SP_WIDTH = 16, SP_MOST_ROWS = 24 };
+enum { SP_WIDTH = 16, SP_MOST_ROWS = 24, SP_AHEAD = 4 /* that are read of a list beyond its end */ };
 
 /* A panel by rows of A. */
 typedef struct sp_tile {
@@ -24,6 +24,7 @@ typedef struct sp_tile {
     float *c;
     int64_t c_row, rows;   /* rows: that are stored */
     uint32_t last;         /* columns that are, 1 ... 16 */
+    bool add;              /* `many` and `some`: to what is in c */
 } sp_tile;
 
 typedef struct sp_set {
@@ -32,7 +33,8 @@ typedef struct sp_set {
     void (*some)(const sp_tile *t); /* at most `few` rows */
     void (*one)(const sp_tile *t);
     void (*all)(const sp_tile *t); /* one row, by zeros, too */
-    /* Rows a_row apart, at most set->rows; what is missing is 0. Returns whether all elements are finite. */
+    /* Rows a_row apart, at most set->rows; what is missing is 0. out has room for SP_MOST_ROWS elements beyond [k][rows].
+     * Returns whether all elements are finite. */
     bool (*turn)(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out);
 } sp_set;
 

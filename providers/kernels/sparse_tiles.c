@@ -7,7 +7,9 @@ enum {
     PARTS = SP_WIDTH / VEC_LANES,
     ROWS = VEC_REGISTERS >= 32 ? SP_MOST_ROWS / PARTS : SP_MOST_ROWS / 2 / PARTS,
     FEW = ROWS / 3 > 0 ? ROWS / 3 : 1,
-    CHAINS = 4 /* of sums for one row: each waits for itself */
+    CHAINS = 4, /* of sums for one row: each waits for itself */
+    AHEAD = SP_AHEAD,
+    LINE = 16
 };
 
 VEC_INLINE void store(const sp_tile *t, const int64_t r, const vec *sums)
@@ -28,11 +30,17 @@ VEC_INLINE void multiply(const int rows, const sp_tile *t)
     for (int r = 0; r < rows; r++)
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
-            sums[r][v] = vec_zero();
+            sums[r][v] = t->add && r < t->rows ? vec_load_some(vec_first((int64_t)t->last - v * VEC_LANES),
+                                                               t->c + r * t->c_row + v * VEC_LANES)
+                                               : vec_zero();
     for (int64_t i = 0; i < t->count; i++, blocks += SP_WIDTH) {
         const float *a = t->a + (int64_t)t->index[i] * ROWS;
+        const float *next = t->a + (int64_t)t->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
         vec b[PARTS];
 
+        VEC_UNROLL
+        for (int line = 0; line < rows; line += LINE)
+            vec_fetch_near(next + line);
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             b[v] = vec_load(blocks + v * VEC_LANES);
@@ -109,21 +117,31 @@ static void all(const sp_tile *t)
     store(t, 0, sums);
 }
 
+/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is overwritten by
+ * the next. */
 static bool turn(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
-    float zeros[ROWS] = { 0 };
+    enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };
+    vec bad = vec_zero();
 
-    for (int64_t p = 0; p < k; p++, out += ROWS)
-        for (int64_t r = 0; r < ROWS; r++) {
-            const float x = r < rows ? a[r * a_row + p] : 0;
+    for (int64_t p = 0; p < k; p += VEC_LANES) {
+        const vmask there = vec_first(k - p);
+        vec square[SQUARES][VEC_LANES];
 
-            out[r] = x;
-            zeros[r] += x * 0; /* NaN from the first that is not finite on */
+        for (int s = 0; s < SQUARES; s++) {
+            for (int i = 0; i < VEC_LANES; i++) {
+                const int64_t r = s * VEC_LANES + i;
+
+                square[s][i] = r < rows ? vec_load_some(there, a + r * a_row + p) : vec_zero();
+                bad = vec_fma(square[s][i], vec_zero(), bad); /* NaN from the first that is not finite on */
+            }
+            vec_transpose(square[s]);
         }
-    for (int64_t r = 0; r < ROWS; r++)
-        if (zeros[r] != 0)
-            return false;
-    return true;
+        for (int64_t i = 0; i < VEC_LANES && p + i < k; i++)
+            for (int s = 0; s < SQUARES; s++)
+                vec_store(out + (p + i) * ROWS + s * VEC_LANES, square[s][i]);
+    }
+    return vec_sum(bad) == 0;
 }
 
 const sp_set KERNEL(sparse) = { ROWS, FEW, many, some, one, all, turn };

@@ -93,6 +93,7 @@ static void products_of_every_size(void **state)
         multiply_and_compare(rows[i], 64, 40, false, 0.5F);
         multiply_and_compare(rows[i], 150, 33, true, 0.5F);
         multiply_and_compare(rows[i], 5, 70, false, 0.5F);
+        multiply_and_compare(rows[i], 80, 600, false, 0.5F);
     }
 }
 
