@@ -164,7 +164,7 @@ static void check(command *c, struct argp_state *state)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
     if (!isnan(c->q.prune)) {
         if (c->q.must || c->has_mode)
-            argp_error(state, "--prune leaves weights floats: give its result to another inlay quantize --weights");
+            argp_failure(state, CLI_USAGE, 0, "--prune leaves weights floats: give its result to another inlay quantize --weights");
         c->q.mode = QUANTIZE_WEIGHTS;
         c->q.must = true;
     }

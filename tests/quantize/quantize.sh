@@ -118,6 +118,20 @@ does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --weights 8 --external o
 [ -s out.onnx.data ] || complain "no external file"
 does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
 rm -f out.onnx out.onnx.data
+# ---- zeros
+does 0 '.what | test("0 % of blocks of 1x16 are zeros, 40 channels are gone")' quantize dead.onnx -o out.onnx --prune 0
+does 0 '.' check out.onnx
+does 0 '.outputs[0].max_error < 1e-5' compare dead.onnx out.onnx
+rm -f out.onnx
+does 0 '.handed_back == null and .agreement > 0 and ([.layers[].bytes_after] | add) < 0.65 * ([.layers[].bytes_before] | add)' \
+    quantize mlp.onnx -o out.onnx --prune 0.5 --data rows.npz --metric cosine
+does 0 '.' check out.onnx
+does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --metric cosine
+does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
+rm -f out.onnx*
+fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
+fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5
+
 # ---- packed
 for name in "" "--external tensors"; do
     # shellcheck disable=SC2086 # no name is no argument
