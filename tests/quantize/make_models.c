@@ -124,5 +124,14 @@ int main(int argc, char **argv)
     write_archive(argv[1], "zeros.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
     x[100] = NAN;
     write_archive(argv[1], "nan.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = 0.5F;
+    write_archive(argv[1], "constant.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = i % 2 == 0 ? 3e38F : -3e38F;
+    write_archive(argv[1], "huge.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = NAN;
+    write_archive(argv[1], "nans.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
     return 0;
 }

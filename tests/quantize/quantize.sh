@@ -167,6 +167,24 @@ does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metri
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx
 fails 2 'holds no samples' quantize net.onnx -o out.onnx --data wrong.npz
+for samples in constant huge nans; do # what comes of them is a model that runs: ranges that are none stay floats
+    for method in minmax percentile entropy mse auto; do
+        does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data $samples.npz --metric cosine --mode static \
+            --weights 8 --method $method
+        does 0 '.' run out.onnx
+        rm -f out.onnx
+        left
+    done
+done
+for bits in 8 4; do
+    does 0 '.bytes_after > 0' quantize dead.onnx -o out.onnx --data rows.npz --metric cosine --weights $bits
+    does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --metric cosine
+    rm -f out.onnx
+done
+does 0 '.bytes_after > 0' quantize dead.onnx -o out.onnx --data rows.npz --metric cosine --mode static --weights 8
+does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --metric cosine
+rm -f out.onnx
+fails 3 "input 'z': images.npz has no array of that name" quantize sum.onnx -o out.onnx --data images.npz
 
 # ---- a search that goes on, and its page
 does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
