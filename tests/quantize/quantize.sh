@@ -186,6 +186,19 @@ does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --m
 rm -f out.onnx
 fails 3 "input 'z': images.npz has no array of that name" quantize sum.onnx -o out.onnx --data images.npz
 
+# ---- channels made alike: less is off with them, and where all layers are floats again nothing is
+checks=$((checks + 1))
+"$inlay" quantize uneven.onnx -o out.onnx --data rows.npz --metric psnr --at-least 75 --mode static --weights 8 --verbose \
+    "${common[@]}" >out 2>err </dev/null
+errors=$(grep -o 'ranges by minmax, 0 layers in floats: .* error [0-9.e-]*' err | sed 's/.* //')
+if ! grep -q 'channels are balanced' err ||
+    ! awk 'NR == 1 { was = $1 } END { exit !(NR >= 2 && $1 < 0.8 * was) }' <<<"$errors"; then
+    complain "channels are not balanced"
+fi
+does 0 '.outputs[0].score > 100' compare uneven.onnx out.onnx --data rows.npz --metric psnr
+rm -f out.onnx
+left
+
 # ---- a search that goes on, and its page
 does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
     --mode static --weights 8 --stats s.json --front front.html
