@@ -270,7 +270,8 @@ static inlay_status judge(work *w)
 
     INLAY_TRY(tell(w, 0.6, "comparing"));
     INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
-    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after, &r->agreement, w->diag);
+    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after,
+                             &r->agreement, w->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
         r->agreement = (verdict){ 0 };

@@ -117,8 +117,8 @@ static void all(const sp_tile *t)
     store(t, 0, sums);
 }
 
-/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is overwritten by
- * the next. */
+/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is overwritten
+ * by the next. */
 static bool turn(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
     enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };

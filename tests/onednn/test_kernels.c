@@ -267,8 +267,8 @@ static void zeros_in_blocks(void **state)
             rig r;
 
             (void)snprintf(script, sizeof script,
-                           "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\nw = Concat(v, u) axis=%d\nb = [300]\n"
-                           "k = Gemm(x, w, b) transB=%d\n%s",
+                           "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\n"
+                           "w = Concat(v, u) axis=%d\nb = [300]\nk = Gemm(x, w, b) transB=%d\n%s",
                            rows[m], rows[m], turned ? "300,64" : "64,300", turned ? "300,448" : "448,300",
                            way < 2 ? "Sub" : "Add", turned, turned, endings[m]);
             expect_as("auto", script, "1");
@@ -465,7 +465,8 @@ static void held_to_its_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(wide_gaps),
-                                        cmocka_unit_test(every_product), cmocka_unit_test(explained), cmocka_unit_test(strict_kernels), cmocka_unit_test(zeros_in_blocks),
+                                        cmocka_unit_test(every_product), cmocka_unit_test(explained),
+                                        cmocka_unit_test(strict_kernels), cmocka_unit_test(zeros_in_blocks),
                                         cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };

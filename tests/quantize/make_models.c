@@ -38,7 +38,8 @@ static const char old[] = "x : 2,3,40\n"
 /* Two inputs, and nothing that could be narrower. */
 static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
 /* Channels of very different size behind a normalisation; opset 17. */
-static const char uneven[] = "x : N,64\n v = [64]\n c = [64]\n e = [] 8.0\n g = Pow(v, e)\n b = Pow(c, e)\n w = [64,96]\n u = [96,40]\n"
+static const char uneven[] = "x : N,64\n v = [64]\n c = [64]\n e = [] 8.0\n g = Pow(v, e)\n"
+                             "b = Pow(c, e)\n w = [64,96]\n u = [96,40]\n"
                              "one = [] 1.0\n w1 = Sub(w, one)\n h = LayerNormalization(x, g, b)\n"
                              "f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u)\n -> y";
 /* Channels that are zero (the last 32 of 96), and such that nothing reads (the first 8). */

@@ -105,7 +105,8 @@ static void factor_of(double *h, float *out)
 
 static void compensation_lowers_the_error_of_products(void **state)
 {
-    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH], scratch[WEIGHTS_TOGETHER * (DEPTH + WEIGHTS_MOST_BLOCK)];
+    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
+    static float scratch[WEIGHTS_TOGETHER * (DEPTH + WEIGHTS_MOST_BLOCK)];
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
