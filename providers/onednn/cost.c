@@ -366,7 +366,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         }
         if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
             if (i == 1 && op.row->family == &rg_product && !state->strict && !state->reproducible)
-                share = sparse_share_of(s.w, !op.trans_b);
+                share = sparse_share_of(v, !op.trans_b);
             s.weights += i == 1 ? bytes * share : bytes;
             continue;
         }

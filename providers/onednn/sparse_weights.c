@@ -56,13 +56,13 @@ bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md
     }
 }
 
-double sparse_share_of(const inlay_value_state *v, bool upright)
+double sparse_share_of(const inlay_value_info *v, bool upright)
 {
     sp_weights w;
 
-    if (v == NULL || v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 || sparse_of_cpu() == NULL)
+    if (v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 || sparse_of_cpu() == NULL)
         return 1;
-    w = (sp_weights){ .data = v->data, .k = v->dims[upright ? 0 : 1], .n = v->dims[upright ? 1 : 0],
-                      .k_step = upright ? v->dims[1] : 1, .n_step = upright ? 1 : v->dims[1] };
+    w = (sp_weights){ .data = v->data, .k = v->dims[upright ? 0 : 1].value, .n = v->dims[upright ? 1 : 0].value,
+                      .k_step = upright ? v->dims[1].value : 1, .n_step = upright ? 1 : v->dims[1].value };
     return sparse_share(&w);
 }

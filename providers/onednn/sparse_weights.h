@@ -12,5 +12,5 @@ void sparse_layout(const rg_md *plain, int64_t count, rg_md *md);
 /* Is md that layout? Then it is packed here. */
 bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target);
 /* The share of blocks of a constant of the graph that are not zero, by a sample: for prices. upright: [k, n]. */
-double sparse_share_of(const inlay_value_state *weights, bool upright);
+double sparse_share_of(const inlay_value_info *weights, bool upright);
 #endif
