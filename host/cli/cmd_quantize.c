@@ -53,7 +53,9 @@ enum {
     KEY_METHOD,
     KEY_BITS,
     KEY_STATS,
-    KEY_FRONT
+    KEY_FRONT,
+    KEY_PACK,
+    KEY_PRUNE
 };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "The file to write", 0 },
@@ -91,15 +93,22 @@ static const struct argp_option flags[] = {
       "there",
       0 },
     { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside the output", 0 },
+    { "prune", KEY_PRUNE, "SHARE", 0,
+      "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
+      "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
+      0 },
+    { "pack", KEY_PACK, NULL, 0,
+      "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models", 0 },
     { 0 },
 };
 
-enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8 };
+enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 
 typedef struct command {
     quantize_args q;
     const char *data, *front;
     const char *patterns[MOST_PATTERNS];
+    char data_name[MOST_NAME];
     uint32_t samples;
     bool has_goal, has_mode;
 } command;
@@ -153,8 +162,22 @@ static void check(command *c, struct argp_state *state)
         argp_error(state, "--front is of --mode static");
     if (c->q.mode != QUANTIZE_WEIGHTS && c->q.must && c->q.bits != 8)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
+    if (!isnan(c->q.prune)) {
+        if (c->q.must || c->has_mode)
+            argp_failure(state, CLI_USAGE, 0, "--prune leaves weights floats: give its result to another inlay quantize --weights");
+        c->q.mode = QUANTIZE_WEIGHTS;
+        c->q.must = true;
+    }
     if (!c->has_goal)
         c->q.goal = NAN;
+    if (c->q.pack && c->q.external == NULL) {
+        const char *slash = strrchr(c->q.output, '/');
+
+        if ((size_t)snprintf(c->data_name, sizeof c->data_name, "%s.data", slash == NULL ? c->q.output : slash + 1) >=
+            sizeof c->data_name)
+            argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
+        c->q.external = c->data_name;
+    }
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -219,6 +242,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_STATS:
         c->q.stats = arg;
+        return 0;
+    case KEY_PRUNE:
+        c->q.prune = cli_number(state, "--prune", arg, 0, 0.99);
+        return 0;
+    case KEY_PACK:
+        c->q.pack = true;
         return 0;
     case KEY_EXTERNAL:
         c->q.external = arg;
@@ -308,7 +337,7 @@ static void print_note(void *user, const char *text)
 int cmd_quantize(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
-    static command c = { .q = { .bits = 8, .most_bits = 6, .block = 32 } };
+    static command c = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };

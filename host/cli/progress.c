@@ -1,4 +1,4 @@
-/* The progress bar and Ctrl-C: the two things of which a process has only one. */
+/* The progress bar, and Ctrl-C and SIGTERM: the two things of which a process has only one. */
 #include "cli/cli.h"
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +27,7 @@ void cli_catch_interrupt(void)
     action.sa_handler = on_interrupt;
     action.sa_flags = (int)SA_RESETHAND;
     (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL); /* batch systems and service managers mean the same */
 }
 
 const uint32_t *cli_cancel(void)

@@ -1,5 +1,6 @@
 /* model/file.c - files in memory, and the way to external data. */
 #include "model/load.h"
+#include "model/packed.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -214,6 +215,24 @@ static inlay_status open_external(const external_files *files, const char *locat
     return status;
 }
 
+/* A compressed file becomes what it stands for. */
+static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    void *raw;
+    size_t bytes;
+    inlay_status status;
+
+    if (!packed_is(map->bytes, map->count))
+        return INLAY_OK;
+    status = packed_open(map->bytes, map->count, &raw, &bytes, &why);
+    file_unmap(map);
+    if (status != INLAY_OK)
+        return inlay_fail(diag, status, "packed external file '%.200s': %.300s", location, why.text);
+    *map = (file_map){ .bytes = raw, .count = bytes };
+    return INLAY_OK;
+}
+
 inlay_status external_open(external_files *files, const char *location, file_map *out, inlay_diag *diag)
 {
     size_t bytes = strlen(location);
@@ -227,6 +246,8 @@ inlay_status external_open(external_files *files, const char *location, file_map
         return INLAY_OK;
     }
     status = open_external(files, location, out, diag);
+    if (status == INLAY_OK)
+        status = unpack(location, out, diag);
     if (status != INLAY_OK)
         return status;
     status = file_give(out, files->model, diag);

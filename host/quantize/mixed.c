@@ -24,11 +24,11 @@ typedef struct choice {
     inlay_diag *diag;
 } choice;
 
-double mixed_bits(const layer *l, uint32_t bits, uint32_t block)
+double mixed_bits(const layer *l, uint32_t bits, uint32_t block, bool halves)
 {
     const double depth = (double)l->g->values[l->weight].info.dims[l->depth != INLAY_NONE ? l->depth : 0].value;
 
-    return bits == 4 ? 4 + (32.0 + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
+    return bits == 4 ? 4 + ((halves ? 16.0 : 32.0) + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
 }
 
 /* The set of that size; sizes beyond the most sets share the last. */
@@ -130,7 +130,7 @@ static void spend(const choice *c, uint8_t *bits_of)
         bits_of[i] = c->set_of[i] == NO_SET ? 8 : 4;
         if (l->kept != NULL || l->count < NARROW_LEAST_WEIGHTS)
             continue;
-        bits += mixed_bits(l, bits_of[i], block) * (double)l->count;
+        bits += mixed_bits(l, bits_of[i], block, c->how->narrow->known[i].m.halves) * (double)l->count;
         weights += (double)l->count;
     }
     for (;;) { /* the dearest of those that there is room for */
@@ -139,7 +139,9 @@ static void spend(const choice *c, uint8_t *bits_of)
 
         for (uint32_t i = 0; i < c->list->count; i++) {
             const layer *l = &c->list->items[i];
-            const double extra = (mixed_bits(l, 8, block) - mixed_bits(l, 4, block)) * (double)l->count;
+            const bool halves = c->how->narrow->known[i].m.halves;
+            const double extra =
+                (mixed_bits(l, 8, block, halves) - mixed_bits(l, 4, block, halves)) * (double)l->count;
 
             if (c->set_of[i] == NO_SET || bits_of[i] == 8 || bits + extra > c->how->args->most_bits * weights ||
                 (best != NO_SET && price_of(c, i) <= price_of(c, best)))

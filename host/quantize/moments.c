@@ -1,10 +1,12 @@
 #include "quantize/moments.h"
-#include "quantize/levels.h"
+#include "quantize/blockmul.h"
+#include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, LANES = 8, ENOUGH_ROWS = 16384 };
+/* STRIP columns of a matrix are worked on at once, ROWS rows of activations: they stay in the first caches. */
+enum { ROWS = 128, STRIP = 32, ENOUGH_ROWS = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
 
 /* One value that products read. */
@@ -34,25 +36,38 @@ static inlay_status no_memory(const gathering *x)
 
 /* ------------------------------------------------------------------ sums */
 
-/* Adds a few rows at once: the matrix passes through the cache once for all of them. */
-LEVELS_BODY add_rows_loops(read *r, const float *x, int64_t rows)
+/* Rows whose products are to be added to one matrix. */
+typedef struct summing {
+    read *r;
+    const float *x;
+    int64_t rows;
+} summing;
+
+/* Columns from strip `begin` on; each with the rows of the matrix that stand above their diagonal. */
+static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const int64_t n = r->depth;
+    const summing *s = user;
+    const int64_t n = s->r->depth;
 
-    for (int64_t i = 0; i < n; i++) {
-        float *sums = r->sums + i * n;
+    (void)worker;
+    for (int64_t strip = begin; strip < end; strip++) {
+        const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
-        for (int64_t k = 0; k < rows; k++) {
-            const float *row = x + k * n, xi = row[i];
-
-            for (int64_t j = i; j < n; j++)
-                sums[j] += xi * row[j];
-        }
+        for (int64_t k = 0; k < s->rows; k += ROWS)
+            blockmul_add(&(blockmul){ .c = s->r->sums + from, .a = s->x + k * n, .b = s->x + k * n + from, .rows = to,
+                                      .columns = to - from, .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
+                                      .c_row = n, .a_row = 1, .a_step = n, .b_row = n, .factor = 1 });
     }
-    r->rows += (uint64_t)rows;
+    return INLAY_OK;
 }
 
-LEVELS(static, add_rows, (read * r, const float *x, int64_t rows), (r, x, rows))
+static void add_rows(read *r, const float *x, int64_t rows)
+{
+    summing s = { r, x, rows };
+
+    (void)threads_parallel_for(NULL, (r->depth + STRIP - 1) / STRIP, 1, add_strips, &s); /* a fixed cut */
+    r->rows += (uint64_t)rows;
+}
 
 static inlay_status add_sample(gathering *x, const subject *s, inlay_value *const *values)
 {
@@ -72,68 +87,84 @@ static inlay_status add_sample(gathering *x, const subject *s, inlay_value *cons
             return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor of rows of %lld", r->name,
                               (long long)r->depth);
         rows = inlay_value_count(v) / r->depth;
-        for (int64_t i = 0; i < rows; i += ROWS)
-            add_rows(r, (const float *)view.data + i * r->depth, rows - i < ROWS ? rows - i : ROWS);
+        add_rows(r, view.data, rows);
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ factors */
 
-/* The sum of a[i] * b[i]; lanes, so that it is not one long chain. */
-static inline double dot(const float *a, const float *b, int64_t n)
+/* Rows from .. to of the inverse of r, of which the rows from `to` on are there. */
+static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, float *u)
 {
-    double lanes[LANES] = { 0 }, sum = 0;
-    int64_t i = 0;
-
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lanes[k] += (double)a[i + k] * b[i + k];
-    for (; i < n; i++)
-        sum += (double)a[i] * b[i];
-    for (int k = 0; k < LANES; k++)
-        sum += lanes[k];
-    return sum;
-}
-
-/* h = r r' with an upper r, from the last row up; then u is the inverse of r, and u' u that of h. */
-LEVELS_BODY factor_loops(float *h, int64_t n, float *u, bool *out_definite)
-{
-    *out_definite = false;
-    for (int64_t j = n - 1; j >= 0; j--) {
-        const float *row = h + j * n + j + 1;
-        const double square = (double)h[j * n + j] - dot(row, row, n - j - 1);
-
-        if (!(square > 0) || !isfinite(square))
-            return;
-        h[j * n + j] = (float)sqrt(square);
-        for (int64_t i = 0; i < j; i++)
-            h[i * n + j] = (float)(((double)h[i * n + j] - dot(h + i * n + j + 1, row, n - j - 1)) / h[j * n + j]);
-    }
-    for (int64_t i = n - 1; i >= 0; i--) {
+    memset(u + from * n, 0, (size_t)((to - from) * n) * sizeof *u);
+    if (to < n)
+        blockmul_add(&(blockmul){ .c = u + from * n + to, .a = r + from * n + to, .b = u + to * n + to,
+                                  .rows = to - from, .columns = n - to, .depth = n - to, .c_row = n, .a_row = n,
+                                  .a_step = 1, .b_row = n, .factor = -1 });
+    for (int64_t i = to - 1; i >= from; i--) {
         float *out = u + i * n;
-        const float pivot = 1 / h[i * n + i];
+        const float pivot = 1 / r[i * n + i];
 
-        memset(out, 0, (size_t)n * sizeof *out);
-        for (int64_t k = i + 1; k < n; k++) {
-            const float f = -h[i * n + k] * pivot, *from = u + k * n;
-
+        for (int64_t k = i + 1; k < to; k++)
             for (int64_t j = k; j < n; j++)
-                out[j] += f * from[j];
-        }
+                out[j] -= r[i * n + k] * u[k * n + j];
+        for (int64_t j = i + 1; j < n; j++)
+            out[j] *= pivot;
         out[i] = pivot;
     }
-    *out_definite = true;
 }
 
-LEVELS(static, factor, (float *h, int64_t n, float *u, bool *out_definite), (h, n, u, out_definite))
+/* Columns from .. to of r with h = r r', of which what later columns take from them has been taken; turned is [STRIP,
+ * n], for these columns as rows. */
+static bool factor_columns(float *h, int64_t n, int64_t from, int64_t to, float *turned)
+{
+    for (int64_t k = from; k < to; k++)
+        for (int64_t i = 0; i <= k; i++)
+            turned[(k - from) * n + i] = h[i * n + k];
+    for (int64_t k = to - 1; k >= from; k--) {
+        float *column = turned + (k - from) * n;
+        const float square = column[k];
 
+        if (!(square > 0) || !isfinite(square))
+            return false;
+        column[k] = sqrtf(square);
+        for (int64_t i = 0; i < k; i++)
+            column[i] /= column[k];
+        for (int64_t j = from; j < k; j++) {
+            const float f = column[j];
+
+            for (int64_t i = 0; i <= j; i++)
+                turned[(j - from) * n + i] -= f * column[i];
+        }
+        memset(column + k + 1, 0, (size_t)(n - k - 1) * sizeof *column);
+    }
+    for (int64_t i = 0; i < to; i++)
+        for (int64_t k = i > from ? i : from; k < to; k++)
+            h[i * n + k] = turned[(k - from) * n + i];
+    return true;
+}
+
+/* h = r r' with an upper r, strips of columns from the last; then u is the inverse of r, and u' u that of h. */
 bool moments_factor(float *h, int64_t n, float *u)
 {
-    bool definite;
+    const int64_t strips = (n + STRIP - 1) / STRIP;
+    float *turned = malloc((size_t)(n * STRIP + 1) * sizeof *turned);
+    bool good = turned != NULL;
 
-    factor(h, n, u, &definite);
-    return definite;
+    for (int64_t s = strips - 1; good && s >= 0; s--) {
+        const int64_t from = s * STRIP, to = from + STRIP < n ? from + STRIP : n;
+
+        good = factor_columns(h, n, from, to, turned);
+        for (int64_t j = 0; good && j < from; j += STRIP) /* what is above the diagonal, strip by strip */
+            blockmul_add(&(blockmul){ .c = h + j, .a = turned, .b = turned + j, .rows = j + STRIP, .columns = STRIP,
+                                      .depth = to - from, .c_row = n, .a_row = 1, .a_step = n, .b_row = n,
+                                      .factor = -1 });
+    }
+    free(turned);
+    for (int64_t s = strips - 1; good && s >= 0; s--)
+        invert_rows(h, n, s * STRIP, s * STRIP + STRIP < n ? s * STRIP + STRIP : n, u);
+    return good;
 }
 
 /* A block or an element, and how much it matters. */
@@ -194,28 +225,31 @@ static float moment(const read *r, int64_t i, int64_t k)
     return r->sums[(a < b ? a : b) * r->depth + (a < b ? b : a)] / (float)(r->rows > 0 ? r->rows : 1);
 }
 
-/* Importance and factor, with a hundredth of the mean added to the diagonal, more where that is not enough. */
-static bool finish_read(gathering *x, read *r)
+/* Mean squares, the order, and room for the factor. False: no memory. */
+static bool begin_factor(gathering *x, read *r)
 {
     const int64_t n = r->depth;
-    float *copy;
-    double mean = 0;
 
     r->importance = arena_array(&x->out->a, (size_t)n, sizeof *r->importance);
     r->factor = arena_array(&x->out->a, (size_t)(n * n), sizeof *r->factor);
-    copy = malloc((size_t)(n * n) * sizeof *copy);
-    if (r->importance == NULL || r->factor == NULL || copy == NULL) {
-        free(copy);
+    if (r->importance == NULL || r->factor == NULL)
         return false;
-    }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         r->importance[i] = r->sums[i * n + i] / (float)(r->rows > 0 ? r->rows : 1);
-        mean += (double)r->importance[i] / (double)n;
-    }
-    if (!find_order(x, r)) {
-        free(copy);
+    return find_order(x, r);
+}
+
+/* The factor, with a hundredth of the mean added to the diagonal, more where that is not enough. False: no memory. */
+static bool find_factor(read *r)
+{
+    const int64_t n = r->depth;
+    float *copy = malloc((size_t)(n * n) * sizeof *copy);
+    double mean = 0;
+
+    if (copy == NULL)
         return false;
-    }
+    for (int64_t i = 0; i < n; i++)
+        mean += (double)r->importance[i] / (double)n;
     for (double damp = 0.01; damp < 1e4; damp *= 10) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = i; k < n; k++)
@@ -230,6 +264,17 @@ static bool finish_read(gathering *x, read *r)
     free(copy);
     r->importance = r->factor = NULL; /* zeros, or no numbers: nothing is known */
     return true;
+}
+
+static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    gathering *x = user;
+
+    (void)worker;
+    for (int64_t k = begin; k < end; k++)
+        if (x->reads[k].sums != NULL && !find_factor(&x->reads[k]))
+            return INLAY_OUT_OF_MEMORY;
+    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ rounds */
@@ -259,9 +304,12 @@ static inlay_status run_round(gathering *x, int (*progress)(void *, double, cons
         samples_release(x->set, values);
         values = NULL;
     }
-    for (uint32_t k = 0; k < x->count && status == INLAY_OK; k++) {
-        if (x->reads[k].sums != NULL && !finish_read(x, &x->reads[k]))
+    for (uint32_t k = 0; k < x->count && status == INLAY_OK; k++)
+        if (x->reads[k].sums != NULL && !begin_factor(x, &x->reads[k]))
             status = no_memory(x);
+    if (status == INLAY_OK && threads_parallel_for(NULL, x->count, 1, find_factors, x) != INLAY_OK)
+        status = no_memory(x);
+    for (uint32_t k = 0; k < x->count; k++) {
         free(x->reads[k].sums);
         x->reads[k].sums = NULL;
     }

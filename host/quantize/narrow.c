@@ -2,6 +2,7 @@
 #include "base/element.h"
 #include "quantize/edit.h"
 #include "quantize/weights.h"
+#include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,35 +149,93 @@ static double loss_of(const nibbles *q, const float *importance)
     return sum;
 }
 
+/* Rows that are rounded side by side. */
+typedef struct rounding {
+    const weight_inputs *inputs;
+    nibbles *q;
+    float *scratch; /* of each worker */
+    double *losses; /* of each group of rows: their sum must not depend on who was first */
+    int64_t scratch_floats;
+} rounding;
+
+static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const rounding *r = user;
+    nibbles *q = r->q;
+
+    for (int64_t group = begin; group < end; group++) {
+        const int64_t first = group * WEIGHTS_TOGETHER, left = q->m.rows - first;
+
+        r->losses[group] = weights_nibbles_compensated(&q->m, r->inputs, first,
+                                                       left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER, q->codes,
+                                                       q->scales, q->zeros, r->scratch + worker * r->scratch_floats);
+    }
+    return INLAY_OK;
+}
+
+/* False: no memory. */
+static bool make_compensated(const weight_inputs *inputs, nibbles *q)
+{
+    const int64_t groups = (q->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
+    const uint32_t workers = threads_limit(NULL);
+    rounding r = { .inputs = inputs, .q = q,
+                   .scratch_floats = WEIGHTS_TOGETHER * (q->m.depth + WEIGHTS_MOST_BLOCK) };
+    bool good;
+
+    r.scratch = malloc((size_t)r.scratch_floats * workers * sizeof *r.scratch);
+    r.losses = malloc((size_t)groups * sizeof *r.losses);
+    good = r.scratch != NULL && r.losses != NULL;
+    if (good) {
+        (void)threads_parallel_for(NULL, groups, 1, round_rows, &r);
+        for (int64_t i = 0; i < groups; i++)
+            q->loss += r.losses[i];
+    }
+    free(r.losses);
+    free(r.scratch);
+    return good;
+}
+
+/* Do scales of float16 lose nothing that counts? They have eleven bits, of steps that are well above their smallest. */
+static bool fit_for_halves(const float *w, int64_t count)
+{
+    double sum = 0;
+    float most = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)fabsf(w[i]);
+        most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
+    }
+    return sum / (double)count > 1.0 / 512 && most < 1000;
+}
+
 /* False: no memory. */
 static bool make_nibbles(const narrowing *n, nibbles *q)
 {
     int64_t dims[INLAY_MAX_RANK];
     const bool upright = n->l->depth == 0; /* [depth, rows] */
     const float *importance = n->inputs != NULL ? n->inputs->importance : NULL;
-    float *scratch;
+    bool good;
 
     (void)dims_of(n->l, dims);
     q->m = (weight_rows){ .w = n->w, .rows = dims[upright ? 1 : 0], .depth = dims[upright ? 0 : 1],
-                          .row_step = upright ? 1 : dims[1], .step = upright ? dims[1] : 1, .block = n->how->block };
+                          .row_step = upright ? 1 : dims[1], .step = upright ? dims[1] : 1, .block = n->how->block,
+                          .halves = !n->how->nbits && fit_for_halves(n->w, n->l->count) };
     q->codes = malloc((size_t)n->l->count);
     q->zeros = malloc((size_t)(q->m.rows * weight_blocks(&q->m)));
     q->scales = malloc((size_t)(q->m.rows * weight_blocks(&q->m)) * sizeof *q->scales);
-    scratch = malloc((size_t)q->m.depth * WEIGHTS_TOGETHER * sizeof *scratch);
-    if (q->codes == NULL || q->zeros == NULL || q->scales == NULL || scratch == NULL) {
-        free(scratch);
-        nibbles_free(q);
-        return false;
-    }
-    if (n->inputs != NULL && n->inputs->factor != NULL) {
-        weights_nibbles_compensated(&q->m, n->inputs, q->codes, q->scales, q->zeros, scratch, &q->loss);
-    } else {
+    good = q->codes != NULL && q->zeros != NULL && q->scales != NULL;
+    if (good && n->inputs != NULL && n->inputs->factor != NULL) {
+        good = make_compensated(n->inputs, q);
+    } else if (good) {
         weights_nibbles(&q->m, importance, q->codes, q->scales, q->zeros);
         q->loss = loss_of(q, importance);
     }
+    if (!good) {
+        nibbles_free(q);
+        return false;
+    }
     q->energy = energy_of(&q->m, importance);
     q->m.w = NULL;
-    free(scratch);
     return true;
 }
 
@@ -204,6 +263,25 @@ static void pack(uint8_t *out, int64_t at, uint8_t code)
     out[at / 2] = (uint8_t)(at % 2 == 0 ? code : out[at / 2] | code << 4);
 }
 
+/* The scales as the DequantizeLinear reads them: floats, or halves and a Cast, which is folded when a session loads. */
+static uint32_t put_scales(narrowing *n, const int64_t *dims, int64_t count, const float *steps, bool halves)
+{
+    uint16_t *half;
+    graph_node *cast;
+    uint32_t v;
+
+    n->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
+    if (!halves)
+        return edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 2, dims, steps, (uint64_t)count * sizeof *steps);
+    half = edit_memory(n->e, (uint64_t)count * sizeof *half);
+    for (int64_t i = 0; half != NULL && i < count; i++)
+        half[i] = element_half(steps[i]);
+    v = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT16, 2, dims, half, (uint64_t)count * sizeof *half);
+    v = edit_node(n->e, n->stem, "_steps", "Cast", "", &v, 1, &cast);
+    edit_int(n->e, cast, "to", INLAY_FLOAT);
+    return v;
+}
+
 static uint32_t make_blocks(narrowing *n)
 {
     int64_t dims[INLAY_MAX_RANK], less[INLAY_MAX_RANK], blocks, scales;
@@ -211,6 +289,7 @@ static uint32_t make_blocks(narrowing *n)
     float *steps;
     graph_node *node;
     uint32_t inputs[3], out;
+    bool halves;
     nibbles q;
 
     if (!find_nibbles(n, &q)) {
@@ -233,11 +312,14 @@ static uint32_t make_blocks(narrowing *n)
         pack(zeros, i, q.zeros[from]);
         steps[i] = q.scales[from];
     }
+    halves = q.m.halves;
     nibbles_done(n, &q);
+    if (steps == NULL)
+        return INLAY_NONE;
     n->form.bits = 4;
-    n->form.bytes = (uint64_t)(n->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2 + (uint64_t)scales * sizeof *steps;
+    n->form.bytes = (uint64_t)(n->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
     inputs[0] = edit_constant(n->e, n->stem, "_uint4", INLAY_UINT4, 2, dims, codes, (uint64_t)(n->l->count + 1) / 2);
-    inputs[1] = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 2, less, steps, (uint64_t)scales * sizeof *steps);
+    inputs[1] = put_scales(n, less, scales, steps, halves);
     inputs[2] = edit_constant(n->e, n->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
     out = edit_node(n->e, n->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
     edit_int(n->e, node, "axis", n->l->depth);

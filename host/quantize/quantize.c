@@ -4,10 +4,13 @@
 #include "quantize/mixed.h"
 #include "quantize/moments.h"
 #include "quantize/narrow.h"
+#include "quantize/pack.h"
+#include "quantize/prune.h"
 #include "quantize/scratch.h"
 #include "quantize/search.h"
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +18,7 @@
 
 /* Half a second of runs tell the time of a model; a model counts as slower from this factor on, which noise is not. */
 static const double TIME_BUDGET_S = 1.0, SLOWER = 1.05;
-enum { MOST_COMPARED = 256 };
+enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
 
 /* One call on its way. */
 typedef struct work {
@@ -191,6 +194,45 @@ done:
     return status;
 }
 
+/* ------------------------------------------------------------------ zeros */
+
+static inlay_status prune_weights(work *w)
+{
+    const quantize_args *args = w->args;
+    prune_how how = { .share = args->prune };
+    moments known = { 0 };
+    inlay_session *base = NULL;
+    uint64_t channels = 0;
+    layer_form *forms;
+    layer_list list;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(base_open(args, 7, &base, w->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
+    forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
+    if (forms == NULL) {
+        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        goto done;
+    }
+    w->report->bytes_before = base_constant_bytes(base->model->main);
+    if (!args->made_up && args->prune > 0) {
+        INLAY_TRY(scratch_save(&w->scratch, "base", base->model, true, path, w->diag));
+        INLAY_TRY(moments_gather(path, w->plain, args->data, &list, args->block, args->progress, args->progress_user,
+                                 &known, w->diag));
+        how.inputs = known.layers;
+    }
+    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, w->diag));
+    INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
+    w->report->what = arena_format(&w->report->a, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
+                                   100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    status = scratch_save(&w->scratch, "pruned", base->model, false, w->path, w->diag);
+done:
+    moments_end(&known);
+    inlay_session_destroy(base);
+    return status;
+}
+
 /* ------------------------------------------------------------------ integers */
 
 static inlay_status find_integers(work *w)
@@ -228,7 +270,8 @@ static inlay_status judge(work *w)
 
     INLAY_TRY(tell(w, 0.6, "comparing"));
     INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
-    status = judge_agreement(args->data, MOST_COMPARED, args->metric, &w->before, &after, &r->agreement, w->diag);
+    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after,
+                             &r->agreement, w->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         r->unmeasured = arena_string(&r->a, w->diag->text); /* contents that nobody meant are refused by many models */
         r->agreement = (verdict){ 0 };
@@ -266,6 +309,17 @@ static inlay_status save_as_is(work *w)
 done:
     graph_model_destroy(raw.model);
     return status;
+}
+
+/* The file of tensors beside the model that is to be published. */
+static inlay_status pack_tensors(const work *w)
+{
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(w->path, '/') - w->path), w->path,
+                         w->args->external) >= sizeof path)
+        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+    return pack_file(path, w->diag);
 }
 
 static void measure_before(work *w)
@@ -306,7 +360,7 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     if (args->mode == QUANTIZE_STATIC) {
         INLAY_TRY(find_integers(&w));
     } else {
-        INLAY_TRY(narrow_weights(&w));
+        INLAY_TRY(isnan(args->prune) ? narrow_weights(&w) : prune_weights(&w));
         if (w.path[0] != '\0')
             INLAY_TRY(judge(&w));
     }
@@ -314,6 +368,8 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     if (w.path[0] == '\0')
         INLAY_TRY(save_as_is(&w));
     INLAY_TRY(tell(&w, 1, "writing"));
+    if (args->pack)
+        INLAY_TRY(pack_tensors(&w));
     status = scratch_publish(&w.scratch, w.path, &report->bytes_after, diag);
 done:
     subject_close(&w.before);

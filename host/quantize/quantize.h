@@ -19,6 +19,7 @@ typedef enum quantize_method {
 typedef struct quantize_args {
     const char *model, *output;
     const char *external;         /* file beside the output for large tensors, or NULL */
+    bool pack;                    /* that file is compressed (pack.h) */
     const inlay_options *options; /* of all sessions; with cache and progress as the caller has them */
     const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
     bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */
@@ -26,6 +27,7 @@ typedef struct quantize_args {
     uint32_t bits;                /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
     double most_bits;             /* of NARROW_MIXED: a weight on average, scales included */
     bool must;                    /* the caller asked for these bits: written also where that is no faster */
+    double prune;                 /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
     bool nbits;
     bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
     uint32_t block;

@@ -1,10 +1,11 @@
+#include "quantize/balance.h"
 #include "quantize/search_parts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
-static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97;
+static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.8;
 
 /* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it. */
 static double most_time(const search *x)
@@ -215,6 +216,53 @@ done:
     return status;
 }
 
+/* A base whose channels are balanced, where that makes the outputs less wrong with the ranges that suit it. Verdicts
+ * that are kept are of the base as it was: what follows is not kept. */
+static inlay_status try_balanced(search *x, candidate *c, verdict *v)
+{
+    const session_source source = { .path = x->base, .fd = -1 };
+    inlay_session raw = { .model = NULL };
+    search other = *x;
+    candidate balanced = { c->placement, NULL, NULL, false };
+    arena a = { 0 };
+    layer_list list;
+    uint32_t count = 0;
+    verdict w;
+    inlay_status status;
+
+    INLAY_TRY(session_load_model(&raw, &source, x->args->options, x->diag));
+    INLAY_TRY(layers_find(raw.model, x->args->skip, x->args->skip_count, &a, &list, x->diag));
+    INLAY_TRY(balance_model(raw.model, &list, x->base, x->plain, x->args->data, &count, x->diag));
+    if (count == 0)
+        goto done;
+    INLAY_TRY(scratch_save(x->scratch, "balanced", raw.model, true, other.base, x->diag));
+    other.c = (calibration){ 0 };
+    other.known = NULL;
+    status = calibrate_base(&other);
+    if (status == INLAY_OK && other.c.count == x->c.count)
+        status = search_ranges(&other, &balanced, &w);
+    if (status == INLAY_OK && other.c.count == x->c.count && w.error < MUCH_LESS * v->error) {
+        const calibration was = x->c;
+
+        *v = w;
+        *c = balanced;
+        memcpy(x->base, other.base, sizeof x->base);
+        x->c = other.c;
+        x->reads = other.reads;
+        x->known = NULL;
+        other.c = was;
+        if (x->args->note != NULL)
+            x->args->note(x->args->progress_user, "channels are balanced before they are rounded");
+    }
+    x->tried = other.tried;
+    x->done = other.done;
+    calibration_end(&other.c);
+done:
+    graph_model_destroy(raw.model);
+    arena_deinit(&a);
+    return status;
+}
+
 static inlay_status run_search(search *x)
 {
     placed order[QDQ_PLACEMENTS];
@@ -231,6 +279,8 @@ static inlay_status run_search(search *x)
     c.placement = order[0].placement;
     if (count > 0) {
         INLAY_TRY(search_ranges(x, &c, &v));
+        if (!search_is_good(x, &v))
+            INLAY_TRY(try_balanced(x, &c, &v));
         if (search_is_good(x, &v)) /* all layers with integers ... */
             INLAY_TRY(settle(x, &c, &agrees, &good));
         if (!good) /* ... or else as many as may have them */
@@ -251,22 +301,24 @@ inlay_status search_integers(const quantize_args *args, const scratch *s, const 
                              search_result *out, inlay_diag *diag)
 {
     search x = { .args = args, .scratch = s, .before = before, .a = a, .out = out, .diag = diag, .done = 0.4 };
+    stats *known = NULL;
     inlay_status status;
 
     *out = (search_result){ .what = "integers" };
     INLAY_TRY(judge_options(args->options, NULL, NULL, &x.plain, diag));
-    INLAY_TRY(stats_open(args->stats, args->model, args->data, args->metric, &x.known, diag));
+    INLAY_TRY(stats_open(args->stats, args->model, args->data, args->metric, &known, diag));
+    x.known = known;
     INLAY_TRY(make_base(&x));
     INLAY_TRY(calibrate_base(&x));
     if (x.c.count == 0)
         out->failed = "it has no layer that could compute with integers";
     else
         INLAY_TRY(run_search(&x));
-    status = stats_save(x.known, true, diag);
+    status = stats_save(known, true, diag);
 done:
-    if (status == INLAY_CANCELLED && stats_save(x.known, true, NULL) != INLAY_OK)
+    if (status == INLAY_CANCELLED && stats_save(known, true, NULL) != INLAY_OK)
         status = INLAY_CANCELLED; /* what was found is lost: the search begins anew */
-    stats_close(x.known);
+    stats_close(known);
     calibration_end(&x.c);
     inlay_options_destroy(x.plain);
     return status;

@@ -1,7 +1,9 @@
 #include "quantize/weights.h"
+#include "quantize/blockmul.h"
 #include "quantize/levels.h"
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 enum { MOST_CODE = 15, SHRINKS = 12, REFINEMENTS = 2, LANES = 16 };
 
@@ -38,14 +40,30 @@ LEVELS(, weights_bytes,
 
 /* One block, gathered: n weights and how much each error counts; zeros up to whole lanes. */
 typedef struct block {
-    float w[256 + LANES], h[256 + LANES];
+    float w[WEIGHTS_MOST_BLOCK + LANES], h[WEIGHTS_MOST_BLOCK + LANES];
     int64_t n;
+    bool halves;
 } block;
 
 typedef struct grid {
     float scale;
     int zero;
 } grid;
+
+/* The scale as it will be stored. */
+static inline float storable(float scale, bool halves)
+{
+    uint32_t bits;
+
+    if (!halves)
+        return scale;
+    scale = scale < 0x1p-14F ? 0x1p-14F : scale > 65504.0F ? 65504.0F : scale;
+    memcpy(&bits, &scale, sizeof bits);
+    bits += 0xfff + (bits >> 13 & 1); /* ten bits of the mantissa stay, ties to even */
+    bits &= ~UINT32_C(0x1fff);
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
 
 static inline int code_of(float w, grid g)
 {
@@ -80,7 +98,7 @@ static inline float try_grid(const block *b, grid g, grid *out)
     }
     *out = g;
     if (sums[2] > 0 && sums[1] / sums[2] > 1e-30F)
-        out->scale = sums[1] / sums[2];
+        out->scale = storable(sums[1] / sums[2], b->halves);
     return sums[0];
 }
 
@@ -97,9 +115,10 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
         return;
     for (int s = 0; s < SHRINKS; s++) {
         const float share = 1 - 0.03F * (float)s;
-        grid g = { (high - low) * share / MOST_CODE, 0 };
+        grid g = { storable((high - low) * share / MOST_CODE, b->halves), 0 };
 
         g.zero = (int)nearbyintf(-low * share / g.scale);
+        g.zero = g.zero > MOST_CODE ? MOST_CODE : g.zero;
         for (int r = 0; r <= REFINEMENTS; r++) {
             grid next;
             const float error = try_grid(b, g, &next);
@@ -119,6 +138,7 @@ LEVELS(static, find_grid, (const block *b, grid *out), (b, out))
 static void gather(const weight_rows *m, const float *row, int64_t step, const float *importance, const int32_t *order,
                    int64_t from, block *b)
 {
+    b->halves = m->halves;
     b->n = m->depth - from < m->block ? m->depth - from : m->block;
     for (int64_t i = 0; i < b->n; i++) {
         b->w[i] = row[(from + i) * step];
@@ -146,59 +166,54 @@ void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *cod
         }
 }
 
-/* The code of weight p of one row, in the order of its rounding, and what its error is in units of the factor's pivot.
- * A block begins with its scale, for what is left of it by then. */
-static float settle_weight(const weight_rows *m, const weight_inputs *in, const float *left, int64_t r, int64_t p,
-                           uint8_t *codes, float *scales, uint8_t *zeros)
+/* Codes of a block of one row, in the order of rounding, whose weights are left[from ..], for what is left of them by
+ * then; errors are in units of the factor's pivots. */
+static double settle_block(const weight_rows *m, const weight_inputs *in, float *left, int64_t r, int64_t from,
+                           float *errors, uint8_t *codes, float *scales, uint8_t *zeros)
 {
-    const int64_t k = in->order != NULL ? in->order[p] : p, at = r * weight_blocks(m) + k / m->block;
+    const int64_t at = r * weight_blocks(m) + (in->order != NULL ? in->order[from] : from) / m->block;
+    double loss = 0;
+    block b;
     grid g;
-    int code;
 
-    if (p % m->block == 0) {
-        block b;
+    gather(m, left, 1, in->importance, in->order, from, &b);
+    find_grid(&b, &g);
+    scales[at] = g.scale;
+    zeros[at] = (uint8_t)g.zero;
+    for (int64_t p = from; p < from + b.n; p++) {
+        const float *row = in->factor + p * m->depth;
+        const int code = code_of(left[p], g);
+        const float error = (left[p] - (float)(code - g.zero) * g.scale) / row[p];
 
-        gather(m, left, 1, in->importance, in->order, p, &b);
-        find_grid(&b, &g);
-        scales[at] = g.scale;
-        zeros[at] = (uint8_t)g.zero;
+        codes[r * m->depth + (in->order != NULL ? in->order[p] : p)] = (uint8_t)code;
+        errors[p - from] = error;
+        loss += (double)error * error;
+        for (int64_t j = p + 1; j < from + b.n; j++)
+            left[j] -= error * row[j];
     }
-    g = (grid){ scales[at], zeros[at] };
-    code = code_of(left[p], g);
-    codes[r * m->depth + k] = (uint8_t)code;
-    return (left[p] - (float)(code - g.zero) * g.scale) / in->factor[p * m->depth + p];
+    return loss;
 }
 
-LEVELS_BODY make_good_loops(float *left, const float *row, float error, int64_t n)
+/* A few rows at a time, for the factor is larger than the caches; what follows a block hears of its errors at once. */
+double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, int64_t first, int64_t count,
+                                   uint8_t *codes, float *scales, uint8_t *zeros, float *scratch)
 {
-    for (int64_t j = 0; j < n; j++)
-        left[j] -= error * row[j];
-}
+    const int64_t n = m->depth;
+    float *errors = scratch + WEIGHTS_TOGETHER * n;
+    double loss = 0;
 
-LEVELS(static, make_good, (float *left, const float *row, float error, int64_t n), (left, row, error, n))
-
-/* A few rows at a time: the factor is larger than the caches. */
-void weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, uint8_t *codes, float *scales,
-                                 uint8_t *zeros, float *scratch, double *out_loss)
-{
-    *out_loss = 0;
-    for (int64_t first = 0; first < m->rows; first += WEIGHTS_TOGETHER) {
-        const int64_t count = m->rows - first < WEIGHTS_TOGETHER ? m->rows - first : WEIGHTS_TOGETHER;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t p = 0; p < n; p++)
+            scratch[i * n + p] = m->w[(first + i) * m->row_step + (in->order != NULL ? in->order[p] : p) * m->step];
+    for (int64_t from = 0; from < n; from += m->block) {
+        const int64_t to = from + m->block < n ? from + m->block : n;
 
         for (int64_t i = 0; i < count; i++)
-            for (int64_t p = 0; p < m->depth; p++)
-                scratch[i * m->depth + p] =
-                    m->w[(first + i) * m->row_step + (in->order != NULL ? in->order[p] : p) * m->step];
-        for (int64_t p = 0; p < m->depth; p++) {
-            const float *row = in->factor + p * m->depth;
-
-            for (int64_t i = 0; i < count; i++) {
-                float *left = scratch + i * m->depth;
-                const float error = settle_weight(m, in, left, first + i, p, codes, scales, zeros);
-
-                *out_loss += (double)error * error;
-                make_good(left + p + 1, row + p + 1, error, m->depth - p - 1);
-            }
-        }
+            loss += settle_block(m, in, scratch + i * n, first + i, from, errors + i * m->block, codes, scales, zeros);
+        if (to < n)
+            blockmul_add(&(blockmul){ .c = scratch + to, .a = errors, .b = in->factor + from * n + to, .rows = count,
+                                      .columns = n - to, .depth = to - from, .c_row = n, .a_row = m->block,
+                                      .a_step = 1, .b_row = n, .factor = -1 });
     }
+    return loss;
 }

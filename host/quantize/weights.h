@@ -14,6 +14,7 @@ typedef struct weight_rows {
     const float *w;
     int64_t rows, depth, row_step, step;
     int64_t block;
+    bool halves; /* scales are numbers of float16, none below its smallest normal one */
 } weight_rows;
 
 static inline int64_t weight_blocks(const weight_rows *m)
@@ -34,10 +35,10 @@ typedef struct weight_inputs {
     const int32_t *order;
 } weight_inputs;
 
-/* The same with the error of each weight made good by those that follow it (Frantar and others, GPTQ). The factor must
- * be known. scratch is [WEIGHTS_TOGETHER, depth]. *out_loss: the mean square that the outputs of all rows together are
- * off. */
-enum { WEIGHTS_TOGETHER = 4 };
-void weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, uint8_t *codes, float *scales,
-                                 uint8_t *zeros, float *scratch, double *out_loss);
+/* The same for rows first .. first + count, at most WEIGHTS_TOGETHER, with the error of each weight made good by those
+ * that follow it (Frantar and others, GPTQ). The factor must be known. scratch is [WEIGHTS_TOGETHER, depth +
+ * WEIGHTS_MOST_BLOCK]. Returns the mean square that the outputs of these rows together are off. */
+enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
+double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, int64_t first, int64_t count,
+                                   uint8_t *codes, float *scales, uint8_t *zeros, float *scratch);
 #endif

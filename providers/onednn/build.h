@@ -350,9 +350,10 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
 /* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
 inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
-/* A product by a constant matrix with loops of our own (dense.c), as written or in pairs (pairs.h); state->sgemm is
- * there. bias: one for each column, or INLAY_NONE. */
-inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, bool paired);
+/* A product by a constant matrix with loops of our own (dense.c): as written, in pairs (pairs.h), or without blocks of
+ * zeros (sparse.h); state->sgemm is there. bias: one for each column, or INLAY_NONE. */
+typedef enum rg_dense_way { RG_DENSE_PLAIN, RG_DENSE_PAIRS, RG_DENSE_SPARSE } rg_dense_way;
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias, rg_dense_way way);
 /* Products of matrices that are computed, likewise; C of Gemm is among the group's posts. */
 inlay_status rg_lower_batched(rg_build *b, const rg_group *group);
 /* Products of either kind by oneDNN, cut into blocks (product_cut.c). bias: as above, of constant matrices. */

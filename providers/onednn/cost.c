@@ -7,10 +7,12 @@
 #include "build.h"
 #include "cpu.h"
 #include "nbits_weights.h"
+#include "sparse_weights.h"
 #include "weights.h"
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products, */
+#define SPARSE_PACE 0.48 /* how fast products without blocks of zeros are, beside those that have them */
 #define PAIRS_FLOPS_PER_NS 300.0 /* and those in pairs (pairs.h), */
 enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 }; /* which are at least that large */
 #define THIN_FLOPS_PER_NS 90.0  /* few channels a group */
@@ -355,7 +357,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     const inlay_node_info *info = inlay_graph_node(r->graph, n);
     const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    double flops, rate, work, streams, threads = r->max_threads > 0 ? r->max_threads : 1;
+    double flops, rate, work, streams, share = 1, threads = r->max_threads > 0 ? r->max_threads : 1;
     bool fused = false, laid_out;
     sizes s = { 0 };
     rg_op op, maker;
@@ -376,7 +378,9 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             continue;
         }
         if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
-            s.weights += bytes;
+            if (i == 1 && op.row->family == &rg_product && !state->strict && !state->reproducible)
+                share = sparse_share_of(v, !op.trans_b);
+            s.weights += i == 1 ? bytes * share : bytes;
             continue;
         }
         s.in += bytes;
@@ -399,6 +403,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         return INLAY_OK;
     }
     flops = flops_of(state, &op, &s, &rate);
+    flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
     rate *= cpu_speed();
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(s.in + s.weights);

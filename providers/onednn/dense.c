@@ -3,6 +3,7 @@
  * lies together, put into panels first. Of that kind there may be many, with a product each. */
 #include "dense.h"
 #include "pairs_weights.h"
+#include "sparse_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
 
@@ -37,6 +38,14 @@ static inlay_status one_in_pairs(void *user, int64_t begin, int64_t end, uint32_
     const dense_call *call = user;
 
     pairs_run(&call->job, call->scratch + worker % call->d->workers * pairs_scratch_floats(&call->job), begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+
+    sparse_run(&call->job, call->scratch + worker % call->d->workers * sparse_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -125,7 +134,9 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
 {
     const dense *d = (const dense *)(const void *)native;
     dense_call call = { .d = d, .lines = args[1], .job = d->job };
-    int64_t units = d->paired ? pairs_units(&call.job) : sg_units(&call.job) * d->batch;
+    int64_t units = d->paired   ? pairs_units(&call.job)
+                    : d->sparse ? sparse_units(&call.job)
+                                : sg_units(&call.job) * d->batch;
     int64_t panels = d->b_count * ((d->job.n + SG_WIDTH - 1) / SG_WIDTH);
     double ns = sg_estimate_ns(&call.job) * (double)d->batch;
     const bool alone = ns < WAKE_NS;
@@ -154,6 +165,10 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
         call.scratch = args[d->arg_count];
         pairs_start(&call.job, call.scratch, d->workers);
         return alone ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
+    }
+    if (d->sparse) {
+        call.scratch = args[d->arg_count];
+        return alone ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
     }
     if (alone)
         return (d->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
@@ -284,7 +299,7 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
     rg_place others[RG_MAX_POSTS], bias, y, scratch;
     uint32_t taken = 0;
     rg_md md, bias_md;
-    bool add = !d->few && !d->bits.on && adds_in_place(b, group);
+    bool add = !d->few && !d->bits.on && !d->sparse && adds_in_place(b, group);
     inlay_status status;
 
     rg_md_plain(&bias_md, 1, &d->job.n);
@@ -317,8 +332,8 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
     }
     args->list[args->count++] = &y;
     d->arg_count = args->count;
-    if (d->paired) {
-        const int64_t floats = d->workers * pairs_scratch_floats(&d->job);
+    if (d->paired || d->sparse) {
+        const int64_t floats = d->workers * (d->paired ? pairs_scratch_floats : sparse_scratch_floats)(&d->job);
 
         rg_md_plain(&md, 1, &floats);
         INLAY_TRY(rg_new_place(b, &md, &scratch));
@@ -331,7 +346,7 @@ done:
     return status;
 }
 
-inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value, bool paired)
+inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_value, rg_dense_way way)
 {
     const rg_op *op = b->op;
     uint32_t w = op->in[1];
@@ -346,12 +361,15 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     inlay_status status;
 
     d.batch = d.b_count = 1;
-    (paired ? pairs_share : sg_share)(&d.job, b->instance->threads);
-    d.paired = paired;
+    (way == RG_DENSE_PAIRS ? pairs_share : sg_share)(&d.job, b->instance->threads);
+    d.paired = way == RG_DENSE_PAIRS;
+    d.sparse = way == RG_DENSE_SPARSE;
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    if (paired)
+    if (d.paired)
         pairs_layout(k, n, &w_md);
+    else if (d.sparse)
+        sparse_layout(&w_plain, sparse_blocks_of(b, op), &w_md);
     else
         panels(n, k, &w_md, &d.job);
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));

@@ -37,6 +37,7 @@ typedef struct dense {
     bool few;          /* rows are few; 0: rows of B are read as they lie */
     int64_t b_count;   /* matrices that are: one for all products, or as many */
     bool biased;
+    bool sparse;       /* the constant matrix has no blocks of zeros; scratchpads as below */
     bool paired;       /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
     uint32_t workers;
     uint32_t arg_count;

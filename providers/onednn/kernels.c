@@ -306,6 +306,7 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_PAIRS] = { "pairs", 0, pairs_run_here, kn_pairs_ns, in_pairs, OWN_GATE, false },
     [KN_PACKED] = { "packed", 0, kn_packed_runs, kn_packed_ns, kn_packed, 0, true },
     [KN_PAIRED] = { "packed_pairs", 0, kn_paired_runs, kn_paired_ns, kn_paired, 0, false },
+    [KN_SPARSE] = { "packed_sparse", 0, kn_sparse_runs, kn_sparse_ns, kn_sparse, 0, false },
     [KN_INNER] = { "inner_product", 0, kn_inner_runs, kn_inner_ns, kn_inner, 0, false },
     [KN_PLAIN] = { "plain", 0, kn_plain_runs, kn_plain_ns, kn_plain, 0, false },
     [KN_BATCHED] = { "batched", 0, kn_batched_runs, kn_batched_ns, kn_batched, 0, true },

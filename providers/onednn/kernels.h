@@ -49,6 +49,7 @@ typedef enum kn_id {
     KN_PAIRS,
     KN_PACKED, /* from here on: products */
     KN_PAIRED,
+    KN_SPARSE,
     KN_INNER,
     KN_PLAIN,
     KN_BATCHED,
@@ -173,18 +174,21 @@ bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const 
 /* Are products in pairs wanted at all? Beside the other conditions of such a kernel. */
 bool kn_pairs_wanted(const rg_build *b, const char **out_why);
 bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+bool kn_sparse_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_inner_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_batched_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 double kn_packed_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_sparse_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_matmul_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
+inlay_status kn_sparse(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);
 inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done);

@@ -23,7 +23,7 @@ static const inlay_option options[] = {
              "where the CPU adds beside them; where inputs or weights differ much in size, all digits may be lost" },
     { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|library_winograd|gemm|"
-                 "pairs|packed|packed_pairs|inner_product|plain|batched|matmul",
+                 "pairs|packed|packed_pairs|packed_sparse|inner_product|plain|batched|matmul",
       .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
              "= what is expected, or was measured, to be fastest" },
     { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32",

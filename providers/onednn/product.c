@@ -2,6 +2,7 @@
  * activations: a batched product, which reads transposed views as they lie. */
 #include "kernels.h"
 #include "nbits_weights.h"
+#include "sparse_weights.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {
@@ -137,14 +138,21 @@ inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, boo
 {
     (void)c;
     *out_done = true;
-    return rg_lower_dense(b, group, bias_of(b->op, group), false);
+    return rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_PLAIN);
 }
 
 inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
     (void)c;
     *out_done = true;
-    return rg_lower_dense(b, group, bias_of(b->op, group), true);
+    return rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_PAIRS);
+}
+
+inlay_status kn_sparse(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = sparse_blocks_of(b, b->op) >= 0;
+    return *out_done ? rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_SPARSE) : INLAY_OK;
 }
 
 inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)

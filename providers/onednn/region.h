@@ -248,6 +248,7 @@ typedef struct rg_constant {
     uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;     /* integer products: of the columns of a matrix */
+    int64_t sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
     struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
 } rg_constant;
 

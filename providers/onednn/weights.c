@@ -2,6 +2,7 @@
 #include "bytes.h"
 #include "nbits_weights.h"
 #include "pairs_weights.h"
+#include "sparse_weights.h"
 #include "tiles.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
@@ -254,6 +255,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
     else if (!bytes_pack_tiles(&p->plain, source, &p->md, p->data) &&
              !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
              !pairs_pack_weights(c->state, &p->plain, source, &p->md, p->data) &&
+             !sparse_pack_weights(&p->plain, source, &p->md, p->data) &&
              !tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))

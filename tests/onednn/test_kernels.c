@@ -249,6 +249,45 @@ static void strict_kernels(void **state)
     told_free(&t);
 }
 
+/* Matrices of which most blocks are zero are multiplied without these, for any rows and with what is behind them, where
+ * precision and threads do not ask for sums as written; others keep their kernels. */
+static void zeros_in_blocks(void **state)
+{
+    static const char *const rows[] = { "1", "5", "30" };
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y" };
+    told t = { 0 };
+
+    (void)state;
+    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and none of both */
+        for (size_t m = 0; m < 3; m++) {
+            const bool turned = way % 2 != 0;
+            char script[512];
+            wire w = { 0 };
+            rig r;
+
+            (void)snprintf(script, sizeof script,
+                           "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\n"
+                           "w = Concat(v, u) axis=%d\nb = [300]\nk = Gemm(x, w, b) transB=%d\n%s",
+                           rows[m], rows[m], turned ? "300,64" : "64,300", turned ? "300,448" : "448,300",
+                           way < 2 ? "Sub" : "Add", turned, turned, endings[m]);
+            expect_as("auto", script, "1");
+            expect_as("packed_sparse", script, "2");
+            for (int strict = 0; strict < 2; strict++) {
+                script_model(&w, script, 17);
+                r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                        "intra_threads", "1", "precision", strict ? "strict" : "f32",
+                                                        NULL });
+                explain(&r, "json", &t);
+                if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
+                    assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, way < 2 && !strict);
+                rig_close(&r);
+            }
+        }
+    }
+    told_free(&t);
+}
+
 /* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
 static void shared_weights(void **state)
 {
@@ -426,7 +465,8 @@ static void held_to_its_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(wide_gaps),
-                                        cmocka_unit_test(every_product), cmocka_unit_test(explained), cmocka_unit_test(strict_kernels),
+                                        cmocka_unit_test(every_product), cmocka_unit_test(explained),
+                                        cmocka_unit_test(strict_kernels), cmocka_unit_test(zeros_in_blocks),
                                         cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
                                         cmocka_unit_test(held_to_its_error) };

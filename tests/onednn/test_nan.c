@@ -72,7 +72,7 @@ static const char *const operators[] = {
 };
 
 static const char *const kernels[] = { "auto", "winograd_4x4", "winograd_2x2", "tiles", "depthwise", "groups", "library", "library_blocked", "gemm",
-                                       "pairs", "packed", "packed_pairs", "inner_product", "plain", "batched",
+                                       "pairs", "packed", "packed_pairs", "packed_sparse", "inner_product", "plain", "batched",
                                        "matmul" };
 
 enum { ROOM = 40000, EACH = (int)(sizeof endings / sizeof *endings),

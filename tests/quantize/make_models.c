@@ -37,6 +37,17 @@ static const char old[] = "x : 2,3,40\n"
                           "-> r, e, a, b, p";
 /* Two inputs, and nothing that could be narrower. */
 static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
+/* Channels of very different size behind a normalisation; opset 17. */
+static const char uneven[] = "x : N,64\n v = [64]\n c = [64]\n e = [] 8.0\n g = Pow(v, e)\n"
+                             "b = Pow(c, e)\n w = [64,96]\n u = [96,40]\n"
+                             "one = [] 1.0\n w1 = Sub(w, one)\n h = LayerNormalization(x, g, b)\n"
+                             "f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u)\n -> y";
+/* Channels that are zero (the last 32 of 96), and such that nothing reads (the first 8). */
+static const char dead[] = "x : N,64\n u = [64,32]\n v1 = [64,64]\n a = [32]\n c = [64]\n o = [8,40]\n v2 = [88,40]\n"
+                           "z = Sub(u, u)\n w1 = Concat(v1, z) axis=1\n f = Sub(a, a)\n b = Concat(c, f) axis=0\n"
+                           "q = Sub(o, o)\n w2 = Concat(q, v2) axis=0\n"
+                           "h = MatMul(x, w1)\n g = Add(h, b)\n r = Relu(g)\n y = MatMul(r, w2)\n"
+                           "-> y";
 /* A body with weights of its own. */
 static const char branch[] = "x : 4,64\n zero = [] 0.0\n w = [64,64]\n"
                              "s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
@@ -96,6 +107,8 @@ int main(int argc, char **argv)
     write_script(argv[1], "mlp.onnx", mlp, 13);
     write_script(argv[1], "old.onnx", old, 9);
     write_script(argv[1], "sum.onnx", sum, 13);
+    write_script(argv[1], "dead.onnx", dead, 13);
+    write_script(argv[1], "uneven.onnx", uneven, 17);
     write_script(argv[1], "branch.onnx", branch, 13);
     for (size_t i = 0; i < SAMPLES * IMAGE; i++)
         x[i] = script_random(&state) * 2 - 1 + (float)(i / IMAGE % 4) * 0.2F;
@@ -117,5 +130,14 @@ int main(int argc, char **argv)
     write_archive(argv[1], "zeros.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
     x[100] = NAN;
     write_archive(argv[1], "nan.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = 0.5F;
+    write_archive(argv[1], "constant.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = i % 2 == 0 ? 3e38F : -3e38F;
+    write_archive(argv[1], "huge.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
+    for (size_t i = 0; i < SAMPLES * IMAGE; i++)
+        x[i] = NAN;
+    write_archive(argv[1], "nans.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
     return 0;
 }

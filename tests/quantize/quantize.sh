@@ -118,6 +118,36 @@ does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --weights 8 --external o
 [ -s out.onnx.data ] || complain "no external file"
 does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
 rm -f out.onnx out.onnx.data
+# ---- zeros
+does 0 '.what | test("0 % of blocks of 1x16 are zeros, 40 channels are gone")' quantize dead.onnx -o out.onnx --prune 0
+does 0 '.' check out.onnx
+does 0 '.outputs[0].relative_error < 1e-6' compare dead.onnx out.onnx
+rm -f out.onnx
+does 0 '.handed_back == null and .agreement > 0 and ([.layers[].bytes_after] | add) < 0.65 * ([.layers[].bytes_before] | add)' \
+    quantize mlp.onnx -o out.onnx --prune 0.5 --data rows.npz --metric cosine
+does 0 '.' check out.onnx
+does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --metric cosine
+does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
+rm -f out.onnx*
+fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
+fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5
+
+# ---- packed
+for name in "" "--external tensors"; do
+    # shellcheck disable=SC2086 # no name is no argument
+    does 0 '.bytes_after > 0 and .agreement > 0.9999' quantize mlp.onnx -o out.onnx --weights 8 --pack $name
+    data=out.onnx.data
+    [ -z "$name" ] || data=tensors
+    checks=$((checks + 1))
+    [ "$(head -c 8 $data)" = INLAYPK1 ] || complain "no packed file"
+    does 0 '.outputs[0].score > 0.9999' compare mlp.onnx out.onnx --metric cosine
+    does 0 '.' check out.onnx
+    does 0 '.bytes_after > 0' quantize out.onnx -o whole.onnx --weights exact
+    does 0 '.outputs[0].max_error == 0' compare out.onnx whole.onnx
+    printf 'X' | dd of=$data bs=1 seek=900 conv=notrunc 2>dd.log
+    does 3 '.error.text | test("packed external file .*: a chunk is not what was packed")' run out.onnx
+    rm -f out.onnx* tensors whole.onnx
+done
 fails 2 "no layer with weights fits 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
 fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
 fails 3 'nowhere/out.onnx: cannot be created' quantize mlp.onnx -o nowhere/out.onnx
@@ -137,6 +167,37 @@ does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metri
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx
 fails 2 'holds no samples' quantize net.onnx -o out.onnx --data wrong.npz
+for samples in constant huge nans; do # what comes of them is a model that runs: ranges that are none stay floats
+    for method in minmax percentile entropy mse auto; do
+        does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data $samples.npz --metric cosine --mode static \
+            --weights 8 --method $method
+        does 0 '.' run out.onnx
+        rm -f out.onnx
+        left
+    done
+done
+for bits in 8 4; do
+    does 0 '.bytes_after > 0' quantize dead.onnx -o out.onnx --data rows.npz --metric cosine --weights $bits
+    does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --metric cosine
+    rm -f out.onnx
+done
+does 0 '.bytes_after > 0' quantize dead.onnx -o out.onnx --data rows.npz --metric cosine --mode static --weights 8
+does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --metric cosine
+rm -f out.onnx
+fails 3 "input 'z': images.npz has no array of that name" quantize sum.onnx -o out.onnx --data images.npz
+
+# ---- channels made alike: less is off with them, and where all layers are floats again nothing is
+checks=$((checks + 1))
+"$inlay" quantize uneven.onnx -o out.onnx --data rows.npz --metric psnr --at-least 75 --mode static --weights 8 --verbose \
+    "${common[@]}" >out 2>err </dev/null
+errors=$(grep -o 'ranges by minmax, 0 layers in floats: .* error [0-9.e-]*' err | sed 's/.* //')
+if ! grep -q 'channels are balanced' err ||
+    ! awk 'NR == 1 { was = $1 } END { exit !(NR >= 2 && $1 < 0.8 * was) }' <<<"$errors"; then
+    complain "channels are not balanced"
+fi
+does 0 '.outputs[0].score > 100' compare uneven.onnx out.onnx --data rows.npz --metric psnr
+rm -f out.onnx
+left
 
 # ---- a search that goes on, and its page
 does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
@@ -191,6 +252,18 @@ code=$?
 [ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
 rm -f out.onnx
 left
+for after in 0.02 0.1 0.3; do # in any phase, and told by a batch system
+    checks=$((checks + 1))
+    "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null &
+    sleep $after
+    kill -TERM $! 2>/dev/null
+    wait $!
+    code=$?
+    # 143: before anything was there to be left
+    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "told to end after $after s: exit code $code"
+    rm -f out.onnx
+    left
+done
 
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]

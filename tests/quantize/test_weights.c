@@ -1,5 +1,8 @@
 /* Integers from weights: errors within half a step, zeros exact, and compensation that lowers the error of products. */
 #include "cmocka_all.h"
+#include "base/element.h"
+#include "quantize/blockmul.h"
+#include "quantize/moments.h"
 #include "quantize/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +46,8 @@ static void nibbles_of_both_layouts(void **state)
 {
     float upright[DEPTH * ROWS], lying[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
     uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
-    const weight_rows a = { lying, ROWS, DEPTH, DEPTH, 1, BLOCK }, b = { upright, ROWS, DEPTH, 1, ROWS, BLOCK };
+    const weight_rows a = { lying, ROWS, DEPTH, DEPTH, 1, BLOCK, false },
+                      b = { upright, ROWS, DEPTH, 1, ROWS, BLOCK, false };
 
     (void)state;
     for (int r = 0; r < ROWS; r++)
@@ -101,11 +105,12 @@ static void factor_of(double *h, float *out)
 
 static void compensation_lowers_the_error_of_products(void **state)
 {
-    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH], scratch[WEIGHTS_TOGETHER * DEPTH];
+    static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
+    static float scratch[WEIGHTS_TOGETHER * (DEPTH + WEIGHTS_MOST_BLOCK)];
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
-    const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK };
+    const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
     static double turned[DEPTH * DEPTH];
     static float factors[2][DEPTH * DEPTH];
     int32_t order[DEPTH];
@@ -141,7 +146,10 @@ static void compensation_lowers_the_error_of_products(void **state)
         if (way == 0)
             weights_nibbles(&m, importance, codes, scales, zeros);
         else
-            weights_nibbles_compensated(&m, &in, codes, scales, zeros, scratch, &loss[way]);
+            for (int64_t r = 0; r < ROWS; r += WEIGHTS_TOGETHER)
+                loss[way] += weights_nibbles_compensated(&m, &in, r, ROWS - r < WEIGHTS_TOGETHER ? ROWS - r
+                                                                                                 : WEIGHTS_TOGETHER,
+                                                         codes, scales, zeros, scratch);
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
                 double sum = 0;
@@ -157,11 +165,96 @@ static void compensation_lowers_the_error_of_products(void **state)
     }
 }
 
+/* Scales that are to be halves are, and lose little. */
+static void scales_of_sixteen_bits(void **state)
+{
+    static float w[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
+    uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
+    double errors[2] = { 0, 0 };
+
+    (void)state;
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below what halves can say */
+    for (int way = 0; way < 2; way++) {
+        const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
+
+        weights_nibbles(&m, NULL, codes[way], scales[way], zeros[way]);
+        for (int i = DEPTH; i < ROWS * DEPTH; i++)
+            errors[way] += pow((double)(value(codes[way], scales[way], zeros[way], i / DEPTH, i % DEPTH) - w[i]), 2);
+    }
+    assert_true(errors[1] < 1.02 * errors[0]);
+    for (int i = 0; i < ROWS * BLOCKS; i++) {
+        double back;
+        const uint16_t half = element_half(scales[1][i]);
+
+        assert_true(element_number(INLAY_FLOAT16, &half, 0, &back, NULL));
+        assert_true((float)back == scales[1][i]);
+    }
+    for (int i = 0; i < DEPTH; i++)
+        assert_true(fabsf(value(codes[1], scales[1], zeros[1], 0, i) - w[i]) <= 3.1e-5F);
+}
+
+static void products_of_blocks(void **state)
+{
+    enum { ROWS_C = 21, COLUMNS = 37, LONG = 19, LINE = 64 };
+    static float a[LINE * LINE], b[LINE * LINE], c[LINE * LINE], want[LINE * LINE];
+
+    (void)state;
+    for (int i = 0; i < LINE * LINE; i++) {
+        a[i] = dice();
+        b[i] = dice();
+        c[i] = want[i] = dice();
+    }
+    for (int turned = 0; turned < 2; turned++) {
+        for (int i = 0; i < ROWS_C; i++)
+            for (int j = 0; j < COLUMNS; j++)
+                for (int k = 0; k < LONG; k++)
+                    want[i * LINE + j] -= 0.5F * (turned ? a[k * LINE + i] : a[i * LINE + k]) * b[k * LINE + j];
+        blockmul_add(&(blockmul){ .c = c, .a = a, .b = b, .rows = ROWS_C, .columns = COLUMNS, .depth = LONG,
+                                  .c_row = LINE, .a_row = turned ? 1 : LINE, .a_step = turned ? LINE : 1,
+                                  .b_row = LINE, .factor = -0.5F });
+    }
+    for (int i = 0; i < LINE * LINE; i++)
+        assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* and nothing beside the block */
+}
+
+/* Two strips and a part of one. */
+static void factor_of_the_inverse(void **state)
+{
+    enum { N = 75 };
+    static float h[N * N], u[N * N];
+    static double whole[N * N];
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            whole[i * N + j] = i == j ? 4 + i % 3 : 1.0 / (1 + abs(i - j));
+    for (int i = 0; i < N * N; i++)
+        h[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle does not count */
+    assert_true(moments_factor(h, N, u));
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+
+            for (int k = 0; k < N; k++) /* (u' u) h */
+                for (int l = 0; l < N; l++)
+                    sum += (double)u[k * N + i] * (double)u[k * N + l] * whole[l * N + j];
+            assert_true(fabs(sum - (i == j)) < 1e-4);
+            assert_true(j >= i || u[i * N + j] == 0);
+        }
+    for (int i = 0; i < N * N; i++)
+        h[i] = i / N == i % N ? -1 : 0;
+    assert_false(moments_factor(h, N, u));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_within_half_a_step),
                                         cmocka_unit_test(nibbles_of_both_layouts),
-                                        cmocka_unit_test(compensation_lowers_the_error_of_products) };
+                                        cmocka_unit_test(compensation_lowers_the_error_of_products),
+                                        cmocka_unit_test(scales_of_sixteen_bits),
+                                        cmocka_unit_test(products_of_blocks),
+                                        cmocka_unit_test(factor_of_the_inverse) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

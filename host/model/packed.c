@@ -1,0 +1,210 @@
+/* model/packed.c - compressed external data becomes the file that it stands for. */
+#include "model/packed.h"
+#include "base/hash.h"
+#include "threads/threads.h"
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE = 2 << 20 };
+
+typedef struct unpacking {
+    const uint8_t *file;
+    uint8_t *raw, *planes; /* planes: chunk_bytes for each worker */
+    const uint64_t *begins; /* [count] of the chunks in the file */
+    uint64_t raw_bytes;
+    uint32_t chunk_bytes, count;
+    inlay_diag *diag;
+} unpacking;
+
+static packed_zstd library;
+static bool found;
+
+static void find_library(void)
+{
+    void *handle = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (handle == NULL)
+        return;
+    *(void **)&library.decompress = dlsym(handle, "ZSTD_decompress");
+    *(void **)&library.compress = dlsym(handle, "ZSTD_compress");
+    *(void **)&library.bound = dlsym(handle, "ZSTD_compressBound");
+    *(void **)&library.is_error = dlsym(handle, "ZSTD_isError");
+    found = library.decompress != NULL && library.compress != NULL && library.bound != NULL && library.is_error != NULL;
+}
+
+const packed_zstd *packed_library(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, find_library);
+    return found ? &library : NULL;
+}
+
+bool packed_is(const uint8_t *file, size_t bytes)
+{
+    return bytes >= PACKED_HEADER && memcmp(file, PACKED_MAGIC, 8) == 0;
+}
+
+static uint32_t read_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t read_u64(const uint8_t *at)
+{
+    return read_u32(at) | (uint64_t)read_u32(at + 4) << 32;
+}
+
+/* ------------------------------------------------------------------ planes */
+
+static void join_two(const uint8_t *from, size_t n, uint8_t *restrict to)
+{
+    const uint8_t *high = from + n;
+
+    for (size_t i = 0; i < n; i++) {
+        to[2 * i] = from[i];
+        to[2 * i + 1] = high[i];
+    }
+}
+
+static void join_four(const uint8_t *from, size_t n, uint8_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[4 * i] = from[i];
+        to[4 * i + 1] = from[n + i];
+        to[4 * i + 2] = from[2 * n + i];
+        to[4 * i + 3] = from[3 * n + i];
+    }
+}
+
+static void join(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
+{
+    const size_t n = bytes / planes;
+
+    if (planes == 2)
+        join_two(from, n, to);
+    else if (planes == 4)
+        join_four(from, n, to);
+    else
+        for (size_t i = 0; i < n; i++)
+            for (size_t p = 0; p < planes; p++)
+                to[planes * i + p] = from[p * n + i];
+    memcpy(to + n * planes, from + n * planes, bytes - n * planes);
+}
+
+/* ------------------------------------------------------------------ chunks */
+
+static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
+{
+    const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = u->file + u->begins[i];
+    const uint64_t from = (uint64_t)i * u->chunk_bytes;
+    const size_t left = (size_t)(u->raw_bytes - from), bytes = left < u->chunk_bytes ? left : u->chunk_bytes;
+    const uint32_t stored_bytes = read_u32(entry), planes = entry[5];
+    uint8_t *raw = u->raw + from, *to = planes > 1 ? u->planes + (size_t)worker * u->chunk_bytes : raw;
+
+    if (entry[4] == PACKED_AS_IS)
+        memcpy(to, stored, bytes);
+    else if (packed_library()->decompress(to, bytes, stored, stored_bytes) != bytes)
+        return INLAY_INVALID_MODEL;
+    if (planes > 1)
+        join(to, bytes, planes, raw);
+    return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
+}
+
+static inlay_status unpack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const unpacking *u = user;
+    inlay_status status = INLAY_OK;
+
+    for (int64_t i = begin; i < end && status == INLAY_OK; i++)
+        status = unpack_one(u, (uint32_t)i, worker);
+    return status;
+}
+
+/* What the index says of each chunk, before anything is believed. */
+static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins)
+{
+    uint64_t at = PACKED_HEADER + (uint64_t)u->count * PACKED_ENTRY;
+
+    for (uint32_t i = 0; i < u->count; i++) {
+        const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
+        const uint64_t left = u->raw_bytes - (uint64_t)i * u->chunk_bytes,
+                       bytes = left < u->chunk_bytes ? left : u->chunk_bytes;
+        const uint32_t stored = read_u32(entry), planes = entry[5];
+
+        begins[i] = at;
+        at += stored;
+        if (at > file_bytes || entry[4] > PACKED_ZSTD || entry[6] != 0 || entry[7] != 0 ||
+            (planes != 1 && planes != 2 && planes != 4 && planes != 8) ||
+            (entry[4] == PACKED_AS_IS && stored != bytes))
+            return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
+        if (entry[4] == PACKED_ZSTD && packed_library() == NULL)
+            return inlay_fail(u->diag, INLAY_NOT_FOUND,
+                              "it is compressed, which needs libzstd.so.1: install it (Debian: libzstd1)");
+    }
+    if (at != file_bytes)
+        return inlay_fail(u->diag, INLAY_INVALID_MODEL, "it goes on beyond its last chunk");
+    return INLAY_OK;
+}
+
+static inlay_status read_header(unpacking *u, const uint8_t *file, size_t bytes)
+{
+    const size_t after = bytes - PACKED_HEADER;
+
+    u->file = file;
+    u->raw_bytes = read_u64(file + 8);
+    u->chunk_bytes = read_u32(file + 16);
+    u->count = read_u32(file + 20);
+    if (u->chunk_bytes == 0 || u->chunk_bytes > PACKED_MOST_CHUNK || u->chunk_bytes % 4096 != 0 ||
+        u->count > after / PACKED_ENTRY || u->raw_bytes > (uint64_t)u->count * u->chunk_bytes ||
+        (u->count > 0 && u->raw_bytes <= (uint64_t)(u->count - 1) * u->chunk_bytes) ||
+        read_u64(file + 24) != hash_bytes(file + PACKED_HEADER, (size_t)u->count * PACKED_ENTRY,
+                                          hash_bytes(file, PACKED_HEADER - 8, 0)))
+        return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
+    if (u->raw_bytes > PACKED_FREE && (u->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
+        return inlay_fail(u->diag, INLAY_LIMIT_EXCEEDED,
+                          "its %zu bytes claim to be %" PRIu64 ", more than %" PRIu64 " times as many", bytes,
+                          u->raw_bytes, PACKED_RATIO);
+    return INLAY_OK;
+}
+
+inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size_t *out_bytes, inlay_diag *diag)
+{
+    unpacking u = { .diag = diag };
+    uint64_t *begins = NULL;
+    inlay_status status;
+
+    *out_raw = NULL;
+    *out_bytes = 0;
+    INLAY_TRY(read_header(&u, file, bytes));
+    begins = malloc(((size_t)u.count + 1) * sizeof *begins);
+    if (begins == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+        goto done;
+    }
+    u.begins = begins;
+    INLAY_TRY(read_index(&u, bytes, begins));
+    if (posix_memalign((void **)&u.raw, u.raw_bytes > HUGE ? HUGE : 4096, (size_t)u.raw_bytes + 1) != 0)
+        u.raw = NULL;
+    else if (u.raw_bytes > HUGE) /* touching small pages for the first time takes as long as decoding */
+        (void)madvise(u.raw, (size_t)u.raw_bytes, MADV_HUGEPAGE);
+    u.planes = malloc((size_t)u.chunk_bytes * threads_limit(NULL));
+    if (u.raw == NULL || u.planes == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", u.raw_bytes);
+    else if (threads_parallel_for(NULL, u.count, 1, unpack_some, &u) != INLAY_OK)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "a chunk is not what was packed; copy the file again");
+    if (status == INLAY_OK) {
+        *out_raw = u.raw;
+        *out_bytes = (size_t)u.raw_bytes;
+        u.raw = NULL;
+    }
+done:
+    free(u.raw);
+    free(u.planes);
+    free(begins);
+    return status;
+}

@@ -1,0 +1,246 @@
+#include "quantize/pack.h"
+#include "base/hash.h"
+#include "model/packed.h"
+#include "threads/threads.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Level 1: weights have digits that are more likely than others, not repetitions. */
+enum { LEVEL = 1, CHUNK = 1 << 20, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not worth the time */ };
+
+/* One chunk as it is stored. */
+typedef struct chunk {
+    uint8_t *bytes; /* from malloc; NULL: as it is */
+    uint32_t stored;
+    uint8_t planes;
+    uint64_t hash;
+} chunk;
+
+typedef struct packing {
+    const uint8_t *raw;
+    size_t bytes;
+    uint32_t chunk_bytes, count;
+    chunk *chunks; /* [count] */
+    const packed_zstd *zstd;
+} packing;
+
+static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
+{
+    const size_t n = bytes / planes;
+
+    for (size_t p = 0; p < planes; p++)
+        for (size_t i = 0; i < n; i++)
+            to[p * n + i] = from[planes * i + p];
+    memcpy(to + n * planes, from + n * planes, bytes - n * planes);
+}
+
+/* The planes that make the beginning of a chunk smallest; room is [2 * compressBound(chunk)]. */
+static uint8_t best_planes(const packing *x, const uint8_t *raw, size_t bytes, uint8_t *room)
+{
+    const size_t tried = bytes < TRIED ? bytes : TRIED, bound = x->zstd->bound(x->chunk_bytes);
+    size_t least = SIZE_MAX;
+    uint8_t best = 1;
+
+    for (uint8_t planes = 1; planes <= 8; planes = (uint8_t)(planes * 2)) {
+        size_t got;
+
+        part(raw, tried, planes, room);
+        got = x->zstd->compress(room + bound, bound, room, tried, LEVEL);
+        if (!x->zstd->is_error(got) && got + (planes > 1 ? tried / GAIN : 0) < least) {
+            least = got;
+            best = planes;
+        }
+    }
+    return best;
+}
+
+static bool pack_chunk(const packing *x, uint32_t i, uint8_t *room)
+{
+    const uint8_t *raw = x->raw + (size_t)i * x->chunk_bytes;
+    const size_t left = x->bytes - (size_t)i * x->chunk_bytes, bytes = left < x->chunk_bytes ? left : x->chunk_bytes;
+    const size_t bound = x->zstd->bound(x->chunk_bytes);
+    chunk *c = &x->chunks[i];
+    size_t got;
+
+    *c = (chunk){ .stored = (uint32_t)bytes, .planes = best_planes(x, raw, bytes, room),
+                  .hash = hash_bytes(raw, bytes, 0) };
+    part(raw, bytes, c->planes, room);
+    got = x->zstd->compress(room + bound, bound, room, bytes, LEVEL);
+    if (x->zstd->is_error(got) || got + bytes / GAIN >= bytes) {
+        c->planes = 1;
+        return true;
+    }
+    c->bytes = malloc(got);
+    if (c->bytes == NULL)
+        return false;
+    memcpy(c->bytes, room + bound, got);
+    c->stored = (uint32_t)got;
+    return true;
+}
+
+static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const packing *x = user;
+    uint8_t *room = malloc(2 * x->zstd->bound(x->chunk_bytes));
+    bool good = room != NULL;
+
+    (void)worker;
+    for (int64_t i = begin; good && i < end; i++)
+        good = pack_chunk(x, (uint32_t)i, room);
+    free(room);
+    return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *at++ = (uint8_t)(value >> 8 * i);
+    return at;
+}
+
+static size_t packed_bytes(const packing *x)
+{
+    size_t bytes = PACKED_HEADER + (size_t)x->count * PACKED_ENTRY;
+
+    for (uint32_t i = 0; i < x->count; i++)
+        bytes += x->chunks[i].stored;
+    return bytes;
+}
+
+/* Chunks are stored as they are again until the whole is within what a reader believes. */
+static size_t settle_size(const packing *x)
+{
+    size_t bytes = packed_bytes(x);
+
+    for (uint32_t i = 0; i < x->count && x->bytes > PACKED_FREE && (x->bytes - PACKED_FREE) / PACKED_RATIO > bytes;
+         i++) {
+        const size_t left = x->bytes - (size_t)i * x->chunk_bytes, own = left < x->chunk_bytes ? left : x->chunk_bytes;
+
+        bytes += own - x->chunks[i].stored;
+        free(x->chunks[i].bytes);
+        x->chunks[i].bytes = NULL;
+        x->chunks[i].stored = (uint32_t)own;
+        x->chunks[i].planes = 1;
+    }
+    return bytes;
+}
+
+static void write_packed(const packing *x, uint8_t *out)
+{
+    uint8_t *at = out + PACKED_HEADER;
+
+    memcpy(out, PACKED_MAGIC, 8);
+    (void)put(out + 8, x->bytes, 8);
+    (void)put(out + 16, x->chunk_bytes, 4);
+    (void)put(out + 20, x->count, 4);
+    for (uint32_t i = 0; i < x->count; i++) {
+        const chunk *c = &x->chunks[i];
+
+        at = put(at, c->stored, 4);
+        at = put(at, c->bytes != NULL ? PACKED_ZSTD : PACKED_AS_IS, 1);
+        at = put(at, c->planes, 1);
+        at = put(at, 0, 2);
+        at = put(at, c->hash, 8);
+    }
+    (void)put(out + 24, hash_bytes(out + PACKED_HEADER, (size_t)x->count * PACKED_ENTRY,
+                                   hash_bytes(out, PACKED_HEADER - 8, 0)), 8);
+    for (uint32_t i = 0; i < x->count; i++) {
+        const chunk *c = &x->chunks[i];
+
+        memcpy(at, c->bytes != NULL ? c->bytes : x->raw + (size_t)i * x->chunk_bytes, c->stored);
+        at += c->stored;
+    }
+}
+
+inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, uint8_t **out, size_t *out_bytes,
+                        bool *out_smaller, inlay_diag *diag)
+{
+    packing x = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
+    inlay_status status = INLAY_OK;
+
+    *out = NULL;
+    *out_bytes = 0;
+    *out_smaller = false;
+    if (x.zstd == NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "packing needs libzstd.so.1: install it (Debian: libzstd1)");
+    if (bytes > (size_t)UINT32_MAX * chunk_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%zu bytes are more than a packed file can hold", bytes);
+    x.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
+    x.chunks = calloc((size_t)x.count + 1, sizeof *x.chunks);
+    if (x.chunks == NULL || threads_parallel_for(NULL, x.count, 1, pack_some, &x) != INLAY_OK) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack %zu bytes", bytes);
+    } else {
+        *out_bytes = settle_size(&x);
+        *out_smaller = *out_bytes < bytes;
+        *out = *out_smaller ? malloc(*out_bytes) : NULL;
+        if (*out != NULL)
+            write_packed(&x, *out);
+        else if (*out_smaller)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack %zu bytes", bytes);
+    }
+    for (uint32_t i = 0; x.chunks != NULL && i < x.count; i++)
+        free(x.chunks[i].bytes);
+    free(x.chunks);
+    return status;
+}
+
+static bool write_all(int fd, const uint8_t *bytes, size_t count)
+{
+    while (count > 0) {
+        const ssize_t n = write(fd, bytes, count);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        bytes += n;
+        count -= (size_t)n;
+    }
+    return true;
+}
+
+/* In the scratch folder: nobody reads the file in the meantime. */
+inlay_status pack_file(const char *path, inlay_diag *diag)
+{
+    struct stat info;
+    uint8_t *raw = MAP_FAILED, *packed = NULL;
+    size_t bytes = 0;
+    bool smaller;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    inlay_status status = INLAY_OK;
+
+    if (fd < 0 && errno == ENOENT)
+        return INLAY_OK; /* no tensor is large enough for a file of its own */
+    if (fd < 0 || fstat(fd, &info) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
+    else if (info.st_size > 0 &&
+             (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    if (status != INLAY_OK || raw == MAP_FAILED)
+        return status;
+    INLAY_TRY(pack_bytes(raw, (size_t)info.st_size, CHUNK, &packed, &bytes, &smaller, diag));
+    if (!smaller)
+        goto done;
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    (void)munmap(raw, (size_t)info.st_size);
+    raw = MAP_FAILED;
+    if (fd < 0 || !write_all(fd, packed, bytes))
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", path, strerror(errno));
+    if (fd >= 0 && close(fd) != 0 && status == INLAY_OK)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", path, strerror(errno));
+done:
+    if (raw != MAP_FAILED)
+        (void)munmap(raw, (size_t)info.st_size);
+    free(packed);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* Packed files of tensors: what goes in comes out, and no damaged file does anything but fail with a sentence. */
+#include "cmocka_all.h"
+#include "base/hash.h"
+#include "model/packed.h"
+#include "quantize/pack.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 4096, MOST = 5 * CHUNK + 1234, MUTANTS = 6000 };
+
+static uint32_t seed = 11;
+static uint32_t dice(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return seed >> 8;
+}
+
+/* Floats of one size of exponent, halves, codes of few values, zeros and noise, a chunk each. */
+static void fill(uint8_t *raw, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        switch (i / CHUNK % 5) {
+        case 0:
+            raw[i] = i % 4 == 3 ? 60 : i % 4 == 2 ? (uint8_t)(dice() % 16 + 112) : (uint8_t)dice();
+            break;
+        case 1:
+            raw[i] = i % 2 == 1 ? (uint8_t)(dice() % 3 + 44) : (uint8_t)dice();
+            break;
+        case 2:
+            raw[i] = (uint8_t)(dice() % 5);
+            break;
+        case 3:
+            raw[i] = 0;
+            break;
+        default:
+            raw[i] = (uint8_t)dice();
+        }
+}
+
+static void what_goes_in_comes_out(void **state)
+{
+    static const size_t sizes[] = { 0, 1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, MOST };
+    uint8_t *raw = malloc(MOST);
+
+    (void)state;
+    fill(raw, MOST);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        uint8_t *packed;
+        void *back;
+        size_t bytes, back_bytes;
+        bool smaller;
+
+        assert_int_equal(pack_bytes(raw, sizes[i], CHUNK, &packed, &bytes, &smaller, &diag), INLAY_OK);
+        assert_int_equal(smaller, sizes[i] >= CHUNK - 1);
+        if (!smaller)
+            continue;
+        assert_true(bytes < sizes[i]);
+        assert_true(packed_is(packed, bytes));
+        assert_int_equal(packed_open(packed, bytes, &back, &back_bytes, &diag), INLAY_OK);
+        assert_int_equal(back_bytes, sizes[i]);
+        assert_memory_equal(back, raw, sizes[i]);
+        free(back);
+        free(packed);
+    }
+    free(raw);
+}
+
+/* The checksum of header and index set right, so that what stands in them is looked at. */
+static void sign(uint8_t *file, size_t bytes)
+{
+    uint32_t count;
+    uint64_t hash;
+
+    memcpy(&count, file + 20, 4);
+    if (count > (bytes - PACKED_HEADER) / PACKED_ENTRY)
+        return;
+    hash = hash_bytes(file + PACKED_HEADER, (size_t)count * PACKED_ENTRY, hash_bytes(file, PACKED_HEADER - 8, 0));
+    memcpy(file + 24, &hash, 8);
+}
+
+/* A few bytes changed, cut off or put in. Returns the new size. */
+static size_t mutate(uint8_t *file, size_t bytes)
+{
+    const uint32_t changes = 1 + dice() % 3;
+
+    for (uint32_t i = 0; i < changes; i++) { /* half of them where the header and the index are */
+        const size_t at = dice() % 2 ? dice() % bytes : 8 + dice() % (PACKED_HEADER + 6 * PACKED_ENTRY - 8);
+
+        file[at] = dice() % 3 == 0 ? (uint8_t)dice() : dice() % 2 ? 0xff : (uint8_t)(file[at] ^ 1u << dice() % 8);
+    }
+    if (dice() % 4 == 0) {
+        const size_t more = dice() % 64;
+
+        return dice() % 2 ? bytes + more : bytes - (more < bytes - PACKED_HEADER ? more : 0);
+    }
+    return bytes;
+}
+
+static void damaged_files_are_refused(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint8_t *raw = malloc(MOST), *packed, *file;
+    size_t bytes;
+    bool smaller;
+    uint32_t refused = 0;
+
+    (void)state;
+    fill(raw, MOST);
+    assert_int_equal(pack_bytes(raw, MOST, CHUNK, &packed, &bytes, &smaller, &diag), INLAY_OK);
+    for (int i = 0; i < MUTANTS; i++) {
+        inlay_diag why = INLAY_DIAG_INIT;
+        size_t now, got;
+        void *back;
+        inlay_status status;
+
+        file = calloc(bytes + 64, 1);
+        memcpy(file, packed, bytes);
+        now = mutate(file, bytes);
+        if (i % 3 != 0)
+            sign(file, now);
+        file = realloc(file, now); /* what lies behind it is not ours */
+        assert_non_null(file);
+        if (packed_is(file, now)) {
+            status = packed_open(file, now, &back, &got, &why);
+            if (status == INLAY_OK) { /* it changed nothing */
+                assert_true(got <= 6 * CHUNK);
+                assert_memory_equal(back, raw, got < MOST ? got : MOST);
+            } else {
+                refused++;
+                assert_null(back);
+                assert_true(why.text[0] != '\0');
+            }
+            free(back);
+        }
+        free(file);
+    }
+    assert_true(refused > MUTANTS * 8 / 10);
+    free(packed);
+    free(raw);
+}
+
+/* Few bytes that ask for much memory. */
+static void lies_are_bounded(void **state)
+{
+    enum { ENTRIES = 4000 };
+    const size_t bytes = PACKED_HEADER + (size_t)ENTRIES * PACKED_ENTRY;
+    uint8_t *file = calloc(bytes, 1);
+    const uint32_t chunk = PACKED_MOST_CHUNK, count = ENTRIES;
+    const uint64_t claimed = (uint64_t)chunk * count;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    void *back;
+    size_t got;
+
+    (void)state;
+    memcpy(file, PACKED_MAGIC, 8);
+    memcpy(file + 8, &claimed, 8);
+    memcpy(file + 16, &chunk, 4);
+    memcpy(file + 20, &count, 4);
+    sign(file, bytes);
+    assert_int_equal(packed_open(file, bytes, &back, &got, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_non_null(strstr(diag.text, "times as many"));
+    assert_null(back);
+    free(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(what_goes_in_comes_out),
+                                        cmocka_unit_test(damaged_files_are_refused),
+                                        cmocka_unit_test(lies_are_bounded) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
