@@ -56,7 +56,7 @@ make_base() {
     local mirror own=/usr/local/share/ca-certificates
     mirror=$(find_mirror)
     [ -n "$mirror" ] || fail "no Debian mirror among apt's sources; INLAY_DEBIAN_MIRROR=URL names one"
-    command -v debootstrap >/dev/null || fail "debootstrap is not installed"
+    command -v debootstrap >/dev/null || fail "debootstrap is not installed (Debian: debootstrap)"
     echo "making a Debian ($suite) in $base" >&2
     rm -rf "$base.new"
     mkdir -p "$INLAY_CHROOTS"

@@ -36,12 +36,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source=$work/inlay-$version
 mkdir "$source"
-if git -c safe.directory="$tree" -C "$tree" rev-parse >/dev/null 2>&1; then
-    (cd "$tree" && git -c safe.directory="$tree" ls-files -z --cached --others --exclude-standard --deduplicate |
-        xargs -0 ls -d 2>/dev/null | tar -c -T -) | tar -x -C "$source"
-else
-    tar -c -C "$tree" --exclude='./build*' . | tar -x -C "$source"
-fi
+"$here/tree.sh" "$source"
 tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(stat -c %Y "$here/debian/changelog")" \
     -C "$work" "inlay-$version" | xz -T1 -1 >"$work/inlay_$version.orig.tar.xz"
 cp -r "$here/debian" "$source/debian"

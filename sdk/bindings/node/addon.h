@@ -1,0 +1,64 @@
+/* The native half of the npm package. index.js sees
+ *
+ *     createSession(path | Uint8Array, [[name, value], ...]) -> Promise<session>
+ *     describe(session)  -> { inputs: [...], outputs: [...] }
+ *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel) -> Promise<[[kind, data, dims], ...]>
+ *     release(session)
+ *     version()
+ *
+ * kind is an element type's number in ONNX; data a typed array, or an array of texts. The memory of typed arrays is
+ * used where it lies, and that of results is the runtime's, freed when JavaScript no longer needs it. */
+#ifndef INLAY_NODE_ADDON_H
+#define INLAY_NODE_ADDON_H
+#include "inlay/inlay.h"
+#include <node_api.h>
+#include <pthread.h>
+
+/* js.c: JavaScript's values. What cannot be made is NULL, what cannot be read as said. */
+napi_value js_throw(napi_env env, const char *text);              /* returns NULL */
+napi_value js_error(napi_env env, const inlay_diag *diag);        /* an Error with inlay's sentence and code */
+char *js_get_text(napi_env env, napi_value value, size_t *bytes); /* to free; NULL: no string. bytes may be NULL */
+napi_value js_element(napi_env env, napi_value array, uint32_t i);
+uint32_t js_length(napi_env env, napi_value array); /* 0 of what is no array */
+void js_put(napi_env env, napi_value object, const char *name, napi_value value);
+napi_value js_text(napi_env env, const char *text, size_t bytes);
+napi_value js_number(napi_env env, double number);
+
+/* session.c */
+enum { MOST_IDLE = 64 };
+
+typedef struct session {
+    uint32_t references; /* of JavaScript, and of runs under way; atomic */
+    uint32_t released;   /* atomic */
+    inlay_session *session;
+    void *bytes;
+    pthread_mutex_t lock;
+    inlay_context *idle[MOST_IDLE];
+    uint32_t idle_count;
+} session;
+
+napi_value session_create(napi_env env, napi_callback_info info);
+napi_value session_describe(napi_env env, napi_callback_info info);
+napi_value session_release(napi_env env, napi_callback_info info);
+session *session_of(napi_env env, napi_value value); /* borrowed; NULL: no session */
+void session_unref(session *s);
+/* A context for one run, on any thread; NULL where it fails. */
+inlay_status session_take_context(session *s, inlay_context **out, inlay_diag *diag);
+void session_give_context(session *s, inlay_context *c);
+
+/* feed.c */
+typedef struct feed {
+    uint32_t index;
+    inlay_value *value;
+    napi_ref memory; /* of a typed array, until the run is over */
+} feed;
+
+/* From [index, kind, data, dims]. value and memory are the caller's to free, after a failure, too. */
+inlay_status feed_read(napi_env env, napi_value from, feed *f, inlay_diag *diag);
+
+/* result.c: [kind, data, dims] of a tensor. */
+napi_value result_make(napi_env env, inlay_value *v);
+
+/* run.c */
+napi_value run_start(napi_env env, napi_callback_info info);
+#endif

@@ -1,0 +1,74 @@
+/* JavaScript's values: texts, numbers, arrays, errors. */
+#include "addon.h"
+#include <stdlib.h>
+
+napi_value js_throw(napi_env env, const char *text)
+{
+    (void)napi_throw_error(env, NULL, text);
+    return NULL;
+}
+
+napi_value js_error(napi_env env, const inlay_diag *diag)
+{
+    napi_value text, code, error;
+
+    if (napi_create_string_utf8(env, diag->text, NAPI_AUTO_LENGTH, &text) != napi_ok ||
+        napi_create_string_utf8(env, inlay_status_text(diag->code), NAPI_AUTO_LENGTH, &code) != napi_ok ||
+        napi_create_error(env, code, text, &error) != napi_ok)
+        return NULL;
+    return error;
+}
+
+char *js_get_text(napi_env env, napi_value value, size_t *bytes)
+{
+    size_t n = 0;
+    char *text;
+
+    if (napi_get_value_string_utf8(env, value, NULL, 0, &n) != napi_ok)
+        return NULL;
+    text = malloc(n + 1);
+    if (text != NULL && napi_get_value_string_utf8(env, value, text, n + 1, &n) != napi_ok) {
+        free(text);
+        return NULL;
+    }
+    if (bytes != NULL)
+        *bytes = n;
+    return text;
+}
+
+napi_value js_element(napi_env env, napi_value array, uint32_t i)
+{
+    napi_value v = NULL;
+
+    (void)napi_get_element(env, array, i, &v);
+    return v;
+}
+
+uint32_t js_length(napi_env env, napi_value array)
+{
+    uint32_t n = 0;
+
+    (void)napi_get_array_length(env, array, &n);
+    return n;
+}
+
+void js_put(napi_env env, napi_value object, const char *name, napi_value value)
+{
+    (void)napi_set_named_property(env, object, name, value);
+}
+
+napi_value js_text(napi_env env, const char *text, size_t bytes)
+{
+    napi_value v = NULL;
+
+    (void)napi_create_string_utf8(env, text, bytes, &v);
+    return v;
+}
+
+napi_value js_number(napi_env env, double number)
+{
+    napi_value v = NULL;
+
+    (void)napi_create_double(env, number, &v);
+    return v;
+}

@@ -1,0 +1,86 @@
+/* What a run gives: typed arrays over the runtime's memory, texts as JavaScript's own. */
+#include "addon.h"
+#include <string.h>
+
+/* JavaScript's array of an element type; bytes where it has none. */
+static napi_typedarray_type array_type(inlay_dtype dtype)
+{
+    switch (dtype) {
+    case INLAY_FLOAT:
+        return napi_float32_array;
+    case INLAY_DOUBLE:
+        return napi_float64_array;
+    case INLAY_INT8:
+        return napi_int8_array;
+    case INLAY_INT16:
+        return napi_int16_array;
+    case INLAY_UINT16:
+    case INLAY_FLOAT16:
+    case INLAY_BFLOAT16:
+        return napi_uint16_array;
+    case INLAY_INT32:
+        return napi_int32_array;
+    case INLAY_UINT32:
+        return napi_uint32_array;
+    case INLAY_INT64:
+        return napi_bigint64_array;
+    case INLAY_UINT64:
+        return napi_biguint64_array;
+    default:
+        return napi_uint8_array;
+    }
+}
+
+static void finalize_value(napi_env env, void *data, void *hint)
+{
+    (void)env, (void)data;
+    inlay_value_unref(hint);
+}
+
+/* The elements as a typed array over their own memory, or as a copy where the program's JavaScript allows no such
+ * memory. */
+static napi_value make_elements(napi_env env, inlay_value *v)
+{
+    napi_typedarray_type type = array_type(inlay_value_dtype(v));
+    size_t bytes = (size_t)inlay_value_bytes(v), count = (size_t)inlay_value_count(v);
+    napi_value buffer = NULL, array = NULL;
+    void *copy;
+
+    if (type == napi_uint8_array)
+        count = bytes;
+    if (bytes > 0 && napi_create_external_arraybuffer(env, inlay_value_data(v), bytes, finalize_value,
+                                                      inlay_value_ref(v), &buffer) != napi_ok) {
+        inlay_value_unref(v);
+        buffer = NULL;
+    }
+    if (buffer == NULL && napi_create_arraybuffer(env, bytes, &copy, &buffer) == napi_ok && bytes > 0)
+        memcpy(copy, inlay_value_data(v), bytes);
+    (void)napi_create_typedarray(env, type, count, buffer, 0, &array);
+    return array;
+}
+
+static napi_value make_texts(napi_env env, const inlay_value *v)
+{
+    const inlay_str *texts = inlay_value_data(v);
+    napi_value list;
+
+    (void)napi_create_array(env, &list);
+    for (int64_t i = 0; i < inlay_value_count(v); i++)
+        (void)napi_set_element(env, list, (uint32_t)i, js_text(env, texts[i].data, (size_t)texts[i].bytes));
+    return list;
+}
+
+napi_value result_make(napi_env env, inlay_value *v)
+{
+    napi_value one, dims;
+
+    (void)napi_create_array(env, &one);
+    (void)napi_create_array(env, &dims);
+    (void)napi_set_element(env, one, 0, js_number(env, inlay_value_dtype(v)));
+    (void)napi_set_element(env, one, 1,
+                           inlay_value_dtype(v) == INLAY_STRING ? make_texts(env, v) : make_elements(env, v));
+    for (uint32_t d = 0; d < inlay_value_rank(v); d++)
+        (void)napi_set_element(env, dims, d, js_number(env, (double)inlay_value_dims(v)[d]));
+    (void)napi_set_element(env, one, 2, dims);
+    return one;
+}

@@ -1,0 +1,67 @@
+#!/bin/bash
+# The first example of each binding's README does what it says, on a model with the names and shapes that it uses.
+#   snippets.sh BUILD SOURCE_DIR CXX [NODE]
+set -uo pipefail
+build=$1 source=$2 cxx=$3 node=${4:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wrong=0
+export INLAY_LIBRARY=$build/lib/libinlay.so.1 PYTHONPATH=$source/sdk/bindings/python PYTHONDONTWRITEBYTECODE=1
+
+# The first indented block of a README, without its indentation.
+snippet() { awk '/^    /{ print substr($0, 5); seen = 1; next } /^$/ && seen { print; next } seen { exit }' \
+    "$source/sdk/bindings/$1/README.md"; }
+does() { # TEXT COMMAND...
+    local text=$1
+    shift
+    if (cd "$work" && "$@") >"$work/log" 2>&1; then
+        echo "ok $text"
+    else
+        echo "FAIL $text"
+        sed 's/^/    /' "$work/log"
+        wrong=$((wrong + 1))
+    fi
+}
+
+cat >"$work/make_model.py" <<'END'
+from onnx import TensorProto, helper, save
+graph = helper.make_graph(
+    [helper.make_node("GlobalAveragePool", ["input"], ["pooled"]), helper.make_node("Flatten", ["pooled"], ["output"])],
+    "mean", [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 224, 224])],
+    [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 3])])
+save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+END
+does "the model is made" /usr/bin/python3 make_model.py
+
+{
+    echo "import numpy; array = numpy.full((1, 3, 224, 224), 2, numpy.float32)"
+    snippet python
+    echo "assert result.tolist() == [[2, 2, 2]], result"
+} >"$work/example.py"
+does "Python's" /usr/bin/python3 example.py
+
+{
+    snippet cpp | grep '^#include'
+    echo '#include <iostream>'
+    echo 'int main() {'
+    snippet cpp | grep -v '^#include'
+    echo 'return result[0].shape() == inlay::Shape{ 1, 3 } ? 0 : 1; }'
+} >"$work/example.cpp"
+does "C++'s compiles" "$cxx" -std=c++17 -Wall -Wextra -Werror -I"$source/sdk/include" -I"$source/sdk/bindings/cpp" example.cpp \
+    -L"$build/lib" -linlay -Wl,-rpath,"$build/lib" -o example
+does "C++'s" ./example
+
+if [ -n "$node" ]; then
+    mkdir "$work/node_modules"
+    ln -s "$source/sdk/bindings/node" "$work/node_modules/inlay"
+    export INLAY_NODE_ADDON=$build/lib/inlay/node/inlay.node
+    {
+        echo 'const pixels = new Float32Array(3 * 224 * 224).fill(2);'
+        snippet node | grep 'require('
+        echo '(async () => {'
+        snippet node | grep -v 'require('
+        echo 'if (String(output.data) !== "2,2,2") throw new Error(String(output.data)); })();'
+    } >"$work/example.js"
+    does "Node's" "$node" example.js
+fi
+[ $wrong -eq 0 ]
