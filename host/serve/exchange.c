@@ -66,7 +66,7 @@ static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *respo
     if (x->code == MHD_HTTP_UNAUTHORIZED)
         good &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (x->code == MHD_HTTP_METHOD_NOT_ALLOWED)
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, route_method(x->route.kind));
+        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, route_methods(x->route.kind));
     if (x->route.kind == ROUTE_PAGE)
         good &= MHD_add_response_header(response, "Content-Security-Policy",
                                         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
@@ -129,13 +129,17 @@ static bool read_size(const char *text, size_t *out)
 static void check_access(exchange *x)
 {
     server *s = x->server;
-    int needed = route_access(x->route.kind);
+    int needed = route_access(x->route.kind, x->method);
     const char *authorization;
 
+    if (needed > 0 && s->client_certificates && !watch_is_trusted(x->peer, x->connection)) {
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "a client certificate that tls_client_ca vouches for is needed");
+        return;
+    }
     if (needed == 0 || (needed == 1 && s->tokens.count == 0))
         return;
     if (needed == 2 && supervise_is_worker()) {
-        exchange_fail(x, MHD_HTTP_FORBIDDEN, "one of several workers: restart the server to change its models");
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "one of several workers: restart the server to change it");
         return;
     }
     if (needed == 2 && s->admin_tokens.count == 0) {
@@ -146,7 +150,7 @@ static void check_access(exchange *x)
     if (tokens_match(&s->admin_tokens, authorization) || (needed == 1 && tokens_match(&s->tokens, authorization)))
         return;
     if (needed == 2 && tokens_match(&s->tokens, authorization))
-        exchange_fail(x, MHD_HTTP_FORBIDDEN, "this token may not load and unload models");
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "this token may not change the server");
     else
         exchange_fail(x, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed: Authorization: Bearer TOKEN");
 }
@@ -162,8 +166,7 @@ static void check_header(exchange *x, size_t *out_length)
         exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the header is larger than max_header_bytes");
     else if (x->route.kind == ROUTE_NONE)
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "there is nothing at this path; / lists what there is");
-    else if (strcmp(x->method, route_method(x->route.kind)) != 0 &&
-             !(strcmp(x->method, "HEAD") == 0 && strcmp(route_method(x->route.kind), "GET") == 0))
+    else if (!route_takes(x->route.kind, x->method))
         exchange_fail(x, MHD_HTTP_METHOD_NOT_ALLOWED, "this path has another method");
     else
         check_access(x);
@@ -312,6 +315,12 @@ static void answer(exchange *x)
         break;
     case ROUTE_PAGE:
         answer_page(x);
+        break;
+    case ROUTE_TRACE:
+        answer_trace(x);
+        break;
+    case ROUTE_LOGGING:
+        answer_logging(x);
         break;
     default:
         answer_repository(x);

@@ -1,5 +1,6 @@
 /* A call: its header, its messages, its replies, its status. */
 #include "serve/grpc_internal.h"
+#include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,11 @@ const method *method_find(const char *path)
         { SERVICE "ServerMetadata", grpc_server_metadata, 1, false },
         { SERVICE "ModelMetadata", grpc_model_metadata, 1, false },
         { SERVICE "RepositoryIndex", grpc_index, 1, false },
+        { SERVICE "RepositoryModelLoad", grpc_load, 2, false },
+        { SERVICE "RepositoryModelUnload", grpc_unload, 2, false },
+        { SERVICE "ModelStatistics", grpc_statistics, 1, false },
+        { SERVICE "TraceSetting", grpc_trace_setting, 1, false },
+        { SERVICE "LogSettings", grpc_log_settings, 1, false },
         { "/grpc.health.v1.Health/Check", grpc_health, 0, false },
 #undef SERVICE
     };
@@ -96,6 +102,26 @@ void call_header(call *x, const char *name, size_t name_bytes, const char *value
         memcpy(x->authorization, value, value_bytes);
 }
 
+/* Whether who has sent the header may call the method, or change the server; ends the call where not. */
+bool call_may(call *x, int access)
+{
+    const server *s = x->server;
+    bool user = tokens_match(&s->tokens, x->authorization), admin = tokens_match(&s->admin_tokens, x->authorization);
+
+    if (access == 0 || (access == 1 && (user || admin || s->tokens.count == 0)) ||
+        (access == 2 && admin && !supervise_is_worker()))
+        return true;
+    if (access == 2 && supervise_is_worker())
+        call_end(x, GRPC_PERMISSION_DENIED, "one of several workers: restart the server to change it");
+    else if (access == 2 && s->admin_tokens.count == 0)
+        call_end(x, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
+    else if (access == 2 && user)
+        call_end(x, GRPC_PERMISSION_DENIED, "this token may not change the server");
+    else
+        call_end(x, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+    return false;
+}
+
 /* Whether the call may go on, once its header is complete. */
 static bool check_header(call *x)
 {
@@ -110,9 +136,8 @@ static bool check_header(call *x)
         call_end(x, GRPC_UNIMPLEMENTED, "there is no such method");
     else if (!x->is_plain)
         call_end(x, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-    else if (x->method->access > 0 && s->tokens.count > 0 && !tokens_match(&s->tokens, x->authorization) &&
-             !tokens_match(&s->admin_tokens, x->authorization))
-        call_end(x, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+    else
+        (void)call_may(x, x->method->access);
     return !x->ended;
 }
 

@@ -1,6 +1,7 @@
 /* ModelInfer and ModelStreamInfer: messages to requests, outputs to messages. */
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
+#include "serve/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ void grpc_infer_deinit(call *x)
     x->job = (job){ .model = NULL };
     call_release(x->decoded);
     x->decoded = NULL;
-    x->queued = false;
+    x->queued = x->keeping = false;
     x->finished = false;
 }
 
@@ -359,6 +360,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
     call *x = j->user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
+    uint64_t answered;
 
     if (failure == NULL)
         status = write_reply(x, outputs, output_count, &diag);
@@ -366,7 +368,9 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         fail(x, failure != NULL ? failure : &diag);
     } else {
         (void)atomic_fetch_add_explicit(&j->model->stats.rows, j->rows, memory_order_relaxed);
-        stats_add_time(&j->model->stats.request, clock_ns() - x->arrived_ns);
+        answered = clock_ns();
+        stats_add_time(&j->model->stats.request, answered - x->arrived_ns);
+        trace_request(x->server->trace, j, answered);
     }
     if (x->queued)
         grpc_finished(x);
@@ -392,15 +396,10 @@ static uint64_t deadline(const call *x)
 
 static model *find_model(const call *x)
 {
-    const char *version = x->decoded->model_version;
-    uint64_t number = 0;
-    char *end = NULL;
+    uint64_t number;
 
-    if (version[0] != '\0') {
-        number = strtoull(version, &end, 10);
-        if (*end != '\0' || number == 0 || version[0] == '-')
-            return NULL;
-    }
+    if (!grpc_version(x->decoded->model_version, &number))
+        return NULL;
     return repository_find(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), number);
 }
 

@@ -1,5 +1,6 @@
 /* POST /v2/models/NAME[/versions/VERSION]/infer */
 #include "serve/server.h"
+#include "serve/trace.h"
 #include <string.h>
 
 static void fail(exchange *x, const inlay_diag *diag)
@@ -15,6 +16,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
     model *m = j->model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
+    uint64_t answered;
 
     watch_remove(x->server->watch, x);
     x->queue_ns = j->started_ns - j->arrived_ns;
@@ -30,7 +32,9 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         if (x->reply_json_bytes > 0)
             x->type = "application/octet-stream";
         (void)atomic_fetch_add_explicit(&m->stats.rows, j->rows, memory_order_relaxed);
-        stats_add_time(&m->stats.request, clock_ns() - x->arrived_ns);
+        answered = clock_ns();
+        stats_add_time(&m->stats.request, answered - x->arrived_ns);
+        trace_request(x->server->trace, j, answered);
     }
     if (x->suspended)
         exchange_wake(x);

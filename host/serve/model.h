@@ -80,7 +80,7 @@ struct job {
     job *next;
     instance *running;
     bool queued, cancelled;
-    uint64_t started_ns, compute_ns;
+    uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
 };
 

@@ -1,5 +1,6 @@
 #include "serve/repository.h"
 #include "serve/folder.h"
+#include "serve/log.h"
 #include "serve/model_config.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -146,6 +147,12 @@ model *repository_find(repository *r, const char *name, size_t name_bytes, uint6
     return found;
 }
 
+bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version)
+{
+    return e->loaded != NULL && (version == 0 || version == e->version) &&
+           (name == NULL || (strlen(e->name) == name_bytes && memcmp(e->name, name, name_bytes) == 0));
+}
+
 void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user)
 {
     static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
@@ -245,13 +252,13 @@ uint32_t repository_load_all(repository *r)
     folder f;
 
     if (folder_read(r->settings->models, &f, &diag) != INLAY_OK) {
-        (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
         return 0;
     }
     (void)pthread_mutex_lock(&r->loading);
     for (uint32_t i = 0; i < f.count; i++)
         if (load_model(r, &f.models[i], &diag) != INLAY_OK)
-            (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
     (void)pthread_mutex_unlock(&r->loading);
     folder_deinit(&f);
     (void)pthread_mutex_lock(&r->lock);

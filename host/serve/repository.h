@@ -37,6 +37,8 @@ typedef struct repository_entry {
     const char *reason; /* "" or why it is not ready */
     model *loaded;      /* borrowed; NULL unless ready */
 } repository_entry;
+/* Whether the entry is loaded and is of that model (NULL = any) and version (0 = any). */
+bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version);
 /* Calls each for every version known, in the order of names; the repository is locked meanwhile. */
 void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
 #endif

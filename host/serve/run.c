@@ -172,6 +172,7 @@ void model_run(model *m, instance *i, uint32_t count)
 
         j->started_ns = start;
         j->compute_ns = ended - bound;
+        j->ended_ns = ended;
         j->run_rows = rows;
         stats_add_time(&m->stats.queue, start - j->arrived_ns);
         if (own == INLAY_OK)

@@ -323,6 +323,7 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
     model *m = j->model;
     instance *i;
 
+    j->queued_ns = clock_ns();
     (void)pthread_mutex_lock(&s->lock);
     if (is_quick(s, j)) {
         uint64_t start = clock_ns(), bytes = j->bytes;

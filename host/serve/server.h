@@ -1,6 +1,7 @@
 /* serve/server.h - what the parts of the server share, and one request over HTTP from its first byte to its last. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
+#include "serve/folder.h"
 #include "serve/repository.h"
 #include "serve/route.h"
 #include "serve/json.h"
@@ -21,6 +22,9 @@ typedef struct server {
     sched *sched;
     watch *watch;
     keeper *keeper;
+    struct trace *trace;
+    struct tls *tls;          /* NULL: no TLS */
+    bool client_certificates; /* are asked for */
     grpc *grpc; /* NULL: not served */
     tokens tokens, admin_tokens;
     atomic_bool ready;    /* all models are loaded, and no SIGTERM yet */
@@ -34,6 +38,15 @@ typedef struct server {
     int access_log; /* -1 = none */
     uint64_t started_ns;
 } server;
+
+/* A model to load or unload, on the keeper's thread, which calls done(). */
+typedef struct kept {
+    bool load;
+    char name[FOLDER_MAX_NAME + 2]; /* one that is cut off is no model's */
+    void (*done)(void *user, const inlay_diag *diag);
+    void *user;
+    struct kept *next;
+} kept;
 
 struct exchange {
     server *server;
@@ -53,7 +66,7 @@ struct exchange {
     bool suspended; /* waits for another thread */
     exchange *next_watched, *previous_watched;
     bool watched;
-    exchange *next_kept; /* the keeper's */
+    kept kept;
 
     int code; /* of the answer; 0 = none yet */
     buf reply;
@@ -88,6 +101,8 @@ void answer_index(exchange *x);
 void answer_stats(exchange *x);      /* stats_route.c */
 void answer_metrics(exchange *x);    /* metrics_route.c */
 void answer_page(exchange *x);       /* page_route.c */
+void answer_trace(exchange *x);      /* tuning_route.c */
+void answer_logging(exchange *x);
 void answer_repository(exchange *x); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */
@@ -100,6 +115,8 @@ void watch_destroy(watch *w);
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what);
 void watch_busy(peer *c, bool busy);
+/* Whether the connection's client has shown a certificate that tls_client_ca vouches for. */
+bool watch_is_trusted(peer *c, struct MHD_Connection *mhd);
 /* Requests that run or wait to run. */
 void watch_add(watch *w, exchange *x);
 void watch_remove(watch *w, exchange *x);
@@ -111,6 +128,7 @@ void watch_cancel_all(watch *w);
 /* The thread that loads and unloads models on request. */
 INLAY_NODISCARD inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag);
 void keeper_destroy(keeper *k);
+void keeper_submit(keeper *k, kept *task);
 
 /* ------------------------------------------------------------------ access_log.c */
 

@@ -93,9 +93,9 @@ void serving_start(serving *s, const char *const *flags)
             fail_msg("the server did not start: %s", text);
         nap();
     }
-    at = strstr(text, "listening on http://127.0.0.1:");
+    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
     assert_non_null(at);
-    s->port = (int)strtol(at + strlen("listening on http://127.0.0.1:"), NULL, 10);
+    s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
 
 int serving_end(serving *s, int signal_number)
