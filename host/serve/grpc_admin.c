@@ -28,7 +28,7 @@ static void change_model(call *x, const uint8_t *message, size_t bytes, bool loa
     if (load && request->n_parameters > 0) {
         call_fail(x, GRPC_INVALID_ARGUMENT, "models are loaded as they lie in the repository: send no parameters");
     } else {
-        x->kept = (kept){ .load = load, .done = loaded, .user = x };
+        x->kept = (kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = x };
         (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", request->model_name);
         x->queued = x->keeping = true;
         (void)atomic_fetch_add(&x->server->suspended, 1);

@@ -380,6 +380,8 @@ static void note_queued(void *user)
 {
     call *x = user;
 
+    if (x->queued) /* it has waited for its model already */
+        return;
     x->queued = true;
     (void)atomic_fetch_add(&x->server->suspended, 1);
 }
@@ -394,18 +396,64 @@ static uint64_t deadline(const call *x)
     return allowed > 0 ? x->arrived_ns + allowed : 0;
 }
 
-static model *find_model(const call *x)
+static model *find_model(const call *x, uint64_t *out_version, bool *out_asleep)
 {
-    uint64_t number;
-
-    if (!grpc_version(x->decoded->model_version, &number))
+    *out_asleep = false;
+    if (!grpc_version(x->decoded->model_version, out_version))
         return NULL;
-    return repository_find(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), number);
+    return repository_ask(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), *out_version,
+                          out_asleep);
+}
+
+/* false: the message is answered. true: finish() was called, or will be. */
+static bool submit(call *x)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    x->request.id = "";
+    x->job.request = &x->request;
+    if (!utf8_is_valid(x->decoded->id, strlen(x->decoded->id)))
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
+    if (diag.code != INLAY_OK || read_parameters(x, &diag) != INLAY_OK ||
+        read_tensors(x, x->decoded_bytes, &diag) != INLAY_OK || model_check(&x->job, &diag) != INLAY_OK) {
+        fail(x, &diag);
+        return false;
+    }
+    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
+    x->job.arrived_ns = x->arrived_ns;
+    x->job.deadline_ns = deadline(x);
+    x->job.finish = finish;
+    x->job.user = x;
+    if (sched_submit(x->server->sched, &x->job, note_queued, x) != SCHED_FULL)
+        return true;
+    (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
+    fail(x, &diag);
+    x->reply_status = GRPC_RESOURCE_EXHAUSTED;
+    return false;
+}
+
+/* The model that the message waited for is loaded, or could not be. On the keeper's thread. */
+static void woken(void *user, const inlay_diag *failure)
+{
+    call *x = user;
+    uint64_t version;
+    bool asleep;
+
+    if (failure->code == INLAY_OK)
+        x->job.model = find_model(x, &version, &asleep);
+    if (x->job.model != NULL && submit(x))
+        return;
+    if (failure->code != INLAY_OK)
+        call_fail_diag(x, failure);
+    else if (x->job.model == NULL)
+        call_fail(x, GRPC_UNAVAILABLE, "the model was unloaded again for others; try again later");
+    grpc_finished(x);
 }
 
 void grpc_infer(call *x, const uint8_t *message, size_t bytes)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t version = 0;
+    bool asleep;
 
     if (atomic_load_explicit(&x->server->refusing, memory_order_relaxed)) {
         call_fail(x, GRPC_UNAVAILABLE, "the server is going down");
@@ -414,32 +462,19 @@ void grpc_infer(call *x, const uint8_t *message, size_t bytes)
     x->decoded = call_unpack(x, &inference__infer_request__descriptor, message, bytes);
     if (x->decoded == NULL)
         return;
-    x->job.model = find_model(x);
-    if (x->job.model == NULL && !atomic_load(&x->server->ready)) {
+    x->decoded_bytes = bytes;
+    x->job.model = find_model(x, &version, &asleep);
+    if (x->job.model != NULL) {
+        (void)submit(x);
+    } else if (asleep) {
+        x->kept = (kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = x };
+        (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", x->decoded->model_name);
+        note_queued(x);
+        x->keeping = true;
+        keeper_submit(x->server->keeper, &x->kept);
+    } else if (!atomic_load(&x->server->ready)) {
         call_fail(x, GRPC_UNAVAILABLE, "models are being loaded");
-        return;
-    }
-    if (x->job.model == NULL) {
+    } else {
         call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
-        return;
-    }
-    x->request.id = "";
-    x->job.request = &x->request;
-    if (!utf8_is_valid(x->decoded->id, strlen(x->decoded->id)))
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
-    if (diag.code != INLAY_OK || read_parameters(x, &diag) != INLAY_OK || read_tensors(x, bytes, &diag) != INLAY_OK ||
-        model_check(&x->job, &diag) != INLAY_OK) {
-        fail(x, &diag);
-        return;
-    }
-    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
-    x->job.arrived_ns = x->arrived_ns;
-    x->job.deadline_ns = deadline(x);
-    x->job.finish = finish;
-    x->job.user = x;
-    if (sched_submit(x->server->sched, &x->job, note_queued, x) == SCHED_FULL) {
-        (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
-        fail(x, &diag);
-        x->reply_status = GRPC_RESOURCE_EXHAUSTED;
     }
 }

@@ -68,6 +68,7 @@ struct call {
     bool finished; /* under the lock of grpc.c */
     call *next_finished;
     Inference__InferRequest *decoded;
+    size_t decoded_bytes; /* of its message */
     infer_request request;
     bool raw; /* outputs as raw bytes */
     job job;

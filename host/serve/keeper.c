@@ -21,8 +21,10 @@ static void perform(keeper *k, kept *task)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    if (task->load)
+    if (task->what == KEPT_LOAD)
         status = repository_load(k->server->repository, task->name, &diag);
+    else if (task->what == KEPT_WAKE)
+        status = repository_wake(k->server->repository, task->name, task->version, &diag);
     else
         status = repository_unload(k->server->repository, task->name, &diag);
     diag.code = status;
@@ -108,7 +110,7 @@ void answer_repository(exchange *x)
         exchange_fail(x, MHD_HTTP_BAD_REQUEST, "models are loaded as they lie in the repository: send no parameters");
         return;
     }
-    x->kept = (kept){ .load = x->route.kind == ROUTE_LOAD, .done = answer, .user = x };
+    x->kept = (kept){ .what = x->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD, .done = answer, .user = x };
     (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
     exchange_suspend(x);
     keeper_submit(x->server->keeper, &x->kept);

@@ -1,7 +1,9 @@
 #include "serve/model.h"
 #include "serve/datatype.h"
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ------------------------------------------------------------------ its inputs and outputs */
 
@@ -151,6 +153,34 @@ static void warm_all(const model *m)
 
 /* ------------------------------------------------------------------ from file to model */
 
+uint64_t model_file_bytes(const char *path, bool whole_folder)
+{
+    const char *slash = strrchr(path, '/');
+    const struct dirent *entry;
+    struct stat st;
+    uint64_t bytes = 0;
+    char folder[4200];
+    DIR *dir;
+
+    if (!whole_folder || slash == NULL)
+        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    dir = opendir(folder);
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return bytes;
+}
+
+static uint64_t run_bytes(const model *m)
+{
+    inlay_memory_info info = { .struct_size = sizeof info };
+
+    return inlay_session_memory(m->session, &info) == INLAY_OK ? info.used_bytes : 0;
+}
+
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
                         const inlay_options *options, model **out_model, inlay_diag *diag)
 {
@@ -178,6 +208,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(make_instances(m, diag));
     if (m->settings.warmup)
         warm_all(m);
+    m->bytes = run_bytes(m);
     *out_model = m;
     m = NULL;
 done:

@@ -57,6 +57,8 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
+    uint64_t bytes; /* of its files and of its runs, after the first */
+    atomic_uint_fast64_t asked_ns; /* when a request last named it */
     bool joinable; /* all inputs and outputs have one symbolic first axis */
     instance *instances, *idle;
     job_queue queue;
@@ -88,6 +90,8 @@ struct job {
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
                                         const model_settings *settings, const inlay_options *options, model **out_model,
                                         inlay_diag *diag);
+/* The files' part of `bytes`: of path, or of the folder that it lies in. */
+uint64_t model_file_bytes(const char *path, bool whole_folder);
 model *model_ref(model *m);
 void model_unref(model *m); /* NULL is a no-op */
 

@@ -39,9 +39,11 @@ typedef struct server {
     uint64_t started_ns;
 } server;
 
-/* A model to load or unload, on the keeper's thread, which calls done(). */
+/* A model to load, unload, or to load because a request wants to run it, on the keeper's thread, which calls done(). */
+typedef enum kept_what { KEPT_LOAD, KEPT_UNLOAD, KEPT_WAKE } kept_what;
 typedef struct kept {
-    bool load;
+    kept_what what;
+    uint64_t version; /* KEPT_WAKE: that one; 0 = the latest */
     char name[FOLDER_MAX_NAME + 2]; /* one that is cut off is no model's */
     void (*done)(void *user, const inlay_diag *diag);
     void *user;

@@ -36,6 +36,16 @@ void serving_prepare(serving *s)
     write_models(path);
 }
 
+void serving_prepare_empty(serving *s)
+{
+    char path[128];
+
+    *s = (serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    assert_non_null(mkdtemp(s->folder));
+    (void)snprintf(path, sizeof path, "%s/models", s->folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
 void serving_file(const serving *s, const char *name, const char *text, int mode)
 {
     char path[256];

@@ -14,6 +14,8 @@ typedef struct serving {
 
 /* Makes the folder and the models. */
 void serving_prepare(serving *s);
+/* The same without models. */
+void serving_prepare_empty(serving *s);
 /* Writes a file of the folder. */
 void serving_file(const serving *s, const char *name, const char *text, int mode);
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
