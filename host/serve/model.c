@@ -139,14 +139,35 @@ static inlay_status warm_up(const model *m, const instance *i, int64_t rows, inl
     return status;
 }
 
+/* Times runs of 1, 2, 4 ... rows, until a row gets no cheaper any more. */
+static void measure_batches(model *m, const instance *i)
+{
+    enum { TIMES = 3 };
+    batch_cost *c = &m->queue.cost;
+
+    for (uint32_t rows = 1; rows <= m->settings.max_batch; rows *= 2) {
+        if (warm_up(m, i, rows, NULL) != INLAY_OK)
+            return;
+        for (uint32_t k = 0; k < TIMES; k++) {
+            uint64_t start = clock_ns();
+
+            if (warm_up(m, i, rows, NULL) == INLAY_OK)
+                batch_cost_add(c, rows, (double)(clock_ns() - start));
+        }
+        if (c->best * 4 <= rows)
+            return;
+    }
+}
+
 /* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
-static void warm_all(const model *m)
+static void warm_all(model *m)
 {
     for (uint32_t n = 0; n < m->settings.instances; n++) {
         if (warm_up(m, &m->instances[n], 1, NULL) != INLAY_OK)
             return;
-        if (m->joinable && m->settings.max_batch > 1 &&
-            warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
+        if (n == 0 && m->settings.max_batch > 1)
+            measure_batches(m, &m->instances[n]);
+        if (m->settings.max_batch > 1 && warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
             return;
     }
 }

@@ -4,6 +4,7 @@
  * request is answered. */
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
+#include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/stats.h"
 
@@ -16,6 +17,7 @@ enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing
 typedef struct model_settings {
     uint32_t max_batch;      /* rows that requests are joined to; 1 = never */
     uint64_t batch_delay_us; /* how long the first of them may wait for others */
+    uint64_t batch_target_us; /* how long a request may take, joined with others; 0 = no limit */
     uint32_t instances;      /* runs at once */
     uint32_t max_queue;      /* requests that may wait */
     uint32_t priority;       /* of requests that name none, 1 to PRIORITY_LEVELS */
@@ -44,6 +46,7 @@ typedef struct job_queue {
     uint64_t used_ns; /* time that the model's runs took, for fairness */
     bool listed;      /* among the scheduler's models that have requests */
     model *next;
+    batch_cost cost; /* of runs by their rows, where requests are joined */
     double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
 } job_queue;
 

@@ -21,7 +21,7 @@ typedef struct entry {
 struct repository {
     const settings *settings;
     model_settings defaults;
-    uint64_t budget; /* bytes; 0 = none */
+    uint64_t budget;      /* bytes; 0 = none */
     pthread_mutex_t lock; /* of what follows; held shortly */
     entry *entries;       /* [count] by name, then version */
     uint32_t count;
@@ -35,6 +35,7 @@ static model_settings default_settings(const settings *s, uint32_t runners)
     return (model_settings){
         .max_batch = (uint32_t)settings_int(s, SET_max_batch),
         .batch_delay_us = (uint64_t)settings_int(s, SET_batch_delay_us),
+        .batch_target_us = (uint64_t)settings_int(s, SET_batch_target_us),
         .instances = instances > 0 ? instances : runners,
         .max_queue = (uint32_t)settings_int(s, SET_max_queue),
         .priority = 2,
