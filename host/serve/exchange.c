@@ -1,4 +1,5 @@
 /* One request over HTTP: its header, its body, its answer. */
+#include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
 #include <stdlib.h>
@@ -379,6 +380,7 @@ void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, e
     access_log_write(x);
     watch_busy(x->peer, false);
     infer_request_deinit(&x->request);
+    sequence_leave(&x->job);
     model_unref(x->job.model);
     buf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);

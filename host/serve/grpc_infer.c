@@ -1,6 +1,7 @@
 /* ModelInfer and ModelStreamInfer: messages to requests, outputs to messages. */
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
+#include "serve/sequence.h"
 #include "serve/trace.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 void grpc_infer_deinit(call *x)
 {
     infer_request_deinit(&x->request);
+    sequence_leave(&x->job);
     model_unref(x->job.model);
     x->job = (job){ .model = NULL };
     call_release(x->decoded);
@@ -139,6 +141,22 @@ static uint64_t parameter_number(const Inference__Parameter *p)
     return 0;
 }
 
+static bool parameter_bool(const Inference__Parameter *p)
+{
+    return p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
+           p->value->bool_value;
+}
+
+static bool set_sequence(infer_request *q, const Inference__Parameter *p)
+{
+    char number[24];
+
+    if (p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+        return infer_set_sequence(q, p->value->string_value, strlen(p->value->string_value));
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(p));
+    return infer_set_sequence(q, number, strlen(number));
+}
+
 static inlay_status read_parameters(call *x, inlay_diag *diag)
 {
     for (size_t i = 0; i < x->decoded->n_parameters; i++) {
@@ -148,9 +166,13 @@ static inlay_status read_parameters(call *x, inlay_diag *diag)
             x->request.timeout_us = parameter_number(p);
         else if (strcmp(p->key, "priority") == 0)
             x->request.priority = parameter_number(p);
-        else if (strncmp(p->key, "sequence_", 9) == 0 && parameter_number(p) != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "sequences are not supported; send the whole sequence in one request");
+        else if (strcmp(p->key, "sequence_start") == 0)
+            x->request.sequence_start = parameter_bool(p);
+        else if (strcmp(p->key, "sequence_end") == 0)
+            x->request.sequence_end = parameter_bool(p);
+        else if (strcmp(p->key, "sequence_id") == 0 && !set_sequence(&x->request, p))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "sequence_id is a number, or a text of at most %d bytes",
+                              SEQUENCE_ID_BYTES - 1);
     }
     return INLAY_OK;
 }

@@ -1,5 +1,6 @@
 #include "serve/model.h"
 #include "serve/datatype.h"
+#include "serve/sequence.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,32 @@ static bool is_joinable(const model *m)
 
 /* ------------------------------------------------------------------ instances */
 
+inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag)
+{
+    i->job_capacity = jobs;
+    i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
+    i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
+    i->given = calloc(m->input_count + 1u, sizeof *i->given);
+    i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
+    i->jobs = calloc(jobs, sizeof(job *));
+    if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+    return inlay_context_create(m->session, &i->context, diag);
+}
+
+void instance_deinit(const model *m, instance *i)
+{
+    inlay_context_destroy(i->context);
+    for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
+        free(i->joined[k]);
+    free(i->joined);
+    free(i->joined_bytes);
+    free((void *)i->given);
+    free(i->outputs);
+    free((void *)i->jobs);
+    *i = (instance){ .context = NULL };
+}
+
 static inlay_status make_instances(model *m, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -64,31 +91,11 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
     for (uint32_t n = m->settings.instances; status == INLAY_OK && n-- > 0;) {
         instance *i = &m->instances[n];
 
-        i->job_capacity = m->settings.max_batch;
-        i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
-        i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
-        i->given = calloc(m->input_count + 1u, sizeof *i->given);
-        i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
-        i->jobs = calloc(i->job_capacity, sizeof(job *));
-        if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
         i->next = m->idle;
         m->idle = i;
-        status = inlay_context_create(m->session, &i->context, diag);
+        status = instance_init(m, i, m->settings.max_batch, diag);
     }
     return status;
-}
-
-static void destroy_instance(const model *m, instance *i)
-{
-    inlay_context_destroy(i->context);
-    for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
-        free(i->joined[k]);
-    free(i->joined);
-    free(i->joined_bytes);
-    free((void *)i->given);
-    free(i->outputs);
-    free((void *)i->jobs);
 }
 
 /* ------------------------------------------------------------------ warming up */
@@ -212,6 +219,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (m == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
     atomic_init(&m->refs, 1);
+    (void)pthread_mutex_init(&m->sequence_lock, NULL);
     m->settings = *settings;
     m->number = version;
     (void)snprintf(m->version, sizeof m->version, "%llu", (unsigned long long)version);
@@ -223,6 +231,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     }
     INLAY_TRY(inlay_session_create(path, options, &m->session, diag));
     INLAY_TRY(read_io(m, diag));
+    INLAY_TRY(sequences_create(m, diag));
     m->joinable = is_joinable(m);
     if (!m->joinable)
         m->settings.max_batch = 1;
@@ -248,7 +257,8 @@ void model_unref(model *m)
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
     for (uint32_t n = 0; m->instances != NULL && n < m->settings.instances; n++)
-        destroy_instance(m, &m->instances[n]);
+        instance_deinit(m, &m->instances[n]);
+    sequences_destroy(m);
     inlay_session_destroy(m->session);
     free(m->instances);
     free(m->stats.batches);
@@ -308,6 +318,14 @@ static inlay_status check_outputs(const model *m, infer_request *q, inlay_diag *
     return INLAY_OK;
 }
 
+/* Whether a request has to bring the input. */
+static bool is_needed(const job *j, uint32_t input)
+{
+    const model *m = j->model;
+
+    return !m->inputs[input].optional && !(m->state_inputs[input] && j->request->sequence[0] != '\0');
+}
+
 inlay_status model_check(job *j, inlay_diag *diag)
 {
     const model *m = j->model;
@@ -319,15 +337,15 @@ inlay_status model_check(job *j, inlay_diag *diag)
 
         if (status != INLAY_OK)
             return status;
-        given += !m->inputs[q->inputs[i].input].optional;
+        given += is_needed(j, q->inputs[i].input);
         j->bytes += q->inputs[i].bytes;
     }
     for (uint32_t k = 0; k < m->input_count; k++)
-        given -= !m->inputs[k].optional;
+        given -= is_needed(j, k);
     for (uint32_t k = 0, i; given != 0 && k < m->input_count; k++) {
         for (i = 0; i < q->input_count && q->inputs[i].input != k; i++)
             ;
-        if (i == q->input_count && !m->inputs[k].optional)
+        if (i == q->input_count && is_needed(j, k))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", m->inputs[k].name);
     }
     j->rows = m->joinable && q->input_count > 0 ? (uint64_t)q->inputs[0].dims[0] : 1;
@@ -339,5 +357,7 @@ inlay_status model_check(job *j, inlay_diag *diag)
     j->level = q->priority == 0                ? m->settings.priority
                : q->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS
                                                : (uint32_t)q->priority;
-    return check_outputs(m, q, diag);
+    if (check_outputs(m, q, diag) != INLAY_OK)
+        return diag->code;
+    return sequence_join(j, diag);
 }

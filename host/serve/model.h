@@ -7,20 +7,24 @@
 #include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/stats.h"
+#include <pthread.h>
 
 typedef struct job job;
+typedef struct sequence sequence;
 typedef struct model model;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
 
 /* How a model is served: the server's settings, over which go those of its config.yaml. */
 typedef struct model_settings {
-    uint32_t max_batch;      /* rows that requests are joined to; 1 = never */
-    uint64_t batch_delay_us; /* how long the first of them may wait for others */
-    uint64_t batch_target_us; /* how long a request may take, joined with others; 0 = no limit */
-    uint32_t instances;      /* runs at once */
-    uint32_t max_queue;      /* requests that may wait */
-    uint32_t priority;       /* of requests that name none, 1 to PRIORITY_LEVELS */
+    uint32_t max_batch;        /* rows that requests are joined to; 1 = never */
+    uint64_t batch_delay_us;   /* how long the first of them may wait for others */
+    uint64_t batch_target_us;  /* how long a request may take, joined with others; 0 = no limit */
+    uint32_t instances;        /* runs at once */
+    uint32_t max_queue;        /* requests that may wait */
+    uint32_t max_sequences;    /* at once, of a model with states */
+    uint64_t sequence_idle_ns; /* after which a sequence may be given up for another */
+    uint32_t priority;         /* of requests that name none, 1 to PRIORITY_LEVELS */
     bool warmup;
 } model_settings;
 
@@ -46,7 +50,7 @@ typedef struct job_queue {
     uint64_t used_ns; /* time that the model's runs took, for fairness */
     bool listed;      /* among the scheduler's models that have requests */
     model *next;
-    batch_cost cost; /* of runs by their rows, where requests are joined */
+    batch_cost cost;          /* of runs by their rows, where requests are joined */
     double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
 } job_queue;
 
@@ -60,9 +64,13 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
-    uint64_t bytes; /* of its files and of its runs, after the first */
-    atomic_uint_fast64_t asked_ns; /* when a request last named it */
-    bool joinable; /* all inputs and outputs have one symbolic first axis */
+    uint64_t bytes;                     /* of its files and of its runs, after the first */
+    atomic_uint_fast64_t asked_ns;      /* when a request last named it */
+    bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
+    uint32_t state_count;
+    pthread_mutex_t sequence_lock; /* of what requests know of sequences */
+    sequence *sequences;           /* [settings.max_sequences]; NULL = none */
+    bool joinable;                 /* all inputs and outputs have one symbolic first axis */
     instance *instances, *idle;
     job_queue queue;
     model_stats stats;
@@ -72,6 +80,7 @@ struct model {
 struct job {
     model *model;
     infer_request *request;
+    sequence *sequence; /* sequence_join() sets it; NULL = none */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* by clock_ns(); 0 = none */
     uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
@@ -85,6 +94,7 @@ struct job {
     job *next;
     instance *running;
     bool queued, cancelled;
+    bool held; /* behind another of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
 };
@@ -97,6 +107,10 @@ INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, cons
 uint64_t model_file_bytes(const char *path, bool whole_folder);
 model *model_ref(model *m);
 void model_unref(model *m); /* NULL is a no-op */
+
+/* An instance for so many jobs at once, with a context of its own. */
+INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
+void instance_deinit(const model *m, instance *i);
 
 /* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(job *j, inlay_diag *diag);

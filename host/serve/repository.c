@@ -38,6 +38,8 @@ static model_settings default_settings(const settings *s, uint32_t runners)
         .batch_target_us = (uint64_t)settings_int(s, SET_batch_target_us),
         .instances = instances > 0 ? instances : runners,
         .max_queue = (uint32_t)settings_int(s, SET_max_queue),
+        .max_sequences = (uint32_t)settings_int(s, SET_max_sequences),
+        .sequence_idle_ns = (uint64_t)settings_int(s, SET_sequence_idle_ms) * 1000000,
         .priority = 2,
         .warmup = settings_int(s, SET_warmup) != 0,
     };

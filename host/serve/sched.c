@@ -1,4 +1,5 @@
 #include "serve/sched.h"
+#include "serve/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
         uint64_t at;
         uint32_t level;
 
-        if (m->idle == NULL)
+        if (m->idle == NULL && first_job(m)->sequence == NULL)
             continue;
         at = ready_at(m);
         if (at > now) {
@@ -161,7 +162,8 @@ static const infer_tensor *same_input(const infer_request *q, uint32_t input)
 /* Whether two requests differ in nothing but their rows. */
 static bool joins(const job *a, const job *b)
 {
-    if (a->rows == 0 || b->rows == 0 || a->request->input_count != b->request->input_count)
+    if (a->sequence != NULL || b->sequence != NULL || a->rows == 0 || b->rows == 0 ||
+        a->request->input_count != b->request->input_count)
         return false;
     for (uint32_t i = 0; i < a->request->input_count; i++) {
         const infer_tensor *x = &a->request->inputs[i], *y = same_input(b->request, x->input);
@@ -211,13 +213,63 @@ static uint32_t fill(sched *s, model *m, instance *i)
     return count;
 }
 
-static instance *take_instance(sched *s, model *m)
+/* The one to run this job: a sequence has its own. */
+static instance *take_instance(sched *s, const job *j)
 {
-    instance *i = m->idle;
+    model *m = j->model;
+    instance *i = j->sequence != NULL ? &j->sequence->instance : m->idle;
 
-    m->idle = i->next;
+    if (j->sequence == NULL)
+        m->idle = i->next;
     s->active++;
     return i;
+}
+
+/* A request of the sequence is over: the next may run. */
+static void advance(sched *s, sequence *q)
+{
+    job *j = q != NULL ? q->first : NULL;
+
+    if (q == NULL)
+        return;
+    q->busy = j != NULL;
+    if (j == NULL)
+        return;
+    q->first = j->next;
+    if (q->first == NULL)
+        q->last = NULL;
+    j->held = false;
+    push(s, j);
+}
+
+/* Puts a request behind the others of its sequence. */
+static void hold(job *j)
+{
+    sequence *q = j->sequence;
+
+    j->next = NULL;
+    if (q->last != NULL)
+        q->last->next = j;
+    else
+        q->first = j;
+    q->last = j;
+    j->held = true;
+}
+
+static void unhold(job *j)
+{
+    sequence *q = j->sequence;
+    job *before = NULL;
+
+    for (job *k = q->first; k != j; k = k->next)
+        before = k;
+    if (before != NULL)
+        before->next = j->next;
+    else
+        q->first = j->next;
+    if (q->last == j)
+        q->last = before;
+    j->held = false;
 }
 
 static double smooth(double mean, double value)
@@ -226,12 +278,16 @@ static double smooth(double mean, double value)
 }
 
 /* After a run of so many rows and bytes of inputs. */
-static void give_instance(sched *s, model *m, instance *i, uint64_t ns, uint64_t rows, uint64_t bytes)
+static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
     if (m->settings.max_batch > 1)
         batch_cost_add(&m->queue.cost, rows, (double)ns);
-    i->next = m->idle;
-    m->idle = i;
+    if (q != NULL) {
+        advance(s, q);
+    } else {
+        i->next = m->idle;
+        m->idle = i;
+    }
     m->queue.used_ns += ns;
     m->queue.run_ns = smooth(m->queue.run_ns, (double)ns);
     m->queue.run_bytes = smooth(m->queue.run_bytes, (double)bytes);
@@ -243,7 +299,8 @@ static void give_instance(sched *s, model *m, instance *i, uint64_t ns, uint64_t
 /* Runs what pick() chose; the lock is held before and after. */
 static void run_model(sched *s, model *m)
 {
-    instance *i = take_instance(s, m);
+    sequence *q = first_job(m)->sequence;
+    instance *i = take_instance(s, first_job(m));
     uint32_t count = fill(s, m, i);
     uint64_t start, bytes = 0, rows = 0;
 
@@ -258,7 +315,7 @@ static void run_model(sched *s, model *m)
     start = clock_ns();
     model_run(m, i, count);
     (void)pthread_mutex_lock(&s->lock);
-    give_instance(s, m, i, clock_ns() - start, rows, bytes);
+    give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
     (void)pthread_mutex_unlock(&s->lock);
     model_unref(m); /* may destroy it, which takes a while */
     (void)pthread_mutex_lock(&s->lock);
@@ -345,8 +402,8 @@ static bool is_quick(const sched *s, const job *j)
     const model *m = j->model;
     double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
 
-    return m->idle != NULL && s->models == NULL && s->active < s->runners && m->queue.run_ns > 0 &&
-           m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
+    return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->models == NULL &&
+           s->active < s->runners && m->queue.run_ns > 0 && m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (m->settings.max_batch <= 1 ||
             (m->settings.batch_delay_us == 0 && batch_cost_gain(&m->queue.cost) < CHANGE_NS));
 }
@@ -361,7 +418,11 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
     if (is_quick(s, j)) {
         uint64_t start = clock_ns(), bytes = j->bytes, rows = j->rows;
 
-        i = take_instance(s, m);
+        sequence *q = j->sequence;
+
+        if (q != NULL)
+            q->busy = true;
+        i = take_instance(s, j);
         i->jobs[0] = j;
         i->cancel = 0;
         i->live = 1;
@@ -370,7 +431,7 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         (void)pthread_mutex_unlock(&s->lock);
         model_run(m, i, 1);
         (void)pthread_mutex_lock(&s->lock);
-        give_instance(s, m, i, clock_ns() - start, rows, bytes);
+        give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
         if (s->models != NULL && s->waiting > 0)
             (void)pthread_cond_signal(&s->work);
         (void)pthread_mutex_unlock(&s->lock);
@@ -382,7 +443,13 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         return SCHED_FULL;
     }
     suspend(user);
-    push(s, j);
+    if (j->sequence != NULL && j->sequence->busy) {
+        hold(j);
+    } else {
+        if (j->sequence != NULL)
+            j->sequence->busy = true;
+        push(s, j);
+    }
     if (s->waiting > 0)
         (void)pthread_cond_signal(&s->work);
     (void)pthread_mutex_unlock(&s->lock);
@@ -395,11 +462,14 @@ bool sched_cancel(sched *s, job *j)
     job *before = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    waited = j->queued;
-    if (waited) {
+    waited = j->queued || j->held;
+    if (j->held) {
+        unhold(j);
+    } else if (waited) {
         for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
             before = k;
         take(s, j, before);
+        advance(s, j->sequence);
     } else if (j->running != NULL && !j->cancelled && --j->running->live == 0) {
         __atomic_store_n(&j->running->cancel, 1, __ATOMIC_RELAXED);
     }
@@ -435,6 +505,7 @@ void sched_expire(sched *s)
                     continue;
                 }
                 take(s, j, before);
+                advance(s, j->sequence);
                 j->next = late;
                 late = j;
             }

@@ -56,4 +56,6 @@ double client_metric(const serving *s, const char *name);
 void write_models(const char *folder);
 /* A model [N,3] that doubles its input so many times. */
 void write_doubling(const char *path, uint32_t times);
+/* A model y = new = old + x, of one number each. */
+void write_sum(const char *path);
 #endif

@@ -95,6 +95,21 @@ static void write_spin(const char *folder)
     save(path, &w);
 }
 
+void write_sum(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
+    mw_node(&w, "Add", "old,x", "new");
+    mw_node(&w, "Identity", "new", "y");
+    mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
 void write_models(const char *folder)
 {
     static const struct {
