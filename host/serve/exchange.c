@@ -1,4 +1,5 @@
 /* One request over HTTP: its header, its body, its answer. */
+#include "serve/completion.h"
 #include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
@@ -84,7 +85,9 @@ static enum MHD_Result send_answer(exchange *x)
     struct MHD_Response *response;
     enum MHD_Result good;
 
-    if (x->reply.failed) {
+    if (strcmp(x->type, "text/event-stream") == 0) {
+        response = completion_response(x->completion);
+    } else if (x->reply.failed) {
         buf_deinit(&x->reply);
         x->code = MHD_HTTP_SERVICE_UNAVAILABLE;
         x->type = "application/json";
@@ -250,7 +253,7 @@ static enum MHD_Result begin(server *s, struct MHD_Connection *mhd, const char *
     check_header(x, &length);
     if (x->code == 413)
         return send_answer(x); /* what is not read ends the connection */
-    if (x->code == 0 && x->route.kind == ROUTE_INFER)
+    if (x->code == 0 && (x->route.kind == ROUTE_INFER || x->route.kind == ROUTE_COMPLETIONS))
         read_deadline(x);
     if (x->code == 0 && length > 0 && !make_room(x, length))
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
@@ -317,6 +320,12 @@ static void answer(exchange *x)
     case ROUTE_PAGE:
         answer_page(x);
         break;
+    case ROUTE_COMPLETIONS:
+        answer_completions(x);
+        break;
+    case ROUTE_MODELS:
+        answer_models(x);
+        break;
     case ROUTE_TRACE:
         answer_trace(x);
         break;
@@ -367,6 +376,19 @@ void exchange_wake(exchange *x)
     (void)atomic_fetch_sub(&s->suspended, 1);
 }
 
+void exchange_release(exchange *x)
+{
+    if (x->completion == NULL)
+        infer_request_deinit(&x->request);
+    sequence_leave(&x->job);
+    model_unref(x->job.model);
+    completion_destroy(x->completion);
+    buf_deinit(&x->reply);
+    (void)atomic_fetch_sub(&x->server->exchanges, 1);
+    free(x->memory);
+    free(x);
+}
+
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how)
 {
     exchange *x = *memory;
@@ -379,12 +401,7 @@ void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, e
         x->code = 499; /* nobody took it */
     access_log_write(x);
     watch_busy(x->peer, false);
-    infer_request_deinit(&x->request);
-    sequence_leave(&x->job);
-    model_unref(x->job.model);
-    buf_deinit(&x->reply);
-    (void)atomic_fetch_sub(&x->server->exchanges, 1);
-    free(x->memory);
-    free(x);
     *memory = NULL;
+    if (!completion_leave(x))
+        exchange_release(x);
 }

@@ -1,6 +1,7 @@
 #include "serve/model.h"
 #include "serve/datatype.h"
 #include "serve/sequence.h"
+#include "serve/text.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +233,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(inlay_session_create(path, options, &m->session, diag));
     INLAY_TRY(read_io(m, diag));
     INLAY_TRY(sequences_create(m, diag));
+    INLAY_TRY(text_open(m, &m->text, diag));
     m->joinable = is_joinable(m);
     if (!m->joinable)
         m->settings.max_batch = 1;
@@ -258,6 +260,7 @@ void model_unref(model *m)
         return;
     for (uint32_t n = 0; m->instances != NULL && n < m->settings.instances; n++)
         instance_deinit(m, &m->instances[n]);
+    text_close(m->text);
     sequences_destroy(m);
     inlay_session_destroy(m->session);
     free(m->instances);

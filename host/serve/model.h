@@ -69,6 +69,7 @@ struct model {
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* of what requests know of sequences */
+    struct text_model *text; /* of a decoder with a tokenizer; NULL = none */
     sequence *sequences;           /* [settings.max_sequences]; NULL = none */
     bool joinable;                 /* all inputs and outputs have one symbolic first axis */
     instance *instances, *idle;

@@ -102,9 +102,16 @@ route route_find(const char *path)
     static const struct {
         const char *path;
         route_kind kind;
-    } plain[] = { { "/", ROUTE_PAGE },      { "/metrics", ROUTE_METRICS },     { "/v2", ROUTE_SERVER },
-                  { "/v2/", ROUTE_SERVER }, { "/v2/health/live", ROUTE_LIVE }, { "/v2/health/ready", ROUTE_READY },
-                  { "/v2/trace/setting", ROUTE_TRACE }, { "/v2/logging", ROUTE_LOGGING } };
+    } plain[] = { { "/", ROUTE_PAGE },
+                  { "/metrics", ROUTE_METRICS },
+                  { "/v2", ROUTE_SERVER },
+                  { "/v2/", ROUTE_SERVER },
+                  { "/v2/health/live", ROUTE_LIVE },
+                  { "/v2/health/ready", ROUTE_READY },
+                  { "/v2/trace/setting", ROUTE_TRACE },
+                  { "/v2/logging", ROUTE_LOGGING },
+                  { "/v1/completions", ROUTE_COMPLETIONS },
+                  { "/v1/models", ROUTE_MODELS } };
     const char *rest = after(path, "/v2/models/");
 
     if (rest != NULL)

@@ -20,6 +20,8 @@
     X(INDEX, "POST", 1)                                                                                                \
     X(LOAD, "POST", 2)                                                                                                 \
     X(UNLOAD, "POST", 2)                                                                                            \
+    X(COMPLETIONS, "POST", 1)                                                                                      \
+    X(MODELS, "GET", 1)                                                                                            \
     X(TRACE, "GET, POST", 1)                                                                                      \
     X(LOGGING, "GET, POST", 1)
 typedef enum route_kind {

@@ -15,6 +15,7 @@ typedef struct peer peer;
 typedef struct watch watch;
 typedef struct keeper keeper;
 typedef struct grpc grpc;
+typedef struct completion completion;
 
 typedef struct server {
     const settings *settings;
@@ -69,6 +70,7 @@ struct exchange {
     exchange *next_watched, *previous_watched;
     bool watched;
     kept kept;
+    completion *completion; /* NULL: no text is made */
 
     int code; /* of the answer; 0 = none yet */
     buf reply;
@@ -85,6 +87,8 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
                                 const char *version, const char *data, size_t *data_bytes, void **memory);
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how);
 
+/* Frees it; its connection is gone, and none of its runs is at work. */
+void exchange_release(exchange *x);
 /* Answers with {"error": text}. */
 void exchange_fail(exchange *x, int code, const char *text);
 /* The same for a failure of the library. */
@@ -105,6 +109,8 @@ void answer_metrics(exchange *x);    /* metrics_route.c */
 void answer_page(exchange *x);       /* page_route.c */
 void answer_trace(exchange *x);      /* tuning_route.c */
 void answer_logging(exchange *x);
+void answer_completions(exchange *x); /* completion.c */
+void answer_models(exchange *x);
 void answer_repository(exchange *x); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */

@@ -58,4 +58,6 @@ void write_models(const char *folder);
 void write_doubling(const char *path, uint32_t times);
 /* A model y = new = old + x, of one number each. */
 void write_sum(const char *path);
+/* A decoder whose next token is the character behind '@' by the number of tokens so far: its state counts. */
+void write_counting(const char *path);
 #endif
