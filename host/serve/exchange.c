@@ -1,10 +1,12 @@
 /* One request over HTTP: its header, its body, its answer. */
 #include "serve/completion.h"
+#include "serve/load.h"
 #include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ------------------------------------------------------------------ answers */
 
@@ -54,7 +56,8 @@ void exchange_fail_diag(exchange *x, const inlay_diag *diag)
 
 static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *response)
 {
-    char number[24];
+    char number[24], load[LOAD_BYTES];
+    const char *wanted;
     enum MHD_Result good = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, x->type);
 
     if (x->reply_json_bytes > 0) {
@@ -64,6 +67,11 @@ static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *respo
     if (x->retry_after > 0) {
         (void)snprintf(number, sizeof number, "%u", x->retry_after);
         good &= MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, number);
+    }
+    wanted = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, "endpoint-load-metrics-format");
+    if (wanted != NULL || x->server->load_header) {
+        load_report(x->server, wanted != NULL && strcasecmp(wanted, "json") == 0, load);
+        good &= MHD_add_response_header(response, "endpoint-load-metrics", load);
     }
     if (x->code == MHD_HTTP_UNAUTHORIZED)
         good &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
@@ -385,6 +393,7 @@ void exchange_release(exchange *x)
     completion_destroy(x->completion);
     buf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
     free(x->memory);
     free(x);
 }

@@ -1,5 +1,6 @@
 /* A call: its header, its messages, its replies, its status. */
 #include "serve/grpc_internal.h"
+#include "serve/load.h"
 #include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ void call_destroy(call *x)
     buf_deinit(&x->out);
     buf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
     free(x);
 }
 
@@ -160,14 +162,21 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     x->out.size = x->sent = 0;
     if (x->ended) {
         char status[8];
-        nghttp2_nv trailers[2] = {
+        nghttp2_nv trailers[3] = {
             { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
             { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)x->text, 12, strlen(x->text), NGHTTP2_NV_FLAG_NONE }
         };
+        char load[LOAD_BYTES];
+        size_t count = x->text[0] != '\0' ? 2 : 1;
 
         trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", x->status);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        (void)nghttp2_submit_trailer(session, stream, trailers, x->text[0] != '\0' ? 2 : 1);
+        if (x->server->load_header) {
+            load_report(x->server, false, load);
+            trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
+                                              strlen(load), NGHTTP2_NV_FLAG_NONE };
+        }
+        (void)nghttp2_submit_trailer(session, stream, trailers, count);
     } else if (bytes == 0) {
         return NGHTTP2_ERR_DEFERRED;
     }

@@ -194,6 +194,8 @@ static inlay_status start(program_state *p, inlay_diag *diag)
     s->started_ns = clock_ns();
     if (runners == 0)
         runners = cpu_count();
+    s->runners = runners;
+    s->load_header = settings_int(&p->settings, SET_load_header) != 0;
     INLAY_TRY(open_log(s, diag));
     INLAY_TRY(tokens_read(settings_text(&p->settings, SET_token_file), &s->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&p->settings, SET_admin_token_file), &s->admin_tokens, diag));

@@ -17,6 +17,14 @@ typedef struct keeper keeper;
 typedef struct grpc grpc;
 typedef struct completion completion;
 
+/* See load.h; the first three are load_follow()'s own. */
+typedef struct load_figures {
+    double busy;
+    uint64_t requests, since_ns;
+    atomic_uint utilization; /* ten-thousandths of the runs that are possible at once */
+    atomic_uint rate;        /* requests a second */
+} load_figures;
+
 typedef struct server {
     const settings *settings;
     repository *repository;
@@ -38,6 +46,10 @@ typedef struct server {
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
     uint64_t started_ns;
+    uint32_t runners; /* runs at once */
+    bool load_header; /* each answer says how busy the server is */
+    atomic_uint_fast64_t requests; /* that are over */
+    load_figures load;
 } server;
 
 /* A model to load, unload, or to load because a request wants to run it, on the keeper's thread, which calls done(). */

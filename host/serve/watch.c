@@ -1,3 +1,4 @@
+#include "serve/load.h"
 #include "serve/server.h"
 #include "serve/tls.h"
 #include <poll.h>
@@ -221,6 +222,7 @@ static void *rounds(void *user)
         close_slow(w, now);
         cancel_lost(w, now);
         sched_expire(w->server->sched);
+        load_follow(w->server);
     }
 }
 
