@@ -478,7 +478,7 @@ static bool begin(exchange *x, completion *c)
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
         return false;
     }
-    if (x->job.model->text == NULL) {
+    if (x->job.model->text == NULL || x->job.model->text->logits == INLAY_NONE) {
         exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                       "the model is none for texts: a decoder with states, tokenizer.json beside it");
         return false;

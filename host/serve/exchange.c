@@ -1,5 +1,6 @@
 /* One request over HTTP: its header, its body, its answer. */
 #include "serve/completion.h"
+#include "serve/embedding.h"
 #include "serve/load.h"
 #include "serve/sequence.h"
 #include "serve/server.h"
@@ -261,7 +262,8 @@ static enum MHD_Result begin(server *s, struct MHD_Connection *mhd, const char *
     check_header(x, &length);
     if (x->code == 413)
         return send_answer(x); /* what is not read ends the connection */
-    if (x->code == 0 && (x->route.kind == ROUTE_INFER || x->route.kind == ROUTE_COMPLETIONS))
+    if (x->code == 0 &&
+        (x->route.kind == ROUTE_INFER || x->route.kind == ROUTE_COMPLETIONS || x->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(x);
     if (x->code == 0 && length > 0 && !make_room(x, length))
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
@@ -331,6 +333,9 @@ static void answer(exchange *x)
     case ROUTE_COMPLETIONS:
         answer_completions(x);
         break;
+    case ROUTE_EMBEDDINGS:
+        answer_embeddings(x);
+        break;
     case ROUTE_MODELS:
         answer_models(x);
         break;
@@ -386,11 +391,12 @@ void exchange_wake(exchange *x)
 
 void exchange_release(exchange *x)
 {
-    if (x->completion == NULL)
+    if (x->completion == NULL && x->embedding == NULL) /* whose requests lie in these */
         infer_request_deinit(&x->request);
     sequence_leave(&x->job);
     model_unref(x->job.model);
     completion_destroy(x->completion);
+    embedding_destroy(x->embedding);
     buf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);

@@ -111,7 +111,8 @@ route route_find(const char *path)
                   { "/v2/trace/setting", ROUTE_TRACE },
                   { "/v2/logging", ROUTE_LOGGING },
                   { "/v1/completions", ROUTE_COMPLETIONS },
-                  { "/v1/models", ROUTE_MODELS } };
+                  { "/v1/models", ROUTE_MODELS },
+                  { "/v1/embeddings", ROUTE_EMBEDDINGS } };
     const char *rest = after(path, "/v2/models/");
 
     if (rest != NULL)

@@ -19,10 +19,11 @@
     X(STATS, "GET", 1)                                                                                                 \
     X(INDEX, "POST", 1)                                                                                                \
     X(LOAD, "POST", 2)                                                                                                 \
-    X(UNLOAD, "POST", 2)                                                                                            \
-    X(COMPLETIONS, "POST", 1)                                                                                      \
-    X(MODELS, "GET", 1)                                                                                            \
-    X(TRACE, "GET, POST", 1)                                                                                      \
+    X(UNLOAD, "POST", 2)                                                                                               \
+    X(COMPLETIONS, "POST", 1)                                                                                          \
+    X(EMBEDDINGS, "POST", 1)                                                                                           \
+    X(MODELS, "GET", 1)                                                                                                \
+    X(TRACE, "GET, POST", 1)                                                                                           \
     X(LOGGING, "GET, POST", 1)
 typedef enum route_kind {
 #define ROUTE_ENUM(name, methods, token) ROUTE_##name,

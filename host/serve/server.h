@@ -16,6 +16,7 @@ typedef struct watch watch;
 typedef struct keeper keeper;
 typedef struct grpc grpc;
 typedef struct completion completion;
+typedef struct embedding embedding;
 
 /* See load.h; the first three are load_follow()'s own. */
 typedef struct load_figures {
@@ -83,6 +84,7 @@ struct exchange {
     bool watched;
     kept kept;
     completion *completion; /* NULL: no text is made */
+    embedding *embedding;   /* NULL: no vectors are */
 
     int code; /* of the answer; 0 = none yet */
     buf reply;
@@ -123,6 +125,7 @@ void answer_trace(exchange *x);      /* tuning_route.c */
 void answer_logging(exchange *x);
 void answer_completions(exchange *x); /* completion.c */
 void answer_models(exchange *x);
+void answer_embeddings(exchange *x); /* embedding.c */
 void answer_repository(exchange *x); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */

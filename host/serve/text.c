@@ -42,18 +42,27 @@ static void find_ends(text_model *t, const char *path)
     }
 }
 
-/* Whether the inputs are those of a decoder: tokens, and what follows from how many there are. */
-static bool is_decoder(const model *m, const text_model *t)
+/* Whether the inputs are tokens, and what follows from how many there are, besides states. */
+static bool takes_tokens(const model *m, const text_model *t)
 {
     for (uint32_t i = 0; i < m->input_count; i++) {
-        bool known = i == t->ids || i == t->mask || i == t->positions;
+        bool known = i == t->ids || i == t->mask || i == t->positions || i == t->types;
 
         if ((known && m->inputs[i].dtype != INLAY_INT64) ||
             (!known && !m->state_inputs[i] && m->inputs[i].optional == 0))
             return false;
     }
-    return t->ids != INLAY_NONE && t->logits != INLAY_NONE && m->sequences != NULL &&
-           m->outputs[t->logits].dtype == INLAY_FLOAT;
+    return t->ids != INLAY_NONE;
+}
+
+static void find_outputs(const model *m, text_model *t)
+{
+    static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
+
+    t->logits = m->sequences != NULL ? inlay_session_find_output(m->session, "logits") : INLAY_NONE;
+    t->vectors = INLAY_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && m->state_count == 0 && t->vectors == INLAY_NONE; i++)
+        t->vectors = inlay_session_find_output(m->session, names[i]);
 }
 
 inlay_status text_open(const model *m, text_model **out_text, inlay_diag *diag)
@@ -70,8 +79,9 @@ inlay_status text_open(const model *m, text_model **out_text, inlay_diag *diag)
     t->ids = inlay_session_find_input(m->session, "input_ids");
     t->mask = inlay_session_find_input(m->session, "attention_mask");
     t->positions = inlay_session_find_input(m->session, "position_ids");
-    t->logits = inlay_session_find_output(m->session, "logits");
-    if (!is_decoder(m, t)) {
+    t->types = inlay_session_find_input(m->session, "token_type_ids");
+    find_outputs(m, t);
+    if (!takes_tokens(m, t) || (t->logits == INLAY_NONE && t->vectors == INLAY_NONE)) {
         text_close(t);
         return INLAY_OK;
     }

@@ -9,8 +9,9 @@ enum { TEXT_MAX_ENDS = 8 };
 
 typedef struct text_model {
     tokenizer *tokenizer;
-    uint32_t ids, mask, positions, logits; /* of the model; INLAY_NONE: it has no such */
-    int64_t ends[TEXT_MAX_ENDS];           /* tokens that end a text */
+    uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: it has no such */
+    uint32_t logits, vectors;             /* outputs; logits: of a decoder with states only */
+    int64_t ends[TEXT_MAX_ENDS];          /* tokens that end a text */
     uint32_t end_count;
 } text_model;
 

@@ -60,4 +60,6 @@ void write_doubling(const char *path, uint32_t times);
 void write_sum(const char *path);
 /* A decoder whose next token is the character behind '@' by the number of tokens so far: its state counts. */
 void write_counting(const char *path);
+/* A model whose vector of a token is 1 at the token's place. */
+void write_vectors(const char *path);
 #endif

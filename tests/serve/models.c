@@ -155,6 +155,25 @@ void write_counting(const char *path)
     save(path, &w);
 }
 
+void write_vectors(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    write_numbers(&w, "two", INLAY_INT64, 1, 1, 2);
+    write_numbers(&w, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&w, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&w, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
+    mw_value(&w, MW_INPUT, "attention_mask", INLAY_INT64, "B,S");
+    mw_node(&w, "OneHot", "input_ids,depth,off_on", "hot");
+    mw_node(&w, "Unsqueeze", "attention_mask,two", "mask");
+    mw_node(&w, "CastLike", "mask,hot", "weight");
+    mw_node(&w, "Mul", "hot,weight", "last_hidden_state");
+    mw_value(&w, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "B,S,128");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
 void write_models(const char *folder)
 {
     static const struct {

@@ -26,23 +26,26 @@ static void write_tokenizer(const serving *s)
                                  c == '"' || c == '\\' ? "\\" : "", c, c);
     (void)snprintf(text + used, sizeof text - used, "}}}");
     serving_file(s, "models/count/tokenizer.json", text, 0644);
+    serving_file(s, "models/vectors/tokenizer.json", text, 0644);
     serving_file(s, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
 }
 
 static int start(void **state)
 {
-    static const char *const folders[] = { "models/count", "models/count/1" };
+    static const char *const folders[] = { "models/count", "models/count/1", "models/vectors", "models/vectors/1" };
     static const char *const flags[] = { "--max-sequences", "4", NULL };
     char path[128];
 
     (void)state;
     serving_prepare(&server);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 4; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
         assert_int_equal(mkdir(path, 0755), 0);
     }
     (void)snprintf(path, sizeof path, "%s/models/count/1/model.onnx", server.folder);
     write_counting(path);
+    (void)snprintf(path, sizeof path, "%s/models/vectors/1/model.onnx", server.folder);
+    write_vectors(path);
     serving_file(&server, "models/count/config.yaml", "options: [state=old=new]\n", 0644);
     write_tokenizer(&server);
     serving_start(&server, flags);
@@ -181,6 +184,35 @@ static void test_clients_that_leave(void **state)
         expect(ASK(",\"max_tokens\":2"), 200, "\"text\":\"CD\"");
 }
 
+static void embed(const char *body, int code, const char *part)
+{
+    answer a;
+
+    client_once(&server, "POST", "/v1/embeddings", "", body, &a);
+    if (a.code != code || strstr(a.body, part) == NULL)
+        fail_msg("%s: expected %d with '%s', got %d: %s", body, code, part, a.code, a.body);
+}
+
+static void test_embeddings(void **state)
+{
+    (void)state;
+    /* '!' is 33, '"' 34, '#' 35: 33 numbers before, and the vector of "!!!!###" is (4, 0, 3) / 5 there. */
+    embed("{\"model\":\"vectors\",\"input\":\"!!!!###\"}", 200,
+          "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
+          "0,0,0,0,0,0.8,0,0.6,0,");
+    embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200, "0,0,1,0,");
+    embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200, "{\"object\":\"embedding\",\"index\":2,");
+    embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200,
+          "\"model\":\"vectors\",\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}");
+    embed("{\"model\":\"vectors\",\"input\":[\"a\",\"\"]}", 400, "input 1 has no tokens");
+    embed("{\"model\":\"vectors\",\"input\":\"a\",\"encoding_format\":\"base64\"}", 400, "other than float");
+    embed("{\"model\":\"vectors\",\"input\":7}", 400, "JSON");
+    embed("{\"model\":\"vectors\"}", 400, "no input");
+    embed("{\"model\":\"count\",\"input\":\"a\"}", 400, "makes no vectors");
+    embed("{\"model\":\"none\",\"input\":\"a\"}", 404, "no such model");
+    expect("{\"model\":\"vectors\",\"prompt\":\"x\"}", 400, "none for texts");
+}
+
 static void *ask_many(void *user)
 {
     static char got[4][65536];
@@ -219,7 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_texts),   cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_events),        cmocka_unit_test(test_clients_that_leave),
-        cmocka_unit_test(test_texts_at_once),
+        cmocka_unit_test(test_texts_at_once), cmocka_unit_test(test_embeddings),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
