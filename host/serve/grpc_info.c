@@ -75,8 +75,8 @@ void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
 void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
-    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" }, (char[]){ "trace" },
-                           (char[]){ "logging" } };
+    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" }, (char[]){ "sequence" },
+                           (char[]){ "trace" }, (char[]){ "logging" } };
 
     (void)message;
     (void)bytes;

@@ -13,7 +13,8 @@ void answer_server(exchange *x)
 {
     buf_text(&x->reply, "{\"name\":\"inlay\",");
     text_member(&x->reply, "version", inlay_version());
-    buf_text(&x->reply, ",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\",\"trace\",\"logging\"]}");
+    buf_text(&x->reply, ",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\",\"sequence\","
+                        "\"trace\",\"logging\"]}");
     x->code = MHD_HTTP_OK;
 }
 
