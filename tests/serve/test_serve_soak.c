@@ -231,7 +231,9 @@ static void test_soak(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(atomic_load(&ended[i]), 0); /* whole requests are answered */
     assert_true(serving_files(&server) <= files);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed */
     assert_true((double)after < (double)memory * 1.02 + 2e6);
+#endif
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
