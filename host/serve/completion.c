@@ -51,19 +51,6 @@ void completion_destroy(completion *c)
 
 /* ------------------------------------------------------------------ the request */
 
-static bool end_text(json_reader *r, char **out)
-{
-    json_text text;
-
-    if (!reader_string(r, &text))
-        return false;
-    if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(r, "a text with NUL in it");
-    text.data[text.bytes] = '\0';
-    *out = text.data;
-    return true;
-}
-
 static bool read_stops(json_reader *r, completion *c)
 {
     bool list = reader_peek(r) == '[';
@@ -77,7 +64,7 @@ static bool read_stops(json_reader *r, completion *c)
     while (!list || reader_element(r)) {
         if (c->stop_count == MAX_STOPS)
             return reader_fail(r, "more than 4 texts to stop at");
-        if (!end_text(r, &text))
+        if (!reader_c_string(r, &text))
             return false;
         if (text[0] != '\0')
             c->stops[c->stop_count++] = text;
@@ -106,13 +93,13 @@ static bool read_member(json_reader *r, completion *c, json_text key)
     bool on;
 
     if (text_is(key, "prompt"))
-        return end_text(r, &c->prompt);
+        return reader_c_string(r, &c->prompt);
     if (text_is(key, "stop"))
         return read_stops(r, c);
     if (text_is(key, "stream"))
         return reader_bool(r, &c->streams);
     if (text_is(key, "model")) {
-        if (!end_text(r, &text))
+        if (!reader_c_string(r, &text))
             return false;
         (void)snprintf(c->model, sizeof c->model, "%s", text);
         return true;

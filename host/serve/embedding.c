@@ -29,19 +29,6 @@ void embedding_destroy(embedding *e)
 
 /* ------------------------------------------------------------------ the request */
 
-static bool read_text(json_reader *r, char **out)
-{
-    json_text text;
-
-    if (!reader_string(r, &text))
-        return false;
-    if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(r, "a text with NUL in it");
-    text.data[text.bytes] = '\0';
-    *out = text.data;
-    return true;
-}
-
 static bool read_inputs(json_reader *r, embedding *e)
 {
     bool list = reader_peek(r) == '[';
@@ -51,7 +38,7 @@ static bool read_inputs(json_reader *r, embedding *e)
     while (!list || reader_element(r)) {
         if (e->count == MAX_TEXTS)
             return reader_fail(r, "more than 256 texts");
-        if (!read_text(r, &e->texts[e->count]))
+        if (!reader_c_string(r, &e->texts[e->count]))
             return false;
         e->count++;
         if (!list)
@@ -71,10 +58,10 @@ static bool read_request(exchange *x, embedding *e)
             if (text_is(key, "input") && e->count == 0) {
                 (void)read_inputs(&r, e);
             } else if (text_is(key, "model")) {
-                if (read_text(&r, &text))
+                if (reader_c_string(&r, &text))
                     (void)snprintf(e->model, sizeof e->model, "%s", text);
             } else if (text_is(key, "encoding_format")) {
-                if (read_text(&r, &text) && strcmp(text, "float") != 0)
+                if (reader_c_string(&r, &text) && strcmp(text, "float") != 0)
                     (void)reader_fail(&r, "an encoding_format other than float");
             } else {
                 (void)reader_skip(&r, &ignored);

@@ -24,17 +24,13 @@ typedef struct parse {
 
 #define REFUSE(p, ...) ((p)->status = inlay_fail((p)->diag, INLAY_INVALID_ARGUMENT, __VA_ARGS__), false)
 
-/* A string that ends in NUL, in place: its closing quote is behind it, and read. */
 static bool read_name(parse *p, const char **out)
 {
-    json_text text;
+    char *name = NULL;
 
-    if (!reader_string(&p->r, &text))
+    if (!reader_c_string(&p->r, &name))
         return false;
-    if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(&p->r, "a name with NUL in it");
-    text.data[text.bytes] = '\0';
-    *out = text.data;
+    *out = name;
     return true;
 }
 

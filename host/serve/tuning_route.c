@@ -5,19 +5,15 @@
 #include "serve/trace.h"
 #include <string.h>
 
-enum { MAX_VALUES = 8, MAX_TEXT = 512 };
+enum { MAX_VALUES = 8 };
 
-/* A string, ended with NUL in place. */
 static bool read_text(json_reader *r, const char **out)
 {
-    json_text text;
+    char *text = NULL;
 
-    if (!reader_string(r, &text))
+    if (!reader_c_string(r, &text))
         return false;
-    if (memchr(text.data, '\0', text.bytes) != NULL || text.bytes >= MAX_TEXT)
-        return reader_fail(r, "a text that no setting has");
-    text.data[text.bytes] = '\0';
-    *out = text.data;
+    *out = text;
     return true;
 }
 
