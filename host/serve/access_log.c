@@ -32,6 +32,22 @@ static void add_client(buf *to, const exchange *x)
         buf_format(to, ",\"client\":\"%s\"", host);
 }
 
+/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context), neither number all zeros; later versions may go on behind it. */
+static bool is_traceparent(const char *text)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    size_t bytes = strnlen(text, 512);
+
+    if (bytes < sizeof form - 1 || strncmp(text, "ff", 2) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == '-' ? text[i] != '-' : strchr("0123456789abcdef", text[i]) == NULL)
+            return false;
+    if (bytes > sizeof form - 1 && (strncmp(text, "00", 2) == 0 || text[sizeof form - 1] != '-'))
+        return false;
+    return strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
+}
+
 /* Headers by which a request is followed through several servers. */
 static void add_trace(buf *to, const exchange *x)
 {
@@ -40,7 +56,7 @@ static void add_trace(buf *to, const exchange *x)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, names[i]);
 
-        if (text == NULL)
+        if (text == NULL || (i == 0 && !is_traceparent(text)))
             continue;
         buf_format(to, ",\"%s\":", names[i]);
         buf_json(to, text, strnlen(text, 128));

@@ -1,5 +1,6 @@
 #include "serve/changes.h"
 #include "serve/folder.h"
+#include "serve/log.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,9 +92,9 @@ static void act(repository *r, seen_model *m)
 
     m->acted = m->seen;
     if (status != INLAY_OK)
-        (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
     else
-        (void)fprintf(stderr, "inlay-serve: model '%s' %s\n", m->name, m->seen != 0 ? "loaded anew" : "unloaded");
+        log_line(LOG_INFO_LINE, "model '%s' %s", m->name, m->seen != 0 ? "loaded anew" : "unloaded");
 }
 
 static const found_model *find(const folder *f, const char *name)

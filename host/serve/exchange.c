@@ -1,8 +1,13 @@
 /* One request over HTTP: its header, its body, its answer. */
+#include "serve/completion.h"
+#include "serve/embedding.h"
+#include "serve/load.h"
+#include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ------------------------------------------------------------------ answers */
 
@@ -52,7 +57,8 @@ void exchange_fail_diag(exchange *x, const inlay_diag *diag)
 
 static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *response)
 {
-    char number[24];
+    char number[24], load[LOAD_BYTES];
+    const char *wanted;
     enum MHD_Result good = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, x->type);
 
     if (x->reply_json_bytes > 0) {
@@ -63,10 +69,15 @@ static enum MHD_Result add_headers(const exchange *x, struct MHD_Response *respo
         (void)snprintf(number, sizeof number, "%u", x->retry_after);
         good &= MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, number);
     }
+    wanted = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, "endpoint-load-metrics-format");
+    if (wanted != NULL || x->server->load_header) {
+        load_report(x->server, wanted != NULL && strcasecmp(wanted, "json") == 0, load);
+        good &= MHD_add_response_header(response, "endpoint-load-metrics", load);
+    }
     if (x->code == MHD_HTTP_UNAUTHORIZED)
         good &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (x->code == MHD_HTTP_METHOD_NOT_ALLOWED)
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, route_method(x->route.kind));
+        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, route_methods(x->route.kind));
     if (x->route.kind == ROUTE_PAGE)
         good &= MHD_add_response_header(response, "Content-Security-Policy",
                                         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
@@ -83,7 +94,9 @@ static enum MHD_Result send_answer(exchange *x)
     struct MHD_Response *response;
     enum MHD_Result good;
 
-    if (x->reply.failed) {
+    if (strcmp(x->type, "text/event-stream") == 0) {
+        response = completion_response(x->completion);
+    } else if (x->reply.failed) {
         buf_deinit(&x->reply);
         x->code = MHD_HTTP_SERVICE_UNAVAILABLE;
         x->type = "application/json";
@@ -129,13 +142,17 @@ static bool read_size(const char *text, size_t *out)
 static void check_access(exchange *x)
 {
     server *s = x->server;
-    int needed = route_access(x->route.kind);
+    int needed = route_access(x->route.kind, x->method);
     const char *authorization;
 
+    if (needed > 0 && s->client_certificates && !watch_is_trusted(x->peer, x->connection)) {
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "a client certificate that tls_client_ca vouches for is needed");
+        return;
+    }
     if (needed == 0 || (needed == 1 && s->tokens.count == 0))
         return;
     if (needed == 2 && supervise_is_worker()) {
-        exchange_fail(x, MHD_HTTP_FORBIDDEN, "one of several workers: restart the server to change its models");
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "one of several workers: restart the server to change it");
         return;
     }
     if (needed == 2 && s->admin_tokens.count == 0) {
@@ -146,7 +163,7 @@ static void check_access(exchange *x)
     if (tokens_match(&s->admin_tokens, authorization) || (needed == 1 && tokens_match(&s->tokens, authorization)))
         return;
     if (needed == 2 && tokens_match(&s->tokens, authorization))
-        exchange_fail(x, MHD_HTTP_FORBIDDEN, "this token may not load and unload models");
+        exchange_fail(x, MHD_HTTP_FORBIDDEN, "this token may not change the server");
     else
         exchange_fail(x, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed: Authorization: Bearer TOKEN");
 }
@@ -162,8 +179,7 @@ static void check_header(exchange *x, size_t *out_length)
         exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the header is larger than max_header_bytes");
     else if (x->route.kind == ROUTE_NONE)
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "there is nothing at this path; / lists what there is");
-    else if (strcmp(x->method, route_method(x->route.kind)) != 0 &&
-             !(strcmp(x->method, "HEAD") == 0 && strcmp(route_method(x->route.kind), "GET") == 0))
+    else if (!route_takes(x->route.kind, x->method))
         exchange_fail(x, MHD_HTTP_METHOD_NOT_ALLOWED, "this path has another method");
     else
         check_access(x);
@@ -246,7 +262,8 @@ static enum MHD_Result begin(server *s, struct MHD_Connection *mhd, const char *
     check_header(x, &length);
     if (x->code == 413)
         return send_answer(x); /* what is not read ends the connection */
-    if (x->code == 0 && x->route.kind == ROUTE_INFER)
+    if (x->code == 0 &&
+        (x->route.kind == ROUTE_INFER || x->route.kind == ROUTE_COMPLETIONS || x->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(x);
     if (x->code == 0 && length > 0 && !make_room(x, length))
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
@@ -313,6 +330,21 @@ static void answer(exchange *x)
     case ROUTE_PAGE:
         answer_page(x);
         break;
+    case ROUTE_COMPLETIONS:
+        answer_completions(x);
+        break;
+    case ROUTE_EMBEDDINGS:
+        answer_embeddings(x);
+        break;
+    case ROUTE_MODELS:
+        answer_models(x);
+        break;
+    case ROUTE_TRACE:
+        answer_trace(x);
+        break;
+    case ROUTE_LOGGING:
+        answer_logging(x);
+        break;
     default:
         answer_repository(x);
         break;
@@ -357,6 +389,21 @@ void exchange_wake(exchange *x)
     (void)atomic_fetch_sub(&s->suspended, 1);
 }
 
+void exchange_release(exchange *x)
+{
+    if (x->completion == NULL && x->embedding == NULL) /* whose requests lie in these */
+        infer_request_deinit(&x->request);
+    sequence_leave(&x->job);
+    model_unref(x->job.model);
+    completion_destroy(x->completion);
+    embedding_destroy(x->embedding);
+    buf_deinit(&x->reply);
+    (void)atomic_fetch_sub(&x->server->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
+    free(x->memory);
+    free(x);
+}
+
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how)
 {
     exchange *x = *memory;
@@ -369,11 +416,7 @@ void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, e
         x->code = 499; /* nobody took it */
     access_log_write(x);
     watch_busy(x->peer, false);
-    infer_request_deinit(&x->request);
-    model_unref(x->job.model);
-    buf_deinit(&x->reply);
-    (void)atomic_fetch_sub(&x->server->exchanges, 1);
-    free(x->memory);
-    free(x);
     *memory = NULL;
+    if (!completion_leave(x))
+        exchange_release(x);
 }

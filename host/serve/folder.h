@@ -4,6 +4,8 @@
 #include "inlay/status.h"
 #include <stdbool.h>
 
+enum { FOLDER_MAX_NAME = 128 };
+
 typedef struct found_model {
     char *name;
     char *path; /* of its file, or of its folder */
@@ -20,6 +22,6 @@ typedef struct folder {
 /* Reads the folder, or the one file. What is no model is left out. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag);
 void folder_deinit(folder *f);
-/* Letters, digits, '.', '_', '-', not beginning with '.'; at most 128. */
+/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);
 #endif

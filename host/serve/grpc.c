@@ -1,6 +1,7 @@
 /* HTTP/2 connections, and the thread that waits for all of them. */
 #include "serve/grpc_internal.h"
 #include "serve/listen.h"
+#include "serve/tls.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,6 +17,8 @@ enum { MAX_STREAMS = 256, MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
 struct wire_link {
     grpc *grpc;
     int fd;
+    gnutls_session_t tls; /* NULL: none */
+    bool secured;         /* its handshake is done */
     nghttp2_session *session;
     call *calls;
     buf out; /* what the socket has not taken yet, from `sent` on */
@@ -59,7 +62,9 @@ static void leave_call(call *x)
     bool mine = true;
 
     x->session = NULL;
-    if (x->working && x->queued) {
+    if (x->working && x->keeping) {
+        mine = false;
+    } else if (x->working && x->queued) {
         (void)pthread_mutex_lock(&x->grpc->lock);
         mine = !x->finished && sched_cancel(x->server->sched, &x->job);
         (void)pthread_mutex_unlock(&x->grpc->lock);
@@ -195,6 +200,7 @@ static void destroy_link(wire_link *l)
         l->next->previous = l->previous;
     g->link_count--;
     (void)atomic_fetch_sub(&g->server->connections, 1);
+    tls_close(l->tls);
     (void)close(l->fd);
     buf_deinit(&l->out);
     free(l);
@@ -203,6 +209,8 @@ static void destroy_link(wire_link *l)
 /* Sends what there is. false: the connection is at its end. */
 static bool flush(wire_link *l)
 {
+    if (l->tls != NULL && !l->secured)
+        return true;
     for (;;) {
         ssize_t n;
 
@@ -220,7 +228,8 @@ static bool flush(wire_link *l)
             if (l->out.size == 0)
                 break;
         }
-        n = send(l->fd, l->out.data + l->sent, l->out.size - l->sent, MSG_NOSIGNAL);
+        n = l->tls != NULL ? tls_send(l->tls, l->out.data + l->sent, l->out.size - l->sent)
+                           : send(l->fd, l->out.data + l->sent, l->out.size - l->sent, MSG_NOSIGNAL);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             watch_link(l, true);
             return true;
@@ -237,11 +246,25 @@ static bool flush(wire_link *l)
 static bool receive(wire_link *l)
 {
     uint8_t bytes[READ_BYTES];
-    ssize_t n = recv(l->fd, bytes, sizeof bytes, 0);
+    ssize_t n;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
-    return n > 0 && nghttp2_session_mem_recv(l->session, bytes, (size_t)n) == n;
+    if (l->tls != NULL && !l->secured) {
+        int done = tls_handshake(l->tls);
+
+        if (done <= 0) {
+            watch_link(l, tls_wants_write(l->tls));
+            return done == 0;
+        }
+        l->secured = true;
+    }
+    do {
+        n = l->tls != NULL ? tls_receive(l->tls, bytes, sizeof bytes) : recv(l->fd, bytes, sizeof bytes, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        if (n <= 0 || nghttp2_session_mem_recv(l->session, bytes, (size_t)n) != n)
+            return false;
+    } while (l->tls != NULL && tls_has_more(l->tls)); /* the socket does not tell of these */
+    return true;
 }
 
 static nghttp2_session *new_session(wire_link *l)
@@ -283,10 +306,15 @@ static void accept_one(grpc *g)
         l->fd = fd;
         l->progress_ns = clock_ns();
         l->session = new_session(l);
+        if (g->server->tls != NULL)
+            l->tls = tls_accept(g->server->tls, fd);
     }
-    if (l == NULL || l->session == NULL || epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
-        if (l != NULL)
+    if (l == NULL || l->session == NULL || (g->server->tls != NULL && l->tls == NULL) ||
+        epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
+        if (l != NULL) {
             nghttp2_session_del(l->session);
+            tls_close(l->tls);
+        }
         free(l);
         if (fd >= 0)
             (void)close(fd);
@@ -394,6 +422,12 @@ static bool obey(grpc *g)
     return !stop;
 }
 
+/* A handshake goes on whichever way the socket has become ready. */
+static bool wants_receive(const wire_link *l, uint32_t events)
+{
+    return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || (l->tls != NULL && !l->secured);
+}
+
 static void *serve(void *user)
 {
     grpc *g = user;
@@ -412,8 +446,7 @@ static void *serve(void *user)
                     continue;
             } else if (events[i].data.ptr == g) {
                 accept_one(g);
-            } else if (((events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 && !receive(l)) ||
-                       !flush(l)) {
+            } else if ((wants_receive(l, events[i].events) && !receive(l)) || !flush(l)) {
                 destroy_link(l);
             }
         }

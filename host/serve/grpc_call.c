@@ -1,5 +1,7 @@
 /* A call: its header, its messages, its replies, its status. */
 #include "serve/grpc_internal.h"
+#include "serve/load.h"
+#include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,11 @@ const method *method_find(const char *path)
         { SERVICE "ServerMetadata", grpc_server_metadata, 1, false },
         { SERVICE "ModelMetadata", grpc_model_metadata, 1, false },
         { SERVICE "RepositoryIndex", grpc_index, 1, false },
+        { SERVICE "RepositoryModelLoad", grpc_load, 2, false },
+        { SERVICE "RepositoryModelUnload", grpc_unload, 2, false },
+        { SERVICE "ModelStatistics", grpc_statistics, 1, false },
+        { SERVICE "TraceSetting", grpc_trace_setting, 1, false },
+        { SERVICE "LogSettings", grpc_log_settings, 1, false },
         { "/grpc.health.v1.Health/Check", grpc_health, 0, false },
 #undef SERVICE
     };
@@ -50,6 +57,7 @@ void call_destroy(call *x)
     buf_deinit(&x->out);
     buf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
     free(x);
 }
 
@@ -96,6 +104,26 @@ void call_header(call *x, const char *name, size_t name_bytes, const char *value
         memcpy(x->authorization, value, value_bytes);
 }
 
+/* Whether who has sent the header may call the method, or change the server; ends the call where not. */
+bool call_may(call *x, int access)
+{
+    const server *s = x->server;
+    bool user = tokens_match(&s->tokens, x->authorization), admin = tokens_match(&s->admin_tokens, x->authorization);
+
+    if (access == 0 || (access == 1 && (user || admin || s->tokens.count == 0)) ||
+        (access == 2 && admin && !supervise_is_worker()))
+        return true;
+    if (access == 2 && supervise_is_worker())
+        call_end(x, GRPC_PERMISSION_DENIED, "one of several workers: restart the server to change it");
+    else if (access == 2 && s->admin_tokens.count == 0)
+        call_end(x, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
+    else if (access == 2 && user)
+        call_end(x, GRPC_PERMISSION_DENIED, "this token may not change the server");
+    else
+        call_end(x, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+    return false;
+}
+
 /* Whether the call may go on, once its header is complete. */
 static bool check_header(call *x)
 {
@@ -110,9 +138,8 @@ static bool check_header(call *x)
         call_end(x, GRPC_UNIMPLEMENTED, "there is no such method");
     else if (!x->is_plain)
         call_end(x, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-    else if (x->method->access > 0 && s->tokens.count > 0 && !tokens_match(&s->tokens, x->authorization) &&
-             !tokens_match(&s->admin_tokens, x->authorization))
-        call_end(x, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+    else
+        (void)call_may(x, x->method->access);
     return !x->ended;
 }
 
@@ -135,14 +162,21 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     x->out.size = x->sent = 0;
     if (x->ended) {
         char status[8];
-        nghttp2_nv trailers[2] = {
+        nghttp2_nv trailers[3] = {
             { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
             { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)x->text, 12, strlen(x->text), NGHTTP2_NV_FLAG_NONE }
         };
+        char load[LOAD_BYTES];
+        size_t count = x->text[0] != '\0' ? 2 : 1;
 
         trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", x->status);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        (void)nghttp2_submit_trailer(session, stream, trailers, x->text[0] != '\0' ? 2 : 1);
+        if (x->server->load_header) {
+            load_report(x->server, false, load);
+            trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
+                                              strlen(load), NGHTTP2_NV_FLAG_NONE };
+        }
+        (void)nghttp2_submit_trailer(session, stream, trailers, count);
     } else if (bytes == 0) {
         return NGHTTP2_ERR_DEFERRED;
     }

@@ -1,17 +1,20 @@
 /* ModelInfer and ModelStreamInfer: messages to requests, outputs to messages. */
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
+#include "serve/sequence.h"
+#include "serve/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
 void grpc_infer_deinit(call *x)
 {
     infer_request_deinit(&x->request);
+    sequence_leave(&x->job);
     model_unref(x->job.model);
     x->job = (job){ .model = NULL };
     call_release(x->decoded);
     x->decoded = NULL;
-    x->queued = false;
+    x->queued = x->keeping = false;
     x->finished = false;
 }
 
@@ -138,6 +141,22 @@ static uint64_t parameter_number(const Inference__Parameter *p)
     return 0;
 }
 
+static bool parameter_bool(const Inference__Parameter *p)
+{
+    return p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
+           p->value->bool_value;
+}
+
+static bool set_sequence(infer_request *q, const Inference__Parameter *p)
+{
+    char number[24];
+
+    if (p->value != NULL && p->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+        return infer_set_sequence(q, p->value->string_value, strlen(p->value->string_value));
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(p));
+    return infer_set_sequence(q, number, strlen(number));
+}
+
 static inlay_status read_parameters(call *x, inlay_diag *diag)
 {
     for (size_t i = 0; i < x->decoded->n_parameters; i++) {
@@ -147,9 +166,13 @@ static inlay_status read_parameters(call *x, inlay_diag *diag)
             x->request.timeout_us = parameter_number(p);
         else if (strcmp(p->key, "priority") == 0)
             x->request.priority = parameter_number(p);
-        else if (strncmp(p->key, "sequence_", 9) == 0 && parameter_number(p) != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "sequences are not supported; send the whole sequence in one request");
+        else if (strcmp(p->key, "sequence_start") == 0)
+            x->request.sequence_start = parameter_bool(p);
+        else if (strcmp(p->key, "sequence_end") == 0)
+            x->request.sequence_end = parameter_bool(p);
+        else if (strcmp(p->key, "sequence_id") == 0 && !set_sequence(&x->request, p))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "sequence_id is a number, or a text of at most %d bytes",
+                              SEQUENCE_ID_BYTES - 1);
     }
     return INLAY_OK;
 }
@@ -359,6 +382,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
     call *x = j->user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
+    uint64_t answered;
 
     if (failure == NULL)
         status = write_reply(x, outputs, output_count, &diag);
@@ -366,7 +390,9 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         fail(x, failure != NULL ? failure : &diag);
     } else {
         (void)atomic_fetch_add_explicit(&j->model->stats.rows, j->rows, memory_order_relaxed);
-        stats_add_time(&j->model->stats.request, clock_ns() - x->arrived_ns);
+        answered = clock_ns();
+        stats_add_time(&j->model->stats.request, answered - x->arrived_ns);
+        trace_request(x->server->trace, j, answered);
     }
     if (x->queued)
         grpc_finished(x);
@@ -376,6 +402,8 @@ static void note_queued(void *user)
 {
     call *x = user;
 
+    if (x->queued) /* it has waited for its model already */
+        return;
     x->queued = true;
     (void)atomic_fetch_add(&x->server->suspended, 1);
 }
@@ -390,23 +418,64 @@ static uint64_t deadline(const call *x)
     return allowed > 0 ? x->arrived_ns + allowed : 0;
 }
 
-static model *find_model(const call *x)
+static model *find_model(const call *x, uint64_t *out_version, bool *out_asleep)
 {
-    const char *version = x->decoded->model_version;
-    uint64_t number = 0;
-    char *end = NULL;
+    *out_asleep = false;
+    if (!grpc_version(x->decoded->model_version, out_version))
+        return NULL;
+    return repository_ask(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), *out_version,
+                          out_asleep);
+}
 
-    if (version[0] != '\0') {
-        number = strtoull(version, &end, 10);
-        if (*end != '\0' || number == 0 || version[0] == '-')
-            return NULL;
+/* false: the message is answered. true: finish() was called, or will be. */
+static bool submit(call *x)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    x->request.id = "";
+    x->job.request = &x->request;
+    if (!utf8_is_valid(x->decoded->id, strlen(x->decoded->id)))
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
+    if (diag.code != INLAY_OK || read_parameters(x, &diag) != INLAY_OK ||
+        read_tensors(x, x->decoded_bytes, &diag) != INLAY_OK || model_check(&x->job, &diag) != INLAY_OK) {
+        fail(x, &diag);
+        return false;
     }
-    return repository_find(x->server->repository, x->decoded->model_name, strlen(x->decoded->model_name), number);
+    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
+    x->job.arrived_ns = x->arrived_ns;
+    x->job.deadline_ns = deadline(x);
+    x->job.finish = finish;
+    x->job.user = x;
+    if (sched_submit(x->server->sched, &x->job, note_queued, x) != SCHED_FULL)
+        return true;
+    (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
+    fail(x, &diag);
+    x->reply_status = GRPC_RESOURCE_EXHAUSTED;
+    return false;
+}
+
+/* The model that the message waited for is loaded, or could not be. On the keeper's thread. */
+static void woken(void *user, const inlay_diag *failure)
+{
+    call *x = user;
+    uint64_t version;
+    bool asleep;
+
+    if (failure->code == INLAY_OK)
+        x->job.model = find_model(x, &version, &asleep);
+    if (x->job.model != NULL && submit(x))
+        return;
+    if (failure->code != INLAY_OK)
+        call_fail_diag(x, failure);
+    else if (x->job.model == NULL)
+        call_fail(x, GRPC_UNAVAILABLE, "the model was unloaded again for others; try again later");
+    grpc_finished(x);
 }
 
 void grpc_infer(call *x, const uint8_t *message, size_t bytes)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t version = 0;
+    bool asleep;
 
     if (atomic_load_explicit(&x->server->refusing, memory_order_relaxed)) {
         call_fail(x, GRPC_UNAVAILABLE, "the server is going down");
@@ -415,32 +484,19 @@ void grpc_infer(call *x, const uint8_t *message, size_t bytes)
     x->decoded = call_unpack(x, &inference__infer_request__descriptor, message, bytes);
     if (x->decoded == NULL)
         return;
-    x->job.model = find_model(x);
-    if (x->job.model == NULL && !atomic_load(&x->server->ready)) {
+    x->decoded_bytes = bytes;
+    x->job.model = find_model(x, &version, &asleep);
+    if (x->job.model != NULL) {
+        (void)submit(x);
+    } else if (asleep) {
+        x->kept = (kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = x };
+        (void)snprintf(x->kept.name, sizeof x->kept.name, "%s", x->decoded->model_name);
+        note_queued(x);
+        x->keeping = true;
+        keeper_submit(x->server->keeper, &x->kept);
+    } else if (!atomic_load(&x->server->ready)) {
         call_fail(x, GRPC_UNAVAILABLE, "models are being loaded");
-        return;
-    }
-    if (x->job.model == NULL) {
+    } else {
         call_fail(x, GRPC_NOT_FOUND, "no such model or version is loaded");
-        return;
-    }
-    x->request.id = "";
-    x->job.request = &x->request;
-    if (!utf8_is_valid(x->decoded->id, strlen(x->decoded->id)))
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
-    if (diag.code != INLAY_OK || read_parameters(x, &diag) != INLAY_OK || read_tensors(x, bytes, &diag) != INLAY_OK ||
-        model_check(&x->job, &diag) != INLAY_OK) {
-        fail(x, &diag);
-        return;
-    }
-    (void)atomic_fetch_add_explicit(&x->server->copied_bytes, x->request.copied_bytes, memory_order_relaxed);
-    x->job.arrived_ns = x->arrived_ns;
-    x->job.deadline_ns = deadline(x);
-    x->job.finish = finish;
-    x->job.user = x;
-    if (sched_submit(x->server->sched, &x->job, note_queued, x) == SCHED_FULL) {
-        (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
-        fail(x, &diag);
-        x->reply_status = GRPC_RESOURCE_EXHAUSTED;
     }
 }

@@ -36,18 +36,24 @@ void grpc_health(call *x, const uint8_t *message, size_t bytes)
     call_pack(x, &reply.base);
 }
 
-/* The model of that name and version ("" = latest), or NULL. */
+bool grpc_version(const char *text, uint64_t *out_number)
+{
+    char *end;
+
+    *out_number = 0;
+    if (text[0] == '\0')
+        return true;
+    *out_number = strtoull(text, &end, 10);
+    return *end == '\0' && *out_number != 0 && text[0] != '-';
+}
+
+/* The model of that name and version, or NULL. */
 static model *find(call *x, const char *name, const char *version)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
-    if (version[0] != '\0') {
-        char *end;
-
-        number = strtoull(version, &end, 10);
-        if (*end != '\0' || number == 0 || version[0] == '-')
-            return NULL;
-    }
+    if (!grpc_version(version, &number))
+        return NULL;
     return repository_find(x->server->repository, name, strlen(name), number);
 }
 
@@ -69,7 +75,8 @@ void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
 void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
-    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" } };
+    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" }, (char[]){ "sequence" },
+                           (char[]){ "trace" }, (char[]){ "logging" } };
 
     (void)message;
     (void)bytes;
@@ -113,7 +120,7 @@ static void add_version(void *user, const repository_entry *e)
 {
     version_list *list = user;
 
-    if (e->loaded == NULL || strcmp(e->name, list->name) != 0 || list->count == 64)
+    if (!repository_matches(e, list->name, strlen(list->name), 0) || list->count == 64)
         return;
     (void)snprintf(list->texts[list->count], sizeof list->texts[0], "%llu", (unsigned long long)e->version);
     list->pointers[list->count] = list->texts[list->count];

@@ -63,9 +63,12 @@ struct call {
     int reply_status;
     char reply_text[512];
     bool working, queued;
+    bool keeping; /* queued with the keeper, not the scheduler */
+    kept kept;
     bool finished; /* under the lock of grpc.c */
     call *next_finished;
     Inference__InferRequest *decoded;
+    size_t decoded_bytes; /* of its message */
     infer_request request;
     bool raw; /* outputs as raw bytes */
     job job;
@@ -82,6 +85,8 @@ void call_fail(call *x, int status, const char *text);
 void call_fail_diag(call *x, const inlay_diag *diag);
 /* The message at work is finished, with reply, or reply_status and text. */
 void call_finish_message(call *x);
+/* Whether the caller may: 0 to 2, as route_access(); ends the call where not. */
+bool call_may(call *x, int access);
 /* Ends the call. */
 void call_end(call *x, int status, const char *text);
 void call_destroy(call *x);
@@ -102,6 +107,13 @@ void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes);
 void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes);
 void grpc_index(call *x, const uint8_t *message, size_t bytes);
 void grpc_health(call *x, const uint8_t *message, size_t bytes);
+void grpc_load(call *x, const uint8_t *message, size_t bytes);       /* grpc_admin.c */
+void grpc_unload(call *x, const uint8_t *message, size_t bytes);
+void grpc_statistics(call *x, const uint8_t *message, size_t bytes);
+void grpc_trace_setting(call *x, const uint8_t *message, size_t bytes);
+void grpc_log_settings(call *x, const uint8_t *message, size_t bytes);
+/* "" = the latest; false: no version. */
+bool grpc_version(const char *text, uint64_t *out_number);
 void grpc_infer(call *x, const uint8_t *message, size_t bytes);
 /* What infer keeps of a message. */
 void grpc_infer_deinit(call *x);

@@ -14,6 +14,17 @@ void infer_request_deinit(infer_request *request)
     *request = (infer_request){ .id = "" };
 }
 
+bool infer_set_sequence(infer_request *request, const char *id, size_t bytes)
+{
+    if (bytes >= SEQUENCE_ID_BYTES || memchr(id, '\0', bytes) != NULL)
+        return false;
+    memcpy(request->sequence, id, bytes);
+    request->sequence[bytes] = '\0';
+    if (strcmp(request->sequence, "0") == 0)
+        request->sequence[0] = '\0';
+    return true;
+}
+
 bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count)
 {
     uint64_t count = 1;

@@ -7,7 +7,7 @@
 #include "inlay/inlay.h"
 #include "serve/buf.h"
 
-enum { INFER_MAX_TENSORS = 256 };
+enum { INFER_MAX_TENSORS = 256, SEQUENCE_ID_BYTES = 132 };
 
 typedef struct infer_tensor {
     const char *name; /* NUL-terminated; lies in the request's body */
@@ -32,9 +32,11 @@ typedef struct infer_request {
     infer_tensor *inputs;
     infer_wanted *outputs; /* none: all of the model */
     uint32_t input_count, output_count;
-    bool binary_output;    /* of outputs that do not say */
-    uint64_t timeout_us;   /* 0 = none */
-    uint64_t priority;     /* 1 = highest; 0 = the model's */
+    bool binary_output;               /* of outputs that do not say */
+    uint64_t timeout_us;              /* 0 = none */
+    uint64_t priority;                /* 1 = highest; 0 = the model's */
+    char sequence[SEQUENCE_ID_BYTES]; /* "" = of none */
+    bool sequence_start, sequence_end;
     uint64_t copied_bytes; /* of tensors that could not stay where they arrived */
 } infer_request;
 
@@ -46,6 +48,8 @@ void infer_request_deinit(infer_request *request);
 
 /* Elements of a tensor of that shape; false for a negative size or a product beyond 2^62. */
 bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count);
+/* The id as the request's sequence; "" and "0" are none. false: it is too long, or has a NUL. */
+bool infer_set_sequence(infer_request *request, const char *id, size_t bytes);
 /* Gives the tensor, whose name, type and shape are set, the raw bytes at data: pointed to where they are aligned,
  * copied where not. */
 INLAY_NODISCARD inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *data, uint64_t bytes,

@@ -1,5 +1,6 @@
 /* POST /v2/models/NAME[/versions/VERSION]/infer */
 #include "serve/server.h"
+#include "serve/trace.h"
 #include <string.h>
 
 static void fail(exchange *x, const inlay_diag *diag)
@@ -15,6 +16,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
     model *m = j->model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
+    uint64_t answered;
 
     watch_remove(x->server->watch, x);
     x->queue_ns = j->started_ns - j->arrived_ns;
@@ -30,7 +32,9 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         if (x->reply_json_bytes > 0)
             x->type = "application/octet-stream";
         (void)atomic_fetch_add_explicit(&m->stats.rows, j->rows, memory_order_relaxed);
-        stats_add_time(&m->stats.request, clock_ns() - x->arrived_ns);
+        answered = clock_ns();
+        stats_add_time(&m->stats.request, answered - x->arrived_ns);
+        trace_request(x->server->trace, j, answered);
     }
     if (x->suspended)
         exchange_wake(x);
@@ -38,7 +42,10 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
 
 static void suspend(void *user)
 {
-    exchange_suspend(user);
+    exchange *x = user;
+
+    if (!x->suspended) /* it may have waited for its model already */
+        exchange_suspend(x);
 }
 
 static inlay_status read_request(exchange *x, inlay_diag *diag)
@@ -59,22 +66,71 @@ static inlay_status read_request(exchange *x, inlay_diag *diag)
     return model_check(&x->job, diag);
 }
 
-void answer_infer(exchange *x)
+/* false: it is answered. true: finish() was called, or will be. */
+static bool submit(exchange *x)
 {
     server *s = x->server;
     inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (read_request(x, &diag) != INLAY_OK) {
+        fail(x, &diag);
+        return false;
+    }
+    x->job.arrived_ns = x->arrived_ns;
+    x->job.finish = finish;
+    x->job.user = x;
+    watch_add(s->watch, x);
+    if (sched_submit(s->sched, &x->job, suspend, x) != SCHED_FULL)
+        return true;
+    watch_remove(s->watch, x);
+    x->retry_after = sched_retry_after(s->sched, x->job.model);
+    exchange_fail(x, MHD_HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
+    stats_add_error(&x->job.model->stats, STATS_REJECTED, clock_ns() - x->arrived_ns);
+    return false;
+}
+
+/* The model that the request waited for is loaded, or could not be. */
+static void woken(void *user, const inlay_diag *failure)
+{
+    exchange *x = user;
+
+    if (failure->code == INLAY_OK)
+        x->job.model = repository_find(x->server->repository, x->route.name, x->route.name_bytes, x->route.version);
+    if (x->job.model != NULL && submit(x))
+        return;
+    if (failure->code != INLAY_OK) {
+        exchange_fail_diag(x, failure);
+    } else if (x->job.model == NULL) {
+        x->retry_after = 1;
+        exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the model was unloaded again for others; try again later");
+    }
+    exchange_wake(x);
+}
+
+static void wake_model(exchange *x)
+{
+    x->kept = (kept){ .what = KEPT_WAKE, .version = x->route.version, .done = woken, .user = x };
+    (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
+    exchange_suspend(x);
+    keeper_submit(x->server->keeper, &x->kept);
+}
+
+void answer_infer(exchange *x)
+{
+    server *s = x->server;
+    bool asleep;
 
     if (atomic_load_explicit(&s->refusing, memory_order_relaxed)) {
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
         return;
     }
-    x->job.model = repository_find(s->repository, x->route.name, x->route.name_bytes, x->route.version);
+    x->job.model = repository_ask(s->repository, x->route.name, x->route.name_bytes, x->route.version, &asleep);
     if (x->job.model == NULL && !atomic_load(&s->ready) && !atomic_load(&s->draining)) {
         x->retry_after = 1;
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
         return;
     }
-    if (x->job.model == NULL) {
+    if (x->job.model == NULL && !asleep) {
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model or version is loaded; POST v2/repository/index lists them");
         return;
     }
@@ -82,18 +138,8 @@ void answer_infer(exchange *x)
         exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request has no body");
         return;
     }
-    if (read_request(x, &diag) != INLAY_OK) {
-        fail(x, &diag);
-        return;
-    }
-    x->job.arrived_ns = x->arrived_ns;
-    x->job.finish = finish;
-    x->job.user = x;
-    watch_add(s->watch, x);
-    if (sched_submit(s->sched, &x->job, suspend, x) == SCHED_FULL) {
-        watch_remove(s->watch, x);
-        x->retry_after = sched_retry_after(s->sched, x->job.model);
-        exchange_fail(x, MHD_HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
-        stats_add_error(&x->job.model->stats, STATS_REJECTED, clock_ns() - x->arrived_ns);
-    }
+    if (asleep)
+        wake_model(x);
+    else
+        (void)submit(x);
 }

@@ -13,7 +13,8 @@ void answer_server(exchange *x)
 {
     buf_text(&x->reply, "{\"name\":\"inlay\",");
     text_member(&x->reply, "version", inlay_version());
-    buf_text(&x->reply, ",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\"]}");
+    buf_text(&x->reply, ",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\",\"sequence\","
+                        "\"trace\",\"logging\"]}");
     x->code = MHD_HTTP_OK;
 }
 
@@ -55,7 +56,7 @@ static void add_version(void *user, const repository_entry *e)
 {
     version_list *list = user;
 
-    if (e->loaded == NULL || strcmp(e->name, list->name) != 0)
+    if (!repository_matches(e, list->name, strlen(list->name), 0))
         return;
     buf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)e->version);
 }

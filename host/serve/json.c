@@ -226,6 +226,19 @@ static bool digits(json_reader *r)
     return r->at > begin;
 }
 
+bool reader_c_string(json_reader *r, char **out)
+{
+    json_text text;
+
+    if (!reader_string(r, &text))
+        return false;
+    if (memchr(text.data, '\0', text.bytes) != NULL)
+        return reader_fail(r, "a text with NUL in it");
+    text.data[text.bytes] = '\0';
+    *out = text.data;
+    return true;
+}
+
 bool reader_number(json_reader *r, json_text *out)
 {
     char c = reader_peek(r), *begin = r->at;

@@ -40,6 +40,8 @@ bool reader_member(json_reader *r, json_text *key);
 /* Whether another element follows; false at the end of the array, which is then left, or at an error. */
 bool reader_element(json_reader *r);
 bool reader_string(json_reader *r, json_text *out);
+/* The same, ended with NUL in place of its closing quote; one with a NUL in it is an error. */
+bool reader_c_string(json_reader *r, char **out);
 /* A number's text, checked. */
 bool reader_number(json_reader *r, json_text *out);
 bool reader_bool(json_reader *r, bool *out);

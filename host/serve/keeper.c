@@ -1,4 +1,4 @@
-/* POST /v2/repository/models/NAME/load and .../unload. These take seconds, so a thread of their own does them, one
+/* Loading and unloading on request, over REST and gRPC. These take seconds, so a thread of their own does them, one
  * after another. */
 #include "serve/changes.h"
 #include "serve/server.h"
@@ -10,25 +10,25 @@ struct keeper {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    exchange *first, *last;
+    kept *first, *last;
     bool stop;
     uint64_t poll_ns; /* between two looks at the folder; 0 = none */
     changes changes;
 };
 
-static void perform(keeper *k, exchange *x)
+static void perform(keeper *k, kept *task)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    char name[sizeof x->path];
     inlay_status status;
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)x->route.name_bytes, x->route.name);
-    status = x->route.kind == ROUTE_LOAD ? repository_load(k->server->repository, name, &diag)
-                                         : repository_unload(k->server->repository, name, &diag);
-    if (status == INLAY_OK)
-        x->code = MHD_HTTP_OK;
+    if (task->what == KEPT_LOAD)
+        status = repository_load(k->server->repository, task->name, &diag);
+    else if (task->what == KEPT_WAKE)
+        status = repository_wake(k->server->repository, task->name, task->version, &diag);
     else
-        exchange_fail(x, status == INLAY_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST, diag.text);
+        status = repository_unload(k->server->repository, task->name, &diag);
+    diag.code = status;
+    task->done(task->user, &diag);
 }
 
 /* Waits for a request; false: it is time to look at the folder. */
@@ -55,11 +55,11 @@ static void *work(void *user)
 
     (void)pthread_mutex_lock(&k->lock);
     for (;;) {
-        exchange *x = k->first;
+        kept *task = k->first;
 
-        if (x == NULL && k->stop)
+        if (task == NULL && k->stop)
             break;
-        if (x == NULL) {
+        if (task == NULL) {
             if (!wait_for_work(k, look_at) && k->first == NULL && !k->stop) {
                 (void)pthread_mutex_unlock(&k->lock);
                 look(k);
@@ -68,36 +68,52 @@ static void *work(void *user)
             }
             continue;
         }
-        k->first = x->next_kept;
+        k->first = task->next;
         if (k->first == NULL)
             k->last = NULL;
         (void)pthread_mutex_unlock(&k->lock);
-        perform(k, x);
-        exchange_wake(x);
+        perform(k, task);
         (void)pthread_mutex_lock(&k->lock);
     }
     (void)pthread_mutex_unlock(&k->lock);
     return NULL;
 }
 
+void keeper_submit(keeper *k, kept *task)
+{
+    task->next = NULL;
+    (void)pthread_mutex_lock(&k->lock);
+    if (k->last != NULL)
+        k->last->next = task;
+    else
+        k->first = task;
+    k->last = task;
+    (void)pthread_cond_signal(&k->work);
+    (void)pthread_mutex_unlock(&k->lock);
+}
+
+static void answer(void *user, const inlay_diag *diag)
+{
+    exchange *x = user;
+
+    if (diag->code == INLAY_OK)
+        x->code = MHD_HTTP_OK;
+    else
+        exchange_fail(x, diag->code == INLAY_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST, diag->text);
+    exchange_wake(x);
+}
+
 void answer_repository(exchange *x)
 {
-    keeper *k = x->server->keeper;
-
     if (x->route.kind == ROUTE_LOAD && x->body_bytes > 0 &&
         memmem(x->body, x->body_bytes, "\"parameters\"", 12) != NULL) {
         exchange_fail(x, MHD_HTTP_BAD_REQUEST, "models are loaded as they lie in the repository: send no parameters");
         return;
     }
+    x->kept = (kept){ .what = x->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD, .done = answer, .user = x };
+    (void)snprintf(x->kept.name, sizeof x->kept.name, "%.*s", (int)x->route.name_bytes, x->route.name);
     exchange_suspend(x);
-    (void)pthread_mutex_lock(&k->lock);
-    if (k->last != NULL)
-        k->last->next_kept = x;
-    else
-        k->first = x;
-    k->last = x;
-    (void)pthread_cond_signal(&k->work);
-    (void)pthread_mutex_unlock(&k->lock);
+    keeper_submit(x->server->keeper, &x->kept);
 }
 
 inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag)

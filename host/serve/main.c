@@ -1,8 +1,11 @@
 /* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, ends. */
 #include "serve/grpc.h"
 #include "serve/listen.h"
+#include "serve/log.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
+#include "serve/tls.h"
+#include "serve/trace.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,15 +15,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static const char program[] = "inlay-serve";
-
-static void say(const char *format, const char *text)
-{
-    (void)fprintf(stderr, "%s: ", program);
-    (void)fprintf(stderr, format, text);
-    (void)fputc('\n', stderr);
-}
 
 static uint32_t cpu_count(void)
 {
@@ -46,7 +40,7 @@ typedef struct program_state {
     server server;
     settings settings;
     struct MHD_Daemon *daemon;
-    char *certificate, *key;
+    char *certificate, *key, *client_ca; /* PEM; NULL = none */
     pthread_t loader;
     bool loading;
     bool failed; /* to listen, after the models were loaded */
@@ -72,14 +66,23 @@ static inlay_status read_tls(program_state *p, inlay_diag *diag)
 {
     const char *certificate = settings_text(&p->settings, SET_tls_cert),
                *key = settings_text(&p->settings, SET_tls_key);
+    const char *client_ca = settings_text(&p->settings, SET_tls_client_ca);
     inlay_status status;
 
     if (certificate[0] == '\0' && key[0] == '\0')
-        return INLAY_OK;
+        return client_ca[0] == '\0'
+                   ? INLAY_OK
+                   : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca needs tls_cert and tls_key");
     if (certificate[0] == '\0' || key[0] == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key belong together: set both");
     status = read_pem(certificate, &p->certificate, diag);
-    return status != INLAY_OK ? status : read_pem(key, &p->key, diag);
+    if (status == INLAY_OK)
+        status = read_pem(key, &p->key, diag);
+    if (status == INLAY_OK && client_ca[0] != '\0')
+        status = read_pem(client_ca, &p->client_ca, diag);
+    p->server.client_certificates = p->client_ca != NULL;
+    return status != INLAY_OK ? status
+                              : tls_create(p->certificate, p->key, p->client_ca, &p->server.tls, diag);
 }
 
 static inlay_status open_log(server *s, inlay_diag *diag)
@@ -94,6 +97,16 @@ static inlay_status open_log(server *s, inlay_diag *diag)
     if (path[0] != '\0' && s->access_log < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     return INLAY_OK;
+}
+
+/* Workers have a file each. */
+static inlay_status open_trace(server *s, inlay_diag *diag)
+{
+    const char *path = settings_text(s->settings, SET_trace_file);
+    char own[4200];
+
+    (void)snprintf(own, sizeof own, supervise_is_worker() && path[0] != '\0' ? "%s.%d" : "%s", path, (int)getpid());
+    return trace_create(own, &s->trace, diag);
 }
 
 static void log_mhd(void *user, const char *format, va_list args)
@@ -117,8 +130,10 @@ static inlay_status start_http(program_state *p, inlay_diag *diag)
     int fd, family;
     inlay_status status = listen_open("rest", settings_text(s->settings, SET_listen),
                                       (int)settings_int(s->settings, SET_port), &fd, &family, name, sizeof name, diag);
-    struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, p->certificate },
+    struct MHD_OptionItem over_tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, p->certificate },
                                     { MHD_OPTION_HTTPS_MEM_KEY, 0, p->key },
+                                    { p->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+                                      p->client_ca },
                                     { MHD_OPTION_END, 0, NULL } };
     struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
@@ -132,14 +147,14 @@ static inlay_status start_http(program_state *p, inlay_diag *diag)
         (unsigned)settings_int(s->settings, SET_max_connections), MHD_OPTION_THREAD_POOL_SIZE,
         thread_count(s->settings) > 1 ? thread_count(s->settings) : 0, MHD_OPTION_NOTIFY_CONNECTION, watch_connection,
         s, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-        p->certificate != NULL ? tls : none, MHD_OPTION_END);
+        p->certificate != NULL ? over_tls : none, MHD_OPTION_END);
     if (p->daemon == NULL) {
         (void)close(fd);
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
                           p->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
     }
     (void)snprintf(url, sizeof url, "%s://%s", p->certificate != NULL ? "https" : "http", name);
-    say("listening on %s", url);
+    log_line(LOG_INFO_LINE, "listening on %s", url);
     return INLAY_OK;
 }
 
@@ -151,14 +166,10 @@ static inlay_status start_grpc(program_state *p, inlay_diag *diag)
 
     if (port < 0)
         return INLAY_OK;
-    if (p->certificate != NULL) {
-        say("%s", "gRPC is not served: it has no TLS of its own yet; put a proxy before it, or set no tls_cert");
-        return INLAY_OK;
-    }
     status =
         grpc_start(&p->server, settings_text(&p->settings, SET_listen), port, &p->server.grpc, name, sizeof name, diag);
     if (p->server.grpc != NULL)
-        say("listening on grpc://%s", name);
+        log_line(LOG_INFO_LINE, "listening on %s://%s", p->server.tls != NULL ? "grpcs" : "grpc", name);
     return status;
 }
 
@@ -183,9 +194,12 @@ static inlay_status start(program_state *p, inlay_diag *diag)
     s->started_ns = clock_ns();
     if (runners == 0)
         runners = cpu_count();
+    s->runners = runners;
+    s->load_header = settings_int(&p->settings, SET_load_header) != 0;
     INLAY_TRY(open_log(s, diag));
     INLAY_TRY(tokens_read(settings_text(&p->settings, SET_token_file), &s->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&p->settings, SET_admin_token_file), &s->admin_tokens, diag));
+    INLAY_TRY(open_trace(s, diag));
     INLAY_TRY(read_tls(p, diag));
     INLAY_TRY(repository_open(&p->settings, runners, &s->repository, diag));
     INLAY_TRY(sched_create(runners, &s->sched, diag));
@@ -206,7 +220,7 @@ static void *load(void *user)
 
     p->ready_count = repository_load_all(p->server.repository);
     if (supervise_is_worker() && !atomic_load(&p->settings.stop) && start_listening(p, &diag) != INLAY_OK) {
-        say("%s", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
         p->failed = true;
         (void)kill(getpid(), SIGTERM);
         return NULL;
@@ -214,7 +228,7 @@ static void *load(void *user)
     (void)snprintf(text, sizeof text, "%u", p->ready_count);
     if (!atomic_load(&p->settings.stop)) {
         atomic_store(&p->server.ready, true);
-        say("ready, models: %s", text);
+        log_line(LOG_INFO_LINE, "ready, models: %s", text);
         listen_notify("READY=1");
     }
     return NULL;
@@ -273,7 +287,7 @@ static void end_if_stuck(server *s)
             return;
         (void)nanosleep(&pause, NULL);
     }
-    say("%s", "a run does not end; leaving it");
+    log_line(LOG_ERROR_LINE, "%s", "a run does not end; leaving it");
     _exit(1);
 }
 
@@ -293,10 +307,13 @@ static void stop(program_state *p)
     repository_close(s->repository);
     tokens_deinit(&s->tokens);
     tokens_deinit(&s->admin_tokens);
+    trace_destroy(s->trace);
+    tls_destroy(s->tls);
     if (s->access_log > STDERR_FILENO)
         (void)close(s->access_log);
     free(p->certificate);
     free(p->key);
+    free(p->client_ca);
     settings_deinit(&p->settings);
 }
 
@@ -320,7 +337,7 @@ int main(int argc, char **argv)
     (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
     if (start(&p, &diag) != INLAY_OK) {
-        say("%s", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
         code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;
     } else {
         p.loading = pthread_create(&p.loader, NULL, load, &p) == 0;

@@ -126,6 +126,11 @@ static void counters(buf *to, const held *h, sched *s)
         series(to, "inlay_rows_total", h->models[k], "");
         number(to, get(&h->models[k]->stats.rows));
     }
+    head(to, "inlay_batch_best_rows", "gauge", "Rows with the cheapest row, as measured; 0 = nothing is known.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_batch_best_rows", h->models[k], "");
+        number(to, sched_best_rows(s, h->models[k]));
+    }
     head(to, "inlay_queue_length", "gauge", "Requests that wait.");
     for (uint32_t k = 0; k < h->count; k++) {
         series(to, "inlay_queue_length", h->models[k], "");
@@ -173,6 +178,8 @@ static void process(buf *to, server *s)
           "Bytes of input tensors that did not stay where they arrived: JSON, strings, misaligned data.",
           (double)get(&s->copied_bytes));
     plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&s->ready));
+    plain(to, "inlay_models_bytes", "gauge", "Memory of the models that are loaded: files and runs.",
+          (double)repository_bytes(s->repository));
     plain(to, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
     plain(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
 }

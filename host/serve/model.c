@@ -1,7 +1,11 @@
 #include "serve/model.h"
 #include "serve/datatype.h"
+#include "serve/sequence.h"
+#include "serve/text.h"
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ------------------------------------------------------------------ its inputs and outputs */
 
@@ -50,6 +54,32 @@ static bool is_joinable(const model *m)
 
 /* ------------------------------------------------------------------ instances */
 
+inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag)
+{
+    i->job_capacity = jobs;
+    i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
+    i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
+    i->given = calloc(m->input_count + 1u, sizeof *i->given);
+    i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
+    i->jobs = calloc(jobs, sizeof(job *));
+    if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+    return inlay_context_create(m->session, &i->context, diag);
+}
+
+void instance_deinit(const model *m, instance *i)
+{
+    inlay_context_destroy(i->context);
+    for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
+        free(i->joined[k]);
+    free(i->joined);
+    free(i->joined_bytes);
+    free((void *)i->given);
+    free(i->outputs);
+    free((void *)i->jobs);
+    *i = (instance){ .context = NULL };
+}
+
 static inlay_status make_instances(model *m, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -62,31 +92,11 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
     for (uint32_t n = m->settings.instances; status == INLAY_OK && n-- > 0;) {
         instance *i = &m->instances[n];
 
-        i->job_capacity = m->settings.max_batch;
-        i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
-        i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
-        i->given = calloc(m->input_count + 1u, sizeof *i->given);
-        i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
-        i->jobs = calloc(i->job_capacity, sizeof(job *));
-        if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
         i->next = m->idle;
         m->idle = i;
-        status = inlay_context_create(m->session, &i->context, diag);
+        status = instance_init(m, i, m->settings.max_batch, diag);
     }
     return status;
-}
-
-static void destroy_instance(const model *m, instance *i)
-{
-    inlay_context_destroy(i->context);
-    for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
-        free(i->joined[k]);
-    free(i->joined);
-    free(i->joined_bytes);
-    free((void *)i->given);
-    free(i->outputs);
-    free((void *)i->jobs);
 }
 
 /* ------------------------------------------------------------------ warming up */
@@ -137,19 +147,68 @@ static inlay_status warm_up(const model *m, const instance *i, int64_t rows, inl
     return status;
 }
 
+/* Times runs of 1, 2, 4 ... rows, until a row gets no cheaper any more. */
+static void measure_batches(model *m, const instance *i)
+{
+    enum { TIMES = 3 };
+    batch_cost *c = &m->queue.cost;
+
+    for (uint32_t rows = 1; rows <= m->settings.max_batch; rows *= 2) {
+        if (warm_up(m, i, rows, NULL) != INLAY_OK)
+            return;
+        for (uint32_t k = 0; k < TIMES; k++) {
+            uint64_t start = clock_ns();
+
+            if (warm_up(m, i, rows, NULL) == INLAY_OK)
+                batch_cost_add(c, rows, (double)(clock_ns() - start));
+        }
+        if (c->best * 4 <= rows)
+            return;
+    }
+}
+
 /* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
-static void warm_all(const model *m)
+static void warm_all(model *m)
 {
     for (uint32_t n = 0; n < m->settings.instances; n++) {
         if (warm_up(m, &m->instances[n], 1, NULL) != INLAY_OK)
             return;
-        if (m->joinable && m->settings.max_batch > 1 &&
-            warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
+        if (n == 0 && m->settings.max_batch > 1)
+            measure_batches(m, &m->instances[n]);
+        if (m->settings.max_batch > 1 && warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
             return;
     }
 }
 
 /* ------------------------------------------------------------------ from file to model */
+
+uint64_t model_file_bytes(const char *path, bool whole_folder)
+{
+    const char *slash = strrchr(path, '/');
+    const struct dirent *entry;
+    struct stat st;
+    uint64_t bytes = 0;
+    char folder[4200];
+    DIR *dir;
+
+    if (!whole_folder || slash == NULL)
+        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    dir = opendir(folder);
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return bytes;
+}
+
+static uint64_t run_bytes(const model *m)
+{
+    inlay_memory_info info = { .struct_size = sizeof info };
+
+    return inlay_session_memory(m->session, &info) == INLAY_OK ? info.used_bytes : 0;
+}
 
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
                         const inlay_options *options, model **out_model, inlay_diag *diag)
@@ -161,6 +220,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (m == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
     atomic_init(&m->refs, 1);
+    (void)pthread_mutex_init(&m->sequence_lock, NULL);
     m->settings = *settings;
     m->number = version;
     (void)snprintf(m->version, sizeof m->version, "%llu", (unsigned long long)version);
@@ -172,12 +232,15 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     }
     INLAY_TRY(inlay_session_create(path, options, &m->session, diag));
     INLAY_TRY(read_io(m, diag));
+    INLAY_TRY(sequences_create(m, diag));
+    INLAY_TRY(text_open(m, &m->text, diag));
     m->joinable = is_joinable(m);
     if (!m->joinable)
         m->settings.max_batch = 1;
     INLAY_TRY(make_instances(m, diag));
     if (m->settings.warmup)
         warm_all(m);
+    m->bytes = run_bytes(m);
     *out_model = m;
     m = NULL;
 done:
@@ -196,7 +259,9 @@ void model_unref(model *m)
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
     for (uint32_t n = 0; m->instances != NULL && n < m->settings.instances; n++)
-        destroy_instance(m, &m->instances[n]);
+        instance_deinit(m, &m->instances[n]);
+    text_close(m->text);
+    sequences_destroy(m);
     inlay_session_destroy(m->session);
     free(m->instances);
     free(m->stats.batches);
@@ -256,6 +321,14 @@ static inlay_status check_outputs(const model *m, infer_request *q, inlay_diag *
     return INLAY_OK;
 }
 
+/* Whether a request has to bring the input. */
+static bool is_needed(const job *j, uint32_t input)
+{
+    const model *m = j->model;
+
+    return !m->inputs[input].optional && !(m->state_inputs[input] && j->request->sequence[0] != '\0');
+}
+
 inlay_status model_check(job *j, inlay_diag *diag)
 {
     const model *m = j->model;
@@ -267,15 +340,15 @@ inlay_status model_check(job *j, inlay_diag *diag)
 
         if (status != INLAY_OK)
             return status;
-        given += !m->inputs[q->inputs[i].input].optional;
+        given += is_needed(j, q->inputs[i].input);
         j->bytes += q->inputs[i].bytes;
     }
     for (uint32_t k = 0; k < m->input_count; k++)
-        given -= !m->inputs[k].optional;
+        given -= is_needed(j, k);
     for (uint32_t k = 0, i; given != 0 && k < m->input_count; k++) {
         for (i = 0; i < q->input_count && q->inputs[i].input != k; i++)
             ;
-        if (i == q->input_count && !m->inputs[k].optional)
+        if (i == q->input_count && is_needed(j, k))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", m->inputs[k].name);
     }
     j->rows = m->joinable && q->input_count > 0 ? (uint64_t)q->inputs[0].dims[0] : 1;
@@ -287,5 +360,7 @@ inlay_status model_check(job *j, inlay_diag *diag)
     j->level = q->priority == 0                ? m->settings.priority
                : q->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS
                                                : (uint32_t)q->priority;
-    return check_outputs(m, q, diag);
+    if (check_outputs(m, q, diag) != INLAY_OK)
+        return diag->code;
+    return sequence_join(j, diag);
 }

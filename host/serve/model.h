@@ -4,21 +4,27 @@
  * request is answered. */
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
+#include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/stats.h"
+#include <pthread.h>
 
 typedef struct job job;
+typedef struct sequence sequence;
 typedef struct model model;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
 
 /* How a model is served: the server's settings, over which go those of its config.yaml. */
 typedef struct model_settings {
-    uint32_t max_batch;      /* rows that requests are joined to; 1 = never */
-    uint64_t batch_delay_us; /* how long the first of them may wait for others */
-    uint32_t instances;      /* runs at once */
-    uint32_t max_queue;      /* requests that may wait */
-    uint32_t priority;       /* of requests that name none, 1 to PRIORITY_LEVELS */
+    uint32_t max_batch;        /* rows that requests are joined to; 1 = never */
+    uint64_t batch_delay_us;   /* how long the first of them may wait for others */
+    uint64_t batch_target_us;  /* how long a request may take, joined with others; 0 = no limit */
+    uint32_t instances;        /* runs at once */
+    uint32_t max_queue;        /* requests that may wait */
+    uint32_t max_sequences;    /* at once, of a model with states */
+    uint64_t sequence_idle_ns; /* after which a sequence may be given up for another */
+    uint32_t priority;         /* of requests that name none, 1 to PRIORITY_LEVELS */
     bool warmup;
 } model_settings;
 
@@ -44,6 +50,7 @@ typedef struct job_queue {
     uint64_t used_ns; /* time that the model's runs took, for fairness */
     bool listed;      /* among the scheduler's models that have requests */
     model *next;
+    batch_cost cost;          /* of runs by their rows, where requests are joined */
     double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
 } job_queue;
 
@@ -57,7 +64,14 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
-    bool joinable; /* all inputs and outputs have one symbolic first axis */
+    uint64_t bytes;                     /* of its files and of its runs, after the first */
+    atomic_uint_fast64_t asked_ns;      /* when a request last named it */
+    bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
+    uint32_t state_count;
+    pthread_mutex_t sequence_lock; /* of what requests know of sequences */
+    struct text_model *text; /* of a decoder with a tokenizer; NULL = none */
+    sequence *sequences;           /* [settings.max_sequences]; NULL = none */
+    bool joinable;                 /* all inputs and outputs have one symbolic first axis */
     instance *instances, *idle;
     job_queue queue;
     model_stats stats;
@@ -67,6 +81,7 @@ struct model {
 struct job {
     model *model;
     infer_request *request;
+    sequence *sequence; /* sequence_join() sets it; NULL = none */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* by clock_ns(); 0 = none */
     uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
@@ -80,7 +95,8 @@ struct job {
     job *next;
     instance *running;
     bool queued, cancelled;
-    uint64_t started_ns, compute_ns;
+    bool held; /* behind another of its sequence */
+    uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
 };
 
@@ -88,8 +104,14 @@ struct job {
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
                                         const model_settings *settings, const inlay_options *options, model **out_model,
                                         inlay_diag *diag);
+/* The files' part of `bytes`: of path, or of the folder that it lies in. */
+uint64_t model_file_bytes(const char *path, bool whole_folder);
 model *model_ref(model *m);
 void model_unref(model *m); /* NULL is a no-op */
+
+/* An instance for so many jobs at once, with a context of its own. */
+INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
+void instance_deinit(const model *m, instance *i);
 
 /* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(job *j, inlay_diag *diag);

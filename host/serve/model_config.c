@@ -6,7 +6,7 @@
 
 /* The file as libcyaml reads it; NULL = not there. */
 typedef struct config_file {
-    int64_t *max_batch, *batch_delay_us, *instances, *max_queue, *warmup, *priority;
+    int64_t *max_batch, *batch_delay_us, *batch_target_us, *instances, *max_queue, *warmup, *priority;
     char *versions;
     char **options;
     unsigned options_count;
@@ -18,6 +18,7 @@ static const cyaml_schema_value_t option_text = { CYAML_VALUE_STRING(CYAML_FLAG_
 static const cyaml_schema_field_t fields[] = {
     NUMBER(max_batch),
     NUMBER(batch_delay_us),
+    NUMBER(batch_target_us),
     NUMBER(instances),
     NUMBER(max_queue),
     NUMBER(warmup),
@@ -40,10 +41,11 @@ static bool take(const int64_t *from, int64_t min, int64_t max, int64_t *to)
 static inlay_status take_numbers(const char *path, const config_file *f, model_config *config, inlay_diag *diag)
 {
     model_settings *s = &config->settings;
-    int64_t batch = s->max_batch, delay = (int64_t)s->batch_delay_us, instances = s->instances, queue = s->max_queue,
-            warmup = s->warmup, priority = s->priority;
+    int64_t batch = s->max_batch, delay = (int64_t)s->batch_delay_us, target = (int64_t)s->batch_target_us,
+            instances = s->instances, queue = s->max_queue, warmup = s->warmup, priority = s->priority;
     const char *wrong = !take(f->max_batch, 1, 65536, &batch)               ? "max_batch is from 1 to 65536"
                         : !take(f->batch_delay_us, 0, 10000000, &delay)     ? "batch_delay_us is from 0 to 10000000"
+                        : !take(f->batch_target_us, 0, 3600000000, &target) ? "batch_target_us is from 0 to 3600000000"
                         : !take(f->instances, 1, 4096, &instances)          ? "instances is from 1 to 4096"
                         : !take(f->max_queue, 1, 1000000, &queue)           ? "max_queue is from 1 to 1000000"
                         : !take(f->warmup, 0, 1, &warmup)                   ? "warmup is 0 or 1"
@@ -55,6 +57,7 @@ static inlay_status take_numbers(const char *path, const config_file *f, model_c
     config->asks_to_join = f->max_batch != NULL && batch > 1;
     s->max_batch = (uint32_t)batch;
     s->batch_delay_us = (uint64_t)delay;
+    s->batch_target_us = (uint64_t)target;
     s->instances = (uint32_t)instances;
     s->max_queue = (uint32_t)queue;
     s->warmup = warmup != 0;

@@ -2,6 +2,7 @@
  *
  *     max_batch: 32          # these as the server's settings of the same names
  *     batch_delay_us: 500
+ *     batch_target_us: 20000
  *     instances: 2
  *     max_queue: 100
  *     warmup: 1

@@ -1,5 +1,6 @@
 #include "serve/repository.h"
 #include "serve/folder.h"
+#include "serve/log.h"
 #include "serve/model_config.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,11 +14,14 @@ typedef struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     model *loaded;
+    bool asleep;    /* not loaded, for want of memory */
+    uint64_t bytes; /* that it takes, as far as known */
 } entry;
 
 struct repository {
     const settings *settings;
     model_settings defaults;
+    uint64_t budget;      /* bytes; 0 = none */
     pthread_mutex_t lock; /* of what follows; held shortly */
     entry *entries;       /* [count] by name, then version */
     uint32_t count;
@@ -31,8 +35,11 @@ static model_settings default_settings(const settings *s, uint32_t runners)
     return (model_settings){
         .max_batch = (uint32_t)settings_int(s, SET_max_batch),
         .batch_delay_us = (uint64_t)settings_int(s, SET_batch_delay_us),
+        .batch_target_us = (uint64_t)settings_int(s, SET_batch_target_us),
         .instances = instances > 0 ? instances : runners,
         .max_queue = (uint32_t)settings_int(s, SET_max_queue),
+        .max_sequences = (uint32_t)settings_int(s, SET_max_sequences),
+        .sequence_idle_ns = (uint64_t)settings_int(s, SET_sequence_idle_ms) * 1000000,
         .priority = 2,
         .warmup = settings_int(s, SET_warmup) != 0,
     };
@@ -49,6 +56,7 @@ inlay_status repository_open(const settings *s, uint32_t runners, repository **o
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the models");
     r->settings = s;
     r->defaults = default_settings(s, runners);
+    r->budget = (uint64_t)settings_int(s, SET_models_memory);
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->loading, NULL);
     status = folder_read(s->models, &f, diag);
@@ -121,29 +129,130 @@ static void set_entry(repository *r, const char *name, uint64_t version, entry_s
         if (!keep) {
             old = e->loaded;
             e->loaded = loaded;
+            e->asleep = false;
         }
+        if (loaded != NULL)
+            e->bytes = loaded->bytes;
+        e->asleep = e->asleep && state == STATE_LOADING; /* one that cannot be loaded is not tried with each request */
         e->state = e->loaded != NULL ? STATE_READY : state;
     }
     (void)pthread_mutex_unlock(&r->lock);
     model_unref(old);
 }
 
-model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version)
+model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep)
 {
+    const entry *latest = NULL;
     model *found = NULL;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->count; i++) {
         const entry *e = &r->entries[i];
 
-        if (e->loaded != NULL && (version == 0 || e->version == version) && strncmp(e->name, name, name_bytes) == 0 &&
-            e->name[name_bytes] == '\0')
-            found = e->loaded; /* the last is the latest */
+        if ((e->loaded != NULL || e->asleep) && (version == 0 || e->version == version) &&
+            strncmp(e->name, name, name_bytes) == 0 && e->name[name_bytes] == '\0')
+            latest = e;
     }
-    if (found != NULL)
-        (void)model_ref(found);
+    *out_asleep = latest != NULL && latest->loaded == NULL;
+    if (latest != NULL && latest->loaded != NULL) {
+        found = model_ref(latest->loaded);
+        if (r->budget > 0)
+            atomic_store_explicit(&found->asked_ns, clock_ns(), memory_order_relaxed);
+    }
     (void)pthread_mutex_unlock(&r->lock);
     return found;
+}
+
+model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version)
+{
+    bool asleep;
+
+    return repository_ask(r, name, name_bytes, version, &asleep);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* Under the lock. */
+static uint64_t loaded_bytes(const repository *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += r->entries[i].loaded != NULL ? r->entries[i].bytes : 0;
+    return bytes;
+}
+
+uint64_t repository_bytes(repository *r)
+{
+    uint64_t bytes;
+
+    (void)pthread_mutex_lock(&r->lock);
+    bytes = loaded_bytes(r);
+    (void)pthread_mutex_unlock(&r->lock);
+    return bytes;
+}
+
+/* Takes the model that has not been asked for the longest, but not that version, out of the list; NULL: there is none
+ * to take, or no need. */
+static model *put_to_sleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+{
+    entry *oldest = NULL;
+    model *taken = NULL;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; loaded_bytes(r) + needed > r->budget && i < r->count; i++) {
+        entry *e = &r->entries[i];
+
+        if (e->loaded != NULL && (e->version != version || strcmp(e->name, name) != 0) &&
+            (oldest == NULL || atomic_load(&e->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns)))
+            oldest = e;
+    }
+    if (oldest != NULL) {
+        taken = oldest->loaded;
+        oldest->loaded = NULL;
+        oldest->asleep = true;
+        oldest->state = STATE_UNAVAILABLE;
+        free(oldest->reason);
+        oldest->reason = strdup("unloaded for memory; a request loads it");
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return taken;
+}
+
+/* Unloads others until so many more bytes would fit. */
+static void make_room(repository *r, const char *name, uint64_t version, uint64_t needed)
+{
+    model *taken;
+
+    while (r->budget > 0 && (taken = put_to_sleep(r, name, version, needed)) != NULL) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded for memory", taken->name, taken->version);
+        model_unref(taken);
+    }
+}
+
+/* Whether the version is to be loaded later, when a request names it: at the start nothing is unloaded for another. */
+static bool left_asleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+{
+    bool left;
+    entry *e;
+
+    (void)pthread_mutex_lock(&r->lock);
+    left = r->budget > 0 && loaded_bytes(r) + needed > r->budget;
+    e = left ? entry_of(r, name, version) : NULL;
+    if (e != NULL) {
+        e->asleep = true;
+        e->state = STATE_UNAVAILABLE;
+        free(e->reason);
+        e->reason = strdup("not loaded yet, for memory; a request loads it");
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return left;
+}
+
+bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version)
+{
+    return e->loaded != NULL && (version == 0 || version == e->version) &&
+           (name == NULL || (strlen(e->name) == name_bytes && memcmp(e->name, name, name_bytes) == 0));
 }
 
 void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user)
@@ -173,19 +282,42 @@ static bool is_wanted(const found_model *f, const model_config *config, uint32_t
     return config->version_count == 0 && i + 1 == f->version_count;
 }
 
+/* Why a model is loaded: all are at the start; a request says so; a request wants to run it. */
+typedef enum load_reason { LOAD_START, LOAD_ASKED, LOAD_WAKE } load_reason;
+
 static inlay_status load_version(repository *r, const found_model *f, const model_config *config, uint64_t version,
-                                 inlay_diag *diag)
+                                 load_reason why, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     model *loaded = NULL;
     char path[4200];
     inlay_status status;
+    uint64_t files;
 
     (void)snprintf(path, sizeof path, f->is_folder ? "%s/%llu/model.onnx" : "%s", f->path, (unsigned long long)version);
+    files = model_file_bytes(path, f->is_folder);
+    if (why == LOAD_START && left_asleep(r, f->name, version, files))
+        return INLAY_OK;
+    make_room(r, f->name, version, files);
     set_entry(r, f->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(r->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(model_load(f->name, version, path, &config->settings, options, &loaded, diag));
+    loaded->bytes += files;
+    atomic_store(&loaded->asked_ns, clock_ns());
+    if (why == LOAD_START && left_asleep(r, f->name, version, loaded->bytes)) {
+        model_unref(loaded);
+        inlay_options_destroy(options);
+        return INLAY_OK;
+    }
+    if (r->budget > 0 && loaded->bytes > r->budget) {
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it takes %llu bytes, models_memory is %llu",
+                            (unsigned long long)loaded->bytes, (unsigned long long)r->budget);
+        model_unref(loaded);
+        loaded = NULL;
+        goto done;
+    }
+    make_room(r, f->name, version, loaded->bytes);
     if (config->asks_to_join && !loaded->joinable) {
         model_unref(loaded);
         loaded = NULL;
@@ -201,9 +333,9 @@ done:
     return status;
 }
 
-/* Loads the versions that are wanted and drops the others. The first failure is told; the rest is tried all the same.
- */
-static inlay_status load_model(repository *r, const found_model *f, inlay_diag *diag)
+/* Loads the versions that are wanted and drops the others; only 0: all of them. The first failure is told; the rest is
+ * tried all the same. */
+static inlay_status load_model(repository *r, const found_model *f, load_reason why, uint64_t only, inlay_diag *diag)
 {
     model_config config = { .settings = r->defaults };
     char path[4200];
@@ -222,12 +354,16 @@ static inlay_status load_model(repository *r, const found_model *f, inlay_diag *
         inlay_diag own = INLAY_DIAG_INIT;
         inlay_status one;
 
+        if (only != 0 && f->versions[i] != only) {
+            wanted++;
+            continue;
+        }
         if (!is_wanted(f, &config, i)) {
             set_entry(r, f->name, f->versions[i], STATE_UNAVAILABLE, NULL, false, "not among the versions to load");
             continue;
         }
         wanted++;
-        one = load_version(r, f, &config, f->versions[i], &own);
+        one = load_version(r, f, &config, f->versions[i], why, &own);
         if (one != INLAY_OK && status == INLAY_OK)
             status = inlay_fail(diag, one, "model '%s', version %llu: %s", f->name, (unsigned long long)f->versions[i],
                                 own.text);
@@ -245,18 +381,18 @@ uint32_t repository_load_all(repository *r)
     folder f;
 
     if (folder_read(r->settings->models, &f, &diag) != INLAY_OK) {
-        (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
         return 0;
     }
     (void)pthread_mutex_lock(&r->loading);
     for (uint32_t i = 0; i < f.count; i++)
-        if (load_model(r, &f.models[i], &diag) != INLAY_OK)
-            (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        if (load_model(r, &f.models[i], LOAD_START, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
     (void)pthread_mutex_unlock(&r->loading);
     folder_deinit(&f);
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->count; i++)
-        ready += r->entries[i].loaded != NULL;
+        ready += r->entries[i].loaded != NULL || r->entries[i].asleep;
     (void)pthread_mutex_unlock(&r->lock);
     return ready;
 }
@@ -281,7 +417,23 @@ static void drop_missing(repository *r, const char *name, const found_model *f)
         set_entry(r, name, gone[i], STATE_UNAVAILABLE, NULL, false, "unloaded");
 }
 
-inlay_status repository_load(repository *r, const char *name, inlay_diag *diag)
+/* The version that a request for `version` (0 = the latest) has to wait for; 0: none is asleep any more. */
+static uint64_t asleep_version(repository *r, const char *name, uint64_t version)
+{
+    uint64_t found = 0;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const entry *e = &r->entries[i];
+
+        if ((version == 0 || e->version == version) && (e->asleep || e->loaded != NULL) && strcmp(e->name, name) == 0)
+            found = e->asleep && e->loaded == NULL ? e->version : 0;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+static inlay_status load_found(repository *r, const char *name, load_reason why, uint64_t version, inlay_diag *diag)
 {
     const found_model *found = NULL;
     folder f;
@@ -295,14 +447,28 @@ inlay_status repository_load(repository *r, const char *name, inlay_diag *diag)
     if (found == NULL) {
         status = inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
     } else {
+        uint64_t only;
+
         (void)pthread_mutex_lock(&r->loading);
-        status = load_model(r, found, diag);
-        if (status == INLAY_OK)
+        only = why == LOAD_WAKE ? asleep_version(r, name, version) : 0;
+
+        status = why == LOAD_WAKE && only == 0 ? INLAY_OK : load_model(r, found, why, only, diag);
+        if (status == INLAY_OK && why != LOAD_WAKE)
             drop_missing(r, name, found);
         (void)pthread_mutex_unlock(&r->loading);
     }
     folder_deinit(&f);
     return status;
+}
+
+inlay_status repository_load(repository *r, const char *name, inlay_diag *diag)
+{
+    return load_found(r, name, LOAD_ASKED, 0, diag);
+}
+
+inlay_status repository_wake(repository *r, const char *name, uint64_t version, inlay_diag *diag)
+{
+    return load_found(r, name, LOAD_WAKE, version, diag);
 }
 
 inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag)

@@ -29,6 +29,14 @@ INLAY_NODISCARD inlay_status repository_unload(repository *r, const char *name, 
 /* A reference to the model, or NULL. version 0 = the latest that is loaded. Any thread. */
 model *repository_find(repository *r, const char *name, size_t name_bytes, uint64_t version);
 
+/* The same for a request that wants to run it. *out_asleep: there is one, which was unloaded for memory, or not loaded
+ * yet, and repository_wake() loads it. */
+model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep);
+/* Loads what is asleep, in place of others where memory asks for it. version 0 = the latest. As repository_load(). */
+INLAY_NODISCARD inlay_status repository_wake(repository *r, const char *name, uint64_t version, inlay_diag *diag);
+/* Bytes of the models that are loaded. */
+uint64_t repository_bytes(repository *r);
+
 /* What the index tells. */
 typedef struct repository_entry {
     const char *name;
@@ -37,6 +45,8 @@ typedef struct repository_entry {
     const char *reason; /* "" or why it is not ready */
     model *loaded;      /* borrowed; NULL unless ready */
 } repository_entry;
+/* Whether the entry is loaded and is of that model (NULL = any) and version (0 = any). */
+bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version);
 /* Calls each for every version known, in the order of names; the repository is locked meanwhile. */
 void repository_each(repository *r, void (*each)(void *user, const repository_entry *entry), void *user);
 #endif

@@ -24,17 +24,13 @@ typedef struct parse {
 
 #define REFUSE(p, ...) ((p)->status = inlay_fail((p)->diag, INLAY_INVALID_ARGUMENT, __VA_ARGS__), false)
 
-/* A string that ends in NUL, in place: its closing quote is behind it, and read. */
 static bool read_name(parse *p, const char **out)
 {
-    json_text text;
+    char *name = NULL;
 
-    if (!reader_string(&p->r, &text))
+    if (!reader_c_string(&p->r, &name))
         return false;
-    if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(&p->r, "a name with NUL in it");
-    text.data[text.bytes] = '\0';
-    *out = text.data;
+    *out = name;
     return true;
 }
 
@@ -226,6 +222,19 @@ static bool read_outputs(parse *p)
     return p->r.error == NULL;
 }
 
+/* A number or a text; 0 and "" are none. */
+static bool read_sequence(parse *p)
+{
+    json_text id;
+    bool text = reader_peek(&p->r) == '"';
+
+    if (!(text ? reader_string(&p->r, &id) : reader_number(&p->r, &id)))
+        return false;
+    if (!infer_set_sequence(p->request, id.data, id.bytes))
+        return REFUSE(p, "sequence_id is a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
+    return true;
+}
+
 static bool read_parameters(parse *p)
 {
     json_text key, ignored;
@@ -235,9 +244,13 @@ static bool read_parameters(parse *p)
     while (reader_member(&p->r, &key)) {
         bool good;
 
-        if (text_is(key, "sequence_id") || text_is(key, "sequence_start") || text_is(key, "sequence_end"))
-            return REFUSE(p, "sequences are not supported; send the whole sequence in one request");
-        if (text_is(key, "binary_data_output"))
+        if (text_is(key, "sequence_id"))
+            good = read_sequence(p);
+        else if (text_is(key, "sequence_start"))
+            good = reader_bool(&p->r, &p->request->sequence_start);
+        else if (text_is(key, "sequence_end"))
+            good = reader_bool(&p->r, &p->request->sequence_end);
+        else if (text_is(key, "binary_data_output"))
             good = reader_bool(&p->r, &p->request->binary_output);
         else if (text_is(key, "timeout"))
             good = read_uint(p, &p->request->timeout_us);

@@ -1,8 +1,7 @@
 #include "serve/route.h"
-#include <stdbool.h>
 #include <string.h>
 
-const char *route_method(route_kind kind)
+const char *route_methods(route_kind kind)
 {
     static const char *const methods[ROUTE_COUNT] = {
 #define ROUTE_METHOD(name, method, token) method,
@@ -12,14 +11,24 @@ const char *route_method(route_kind kind)
     return methods[kind];
 }
 
-int route_access(route_kind kind)
+bool route_takes(route_kind kind, const char *method)
+{
+    const char *methods = route_methods(kind);
+
+    if (strcmp(method, "HEAD") == 0)
+        method = "GET";
+    return strcmp(methods, method) == 0 ||
+           (strchr(methods, ',') != NULL && (strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0));
+}
+
+int route_access(route_kind kind, const char *method)
 {
     static const int tokens[ROUTE_COUNT] = {
 #define ROUTE_TOKEN(name, method, token) token,
         ROUTE_LIST(ROUTE_TOKEN)
 #undef ROUTE_TOKEN
     };
-    return tokens[kind];
+    return strchr(route_methods(kind), ',') != NULL && strcmp(method, "POST") == 0 ? 2 : tokens[kind];
 }
 
 /* The path behind a part that it begins with, or NULL. */
@@ -38,7 +47,9 @@ static route_kind of_model(const char *rest)
         return ROUTE_MODEL_READY;
     if (strcmp(rest, "/infer") == 0)
         return ROUTE_INFER;
-    return strcmp(rest, "/stats") == 0 ? ROUTE_STATS : ROUTE_NONE;
+    if (strcmp(rest, "/stats") == 0)
+        return ROUTE_STATS;
+    return strcmp(rest, "/trace/setting") == 0 ? ROUTE_TRACE : ROUTE_NONE;
 }
 
 /* The digits of a version, as a number. */
@@ -91,8 +102,17 @@ route route_find(const char *path)
     static const struct {
         const char *path;
         route_kind kind;
-    } plain[] = { { "/", ROUTE_PAGE },      { "/metrics", ROUTE_METRICS },     { "/v2", ROUTE_SERVER },
-                  { "/v2/", ROUTE_SERVER }, { "/v2/health/live", ROUTE_LIVE }, { "/v2/health/ready", ROUTE_READY } };
+    } plain[] = { { "/", ROUTE_PAGE },
+                  { "/metrics", ROUTE_METRICS },
+                  { "/v2", ROUTE_SERVER },
+                  { "/v2/", ROUTE_SERVER },
+                  { "/v2/health/live", ROUTE_LIVE },
+                  { "/v2/health/ready", ROUTE_READY },
+                  { "/v2/trace/setting", ROUTE_TRACE },
+                  { "/v2/logging", ROUTE_LOGGING },
+                  { "/v1/completions", ROUTE_COMPLETIONS },
+                  { "/v1/models", ROUTE_MODELS },
+                  { "/v1/embeddings", ROUTE_EMBEDDINGS } };
     const char *rest = after(path, "/v2/models/");
 
     if (rest != NULL)

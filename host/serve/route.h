@@ -1,10 +1,11 @@
 /* serve/route.h - what a path means. */
 #ifndef SERVE_ROUTE_H
 #define SERVE_ROUTE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(NAME, methods, needs a token) */
+/* X(NAME, methods, needs a token); POST of what has both methods changes the server, see route_access(). */
 #define ROUTE_LIST(X)                                                                                                  \
     X(NONE, "", 0)                                                                                                     \
     X(PAGE, "GET", 1)                                                                                                  \
@@ -18,7 +19,12 @@
     X(STATS, "GET", 1)                                                                                                 \
     X(INDEX, "POST", 1)                                                                                                \
     X(LOAD, "POST", 2)                                                                                                 \
-    X(UNLOAD, "POST", 2)
+    X(UNLOAD, "POST", 2)                                                                                               \
+    X(COMPLETIONS, "POST", 1)                                                                                          \
+    X(EMBEDDINGS, "POST", 1)                                                                                           \
+    X(MODELS, "GET", 1)                                                                                                \
+    X(TRACE, "GET, POST", 1)                                                                                           \
+    X(LOGGING, "GET, POST", 1)
 typedef enum route_kind {
 #define ROUTE_ENUM(name, methods, token) ROUTE_##name,
     ROUTE_LIST(ROUTE_ENUM)
@@ -35,8 +41,9 @@ typedef struct route {
 
 /* What the path means; ROUTE_NONE: nothing. */
 route route_find(const char *path);
-/* "GET" or "POST". */
-const char *route_method(route_kind kind);
+/* "GET", "POST" or "GET, POST". */
+const char *route_methods(route_kind kind);
+bool route_takes(route_kind kind, const char *method);
 /* Who may: 0 = anybody, 1 = who has a token, if tokens are asked for, 2 = who has a token to administer. */
-int route_access(route_kind kind);
+int route_access(route_kind kind, const char *method);
 #endif

@@ -1,6 +1,6 @@
 /* One run of a model for one request, or for several that are joined along their first axis. */
 #include "serve/datatype.h"
-#include "serve/model.h"
+#include "serve/sequence.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,16 +93,20 @@ static inlay_status read_output(const model *m, const instance *i, uint32_t k, i
 
 /* The job's outputs, rows [from, from + its own) of those of the run, in the order in which it wants them. */
 static inlay_status slice_outputs(const model *m, const instance *i, const job *j, uint64_t from, uint64_t rows,
-                                  inlay_diag *diag)
+                                  uint32_t *out_count, inlay_diag *diag)
 {
     const infer_request *q = j->request;
     uint32_t count = q->output_count > 0 ? q->output_count : m->output_count;
     inlay_status status = INLAY_OK;
 
+    *out_count = 0;
     for (uint32_t n = 0; status == INLAY_OK && n < count; n++) {
-        infer_output *o = &i->outputs[n];
+        infer_output *o = &i->outputs[*out_count];
         uint64_t row_count;
 
+        if (q->output_count == 0 && j->sequence != NULL && m->state_outputs[n])
+            continue; /* what the context keeps */
+        ++*out_count;
         status = read_output(m, i, q->output_count > 0 ? q->outputs[n].output : n, o, diag);
         if (status != INLAY_OK || rows == j->rows)
             continue;
@@ -144,6 +148,17 @@ static void run_apart(model *m, instance *i, uint32_t count)
     }
 }
 
+/* Forgets the states of before, where a sequence begins. */
+static void begin_sequence(const instance *i)
+{
+    sequence *q = i->jobs[0]->sequence;
+
+    if (q == NULL || !(q->fresh || i->jobs[0]->request->sequence_start))
+        return;
+    (void)inlay_context_state_rewind(i->context, 0, NULL);
+    q->fresh = false;
+}
+
 void model_run(model *m, instance *i, uint32_t count)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
@@ -153,6 +168,7 @@ void model_run(model *m, instance *i, uint32_t count)
 
     for (uint32_t n = 0; n < count; n++)
         rows += i->jobs[n]->rows;
+    begin_sequence(i);
     status = bind_inputs(i, count, rows, &diag);
     bound = clock_ns();
     run.cancel = &i->cancel;
@@ -167,15 +183,16 @@ void model_run(model *m, instance *i, uint32_t count)
     }
     for (uint32_t n = 0; n < count; n++) {
         job *j = i->jobs[n];
-        uint32_t outputs = j->request->output_count > 0 ? j->request->output_count : m->output_count;
+        uint32_t outputs = 0;
         inlay_status own = status;
 
         j->started_ns = start;
         j->compute_ns = ended - bound;
+        j->ended_ns = ended;
         j->run_rows = rows;
         stats_add_time(&m->stats.queue, start - j->arrived_ns);
         if (own == INLAY_OK)
-            own = slice_outputs(m, i, j, from, rows, &diag);
+            own = slice_outputs(m, i, j, from, rows, &outputs, &diag);
         from += j->rows;
         j->finish(j, own == INLAY_OK ? NULL : &diag, own == INLAY_OK ? i->outputs : NULL,
                   own == INLAY_OK ? outputs : 0);

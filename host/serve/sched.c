@@ -1,10 +1,14 @@
 #include "serve/sched.h"
+#include "serve/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-enum { QUICK_NS = 300000 }; /* runs up to here happen on the thread that received the request */
+enum {
+    QUICK_NS = 300000, /* runs up to here happen on the thread that received the request */
+    CHANGE_NS = 20000  /* what another thread costs; joining has to save more */
+};
 
 struct sched {
     pthread_mutex_t lock;
@@ -93,17 +97,31 @@ static job *first_job(const model *m)
 
 /* ------------------------------------------------------------------ who is next, under the lock */
 
+/* Rows that are worth joining. */
+static uint64_t wanted_rows(const model *m)
+{
+    uint32_t best = m->queue.cost.best;
+
+    return best > 0 && best < m->settings.max_batch ? best : m->settings.max_batch;
+}
+
 /* When the model's requests may run: 0 = now. */
 static uint64_t ready_at(const model *m)
 {
-    uint64_t oldest = UINT64_MAX;
+    uint64_t oldest = UINT64_MAX, delay = m->settings.batch_delay_us * 1000,
+             target = m->settings.batch_target_us * 1000;
 
-    if (m->settings.max_batch <= 1 || m->settings.batch_delay_us == 0 || m->queue.rows >= m->settings.max_batch)
+    if (m->settings.max_batch <= 1 || delay == 0 || m->queue.rows >= wanted_rows(m))
         return 0;
+    if (target > 0) { /* the run itself has to fit in */
+        uint64_t run = (uint64_t)batch_cost_of(&m->queue.cost, wanted_rows(m));
+
+        delay = run >= target ? 0 : delay < target - run ? delay : target - run;
+    }
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
         if (m->queue.first[level] != NULL && m->queue.first[level]->arrived_ns < oldest)
             oldest = m->queue.first[level]->arrived_ns;
-    return oldest + m->settings.batch_delay_us * 1000;
+    return oldest + delay;
 }
 
 /* The model to run next; NULL: none, and none before *out_wake_at. */
@@ -117,7 +135,7 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
         uint64_t at;
         uint32_t level;
 
-        if (m->idle == NULL)
+        if (m->idle == NULL && first_job(m)->sequence == NULL)
             continue;
         at = ready_at(m);
         if (at > now) {
@@ -144,7 +162,8 @@ static const infer_tensor *same_input(const infer_request *q, uint32_t input)
 /* Whether two requests differ in nothing but their rows. */
 static bool joins(const job *a, const job *b)
 {
-    if (a->rows == 0 || b->rows == 0 || a->request->input_count != b->request->input_count)
+    if (a->sequence != NULL || b->sequence != NULL || a->rows == 0 || b->rows == 0 ||
+        a->request->input_count != b->request->input_count)
         return false;
     for (uint32_t i = 0; i < a->request->input_count; i++) {
         const infer_tensor *x = &a->request->inputs[i], *y = same_input(b->request, x->input);
@@ -155,11 +174,22 @@ static bool joins(const job *a, const job *b)
     return true;
 }
 
+/* Rows that are worth joining now: fewer than usual where the first request would take too long. */
+static uint64_t rows_in_time(const model *m, uint64_t now)
+{
+    uint64_t rows = wanted_rows(m), waited = now - first_job(m)->arrived_ns,
+             target = m->settings.batch_target_us * 1000;
+
+    while (target > 0 && rows > 1 && (double)waited + batch_cost_of(&m->queue.cost, rows) > (double)target)
+        rows /= 2;
+    return rows;
+}
+
 /* Takes the first request of the model, and those that can be joined to it. */
 static uint32_t fill(sched *s, model *m, instance *i)
 {
     uint32_t count = 0;
-    uint64_t rows = 0;
+    uint64_t rows = 0, most = rows_in_time(m, clock_ns());
 
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         job *before = NULL;
@@ -168,7 +198,7 @@ static uint32_t fill(sched *s, model *m, instance *i)
             after = j->next;
             if (count == i->job_capacity)
                 break;
-            if (count == 0 || (rows + j->rows <= m->settings.max_batch && joins(i->jobs[0], j))) {
+            if (count == 0 || (rows + j->rows <= most && joins(i->jobs[0], j))) {
                 rows += j->rows;
                 i->jobs[count++] = j;
                 take(s, j, before);
@@ -183,13 +213,63 @@ static uint32_t fill(sched *s, model *m, instance *i)
     return count;
 }
 
-static instance *take_instance(sched *s, model *m)
+/* The one to run this job: a sequence has its own. */
+static instance *take_instance(sched *s, const job *j)
 {
-    instance *i = m->idle;
+    model *m = j->model;
+    instance *i = j->sequence != NULL ? &j->sequence->instance : m->idle;
 
-    m->idle = i->next;
+    if (j->sequence == NULL)
+        m->idle = i->next;
     s->active++;
     return i;
+}
+
+/* A request of the sequence is over: the next may run. */
+static void advance(sched *s, sequence *q)
+{
+    job *j = q != NULL ? q->first : NULL;
+
+    if (q == NULL)
+        return;
+    q->busy = j != NULL;
+    if (j == NULL)
+        return;
+    q->first = j->next;
+    if (q->first == NULL)
+        q->last = NULL;
+    j->held = false;
+    push(s, j);
+}
+
+/* Puts a request behind the others of its sequence. */
+static void hold(job *j)
+{
+    sequence *q = j->sequence;
+
+    j->next = NULL;
+    if (q->last != NULL)
+        q->last->next = j;
+    else
+        q->first = j;
+    q->last = j;
+    j->held = true;
+}
+
+static void unhold(job *j)
+{
+    sequence *q = j->sequence;
+    job *before = NULL;
+
+    for (job *k = q->first; k != j; k = k->next)
+        before = k;
+    if (before != NULL)
+        before->next = j->next;
+    else
+        q->first = j->next;
+    if (q->last == j)
+        q->last = before;
+    j->held = false;
 }
 
 static double smooth(double mean, double value)
@@ -197,11 +277,17 @@ static double smooth(double mean, double value)
     return mean == 0 ? value : mean + (value - mean) / 8;
 }
 
-/* After a run of so many bytes of inputs. */
-static void give_instance(sched *s, model *m, instance *i, uint64_t ns, uint64_t bytes)
+/* After a run of so many rows and bytes of inputs. */
+static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
-    i->next = m->idle;
-    m->idle = i;
+    if (m->settings.max_batch > 1)
+        batch_cost_add(&m->queue.cost, rows, (double)ns);
+    if (q != NULL) {
+        advance(s, q);
+    } else {
+        i->next = m->idle;
+        m->idle = i;
+    }
     m->queue.used_ns += ns;
     m->queue.run_ns = smooth(m->queue.run_ns, (double)ns);
     m->queue.run_bytes = smooth(m->queue.run_bytes, (double)bytes);
@@ -213,12 +299,15 @@ static void give_instance(sched *s, model *m, instance *i, uint64_t ns, uint64_t
 /* Runs what pick() chose; the lock is held before and after. */
 static void run_model(sched *s, model *m)
 {
-    instance *i = take_instance(s, m);
+    sequence *q = first_job(m)->sequence;
+    instance *i = take_instance(s, first_job(m));
     uint32_t count = fill(s, m, i);
-    uint64_t start, bytes = 0;
+    uint64_t start, bytes = 0, rows = 0;
 
-    for (uint32_t n = 0; n < count; n++)
+    for (uint32_t n = 0; n < count; n++) {
         bytes += i->jobs[n]->bytes;
+        rows += i->jobs[n]->rows;
+    }
     (void)model_ref(m); /* the jobs' own end with them */
     if (s->models != NULL && s->waiting > 0 && s->active < s->runners)
         (void)pthread_cond_signal(&s->work);
@@ -226,7 +315,7 @@ static void run_model(sched *s, model *m)
     start = clock_ns();
     model_run(m, i, count);
     (void)pthread_mutex_lock(&s->lock);
-    give_instance(s, m, i, clock_ns() - start, bytes);
+    give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
     (void)pthread_mutex_unlock(&s->lock);
     model_unref(m); /* may destroy it, which takes a while */
     (void)pthread_mutex_lock(&s->lock);
@@ -307,15 +396,16 @@ void sched_destroy(sched *s)
 
 /* ------------------------------------------------------------------ requests */
 
-/* Nothing would be gained by waiting, and the run is shorter than waking a thread for it. */
+/* Nothing would be gained by waiting or joining, and the run is shorter than waking a thread for it. */
 static bool is_quick(const sched *s, const job *j)
 {
     const model *m = j->model;
     double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
 
-    return m->idle != NULL && s->models == NULL && s->active < s->runners && m->queue.run_ns > 0 &&
-           m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
-           (m->settings.max_batch <= 1 || m->settings.batch_delay_us == 0);
+    return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->models == NULL &&
+           s->active < s->runners && m->queue.run_ns > 0 && m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
+           (m->settings.max_batch <= 1 ||
+            (m->settings.batch_delay_us == 0 && batch_cost_gain(&m->queue.cost) < CHANGE_NS));
 }
 
 sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *user)
@@ -323,11 +413,16 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
     model *m = j->model;
     instance *i;
 
+    j->queued_ns = clock_ns();
     (void)pthread_mutex_lock(&s->lock);
     if (is_quick(s, j)) {
-        uint64_t start = clock_ns(), bytes = j->bytes;
+        uint64_t start = clock_ns(), bytes = j->bytes, rows = j->rows;
 
-        i = take_instance(s, m);
+        sequence *q = j->sequence;
+
+        if (q != NULL)
+            q->busy = true;
+        i = take_instance(s, j);
         i->jobs[0] = j;
         i->cancel = 0;
         i->live = 1;
@@ -336,7 +431,7 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         (void)pthread_mutex_unlock(&s->lock);
         model_run(m, i, 1);
         (void)pthread_mutex_lock(&s->lock);
-        give_instance(s, m, i, clock_ns() - start, bytes);
+        give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
         if (s->models != NULL && s->waiting > 0)
             (void)pthread_cond_signal(&s->work);
         (void)pthread_mutex_unlock(&s->lock);
@@ -348,7 +443,13 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         return SCHED_FULL;
     }
     suspend(user);
-    push(s, j);
+    if (j->sequence != NULL && j->sequence->busy) {
+        hold(j);
+    } else {
+        if (j->sequence != NULL)
+            j->sequence->busy = true;
+        push(s, j);
+    }
     if (s->waiting > 0)
         (void)pthread_cond_signal(&s->work);
     (void)pthread_mutex_unlock(&s->lock);
@@ -361,11 +462,14 @@ bool sched_cancel(sched *s, job *j)
     job *before = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    waited = j->queued;
-    if (waited) {
+    waited = j->queued || j->held;
+    if (j->held) {
+        unhold(j);
+    } else if (waited) {
         for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
             before = k;
         take(s, j, before);
+        advance(s, j->sequence);
     } else if (j->running != NULL && !j->cancelled && --j->running->live == 0) {
         __atomic_store_n(&j->running->cancel, 1, __ATOMIC_RELAXED);
     }
@@ -401,6 +505,7 @@ void sched_expire(sched *s)
                     continue;
                 }
                 take(s, j, before);
+                advance(s, j->sequence);
                 j->next = late;
                 late = j;
             }
@@ -421,6 +526,16 @@ uint32_t sched_queued(sched *s, const model *m)
     count = m->queue.count;
     (void)pthread_mutex_unlock(&s->lock);
     return count;
+}
+
+uint32_t sched_best_rows(sched *s, const model *m)
+{
+    uint32_t best;
+
+    (void)pthread_mutex_lock(&s->lock);
+    best = m->queue.cost.best;
+    (void)pthread_mutex_unlock(&s->lock);
+    return best;
 }
 
 uint32_t sched_running(sched *s)

@@ -31,6 +31,8 @@ bool sched_cancel(sched *s, job *j);
 void sched_expire(sched *s);
 
 uint32_t sched_queued(sched *s, const model *m);
+/* Rows that are worth joining, as measured; 0 = not known. */
+uint32_t sched_best_rows(sched *s, const model *m);
 uint32_t sched_running(sched *s);
 /* Seconds until a full queue will have room again, as far as that is known; at least 1. */
 uint32_t sched_retry_after(sched *s, const model *m);

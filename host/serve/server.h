@@ -1,6 +1,7 @@
 /* serve/server.h - what the parts of the server share, and one request over HTTP from its first byte to its last. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
+#include "serve/folder.h"
 #include "serve/repository.h"
 #include "serve/route.h"
 #include "serve/json.h"
@@ -14,6 +15,16 @@ typedef struct peer peer;
 typedef struct watch watch;
 typedef struct keeper keeper;
 typedef struct grpc grpc;
+typedef struct completion completion;
+typedef struct embedding embedding;
+
+/* See load.h; the first three are load_follow()'s own. */
+typedef struct load_figures {
+    double busy;
+    uint64_t requests, since_ns;
+    atomic_uint utilization; /* ten-thousandths of the runs that are possible at once */
+    atomic_uint rate;        /* requests a second */
+} load_figures;
 
 typedef struct server {
     const settings *settings;
@@ -21,6 +32,9 @@ typedef struct server {
     sched *sched;
     watch *watch;
     keeper *keeper;
+    struct trace *trace;
+    struct tls *tls;          /* NULL: no TLS */
+    bool client_certificates; /* are asked for */
     grpc *grpc; /* NULL: not served */
     tokens tokens, admin_tokens;
     atomic_bool ready;    /* all models are loaded, and no SIGTERM yet */
@@ -33,7 +47,22 @@ typedef struct server {
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
     uint64_t started_ns;
+    uint32_t runners; /* runs at once */
+    bool load_header; /* each answer says how busy the server is */
+    atomic_uint_fast64_t requests; /* that are over */
+    load_figures load;
 } server;
+
+/* A model to load, unload, or to load because a request wants to run it, on the keeper's thread, which calls done(). */
+typedef enum kept_what { KEPT_LOAD, KEPT_UNLOAD, KEPT_WAKE } kept_what;
+typedef struct kept {
+    kept_what what;
+    uint64_t version; /* KEPT_WAKE: that one; 0 = the latest */
+    char name[FOLDER_MAX_NAME + 2]; /* one that is cut off is no model's */
+    void (*done)(void *user, const inlay_diag *diag);
+    void *user;
+    struct kept *next;
+} kept;
 
 struct exchange {
     server *server;
@@ -53,7 +82,9 @@ struct exchange {
     bool suspended; /* waits for another thread */
     exchange *next_watched, *previous_watched;
     bool watched;
-    exchange *next_kept; /* the keeper's */
+    kept kept;
+    completion *completion; /* NULL: no text is made */
+    embedding *embedding;   /* NULL: no vectors are */
 
     int code; /* of the answer; 0 = none yet */
     buf reply;
@@ -70,6 +101,8 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
                                 const char *version, const char *data, size_t *data_bytes, void **memory);
 void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how);
 
+/* Frees it; its connection is gone, and none of its runs is at work. */
+void exchange_release(exchange *x);
 /* Answers with {"error": text}. */
 void exchange_fail(exchange *x, int code, const char *text);
 /* The same for a failure of the library. */
@@ -88,6 +121,11 @@ void answer_index(exchange *x);
 void answer_stats(exchange *x);      /* stats_route.c */
 void answer_metrics(exchange *x);    /* metrics_route.c */
 void answer_page(exchange *x);       /* page_route.c */
+void answer_trace(exchange *x);      /* tuning_route.c */
+void answer_logging(exchange *x);
+void answer_completions(exchange *x); /* completion.c */
+void answer_models(exchange *x);
+void answer_embeddings(exchange *x); /* embedding.c */
 void answer_repository(exchange *x); /* keeper.c */
 
 /* ------------------------------------------------------------------ watch.c */
@@ -100,6 +138,8 @@ void watch_destroy(watch *w);
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what);
 void watch_busy(peer *c, bool busy);
+/* Whether the connection's client has shown a certificate that tls_client_ca vouches for. */
+bool watch_is_trusted(peer *c, struct MHD_Connection *mhd);
 /* Requests that run or wait to run. */
 void watch_add(watch *w, exchange *x);
 void watch_remove(watch *w, exchange *x);
@@ -111,6 +151,7 @@ void watch_cancel_all(watch *w);
 /* The thread that loads and unloads models on request. */
 INLAY_NODISCARD inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag);
 void keeper_destroy(keeper *k);
+void keeper_submit(keeper *k, kept *task);
 
 /* ------------------------------------------------------------------ access_log.c */
 

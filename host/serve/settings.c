@@ -1,4 +1,5 @@
 #include "serve/settings.h"
+#include "serve/log.h"
 #include "serve/yaml.h"
 #include <argp.h>
 #include <errno.h>
@@ -229,7 +230,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     } else if (key == KEY_NO_CONFIG) {
         s->no_config = true;
     } else if (key == KEY_VERBOSE) {
-        s->verbose = true;
+        log_set_verbose(s->verbose = true);
     } else if (key == KEY_VERSION) {
         (void)printf("inlay-serve %s\n", inlay_version());
         exit(0);
@@ -288,10 +289,9 @@ void settings_deinit(settings *s)
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const uint32_t warning = 1; /* INLAY_LOG_WARNING of plugin.h */
-    const settings *s = user;
 
-    if (level <= warning || s->verbose)
-        (void)fprintf(stderr, "inlay-serve: %s\n", text);
+    (void)user;
+    log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
 }
 
 /* An inlay_progress_fn. */

@@ -72,8 +72,7 @@ static void add_stats(void *user, const repository_entry *e)
     stats_list *list = user;
     const route *r = &list->x->route;
 
-    if (e->loaded == NULL || (r->version != 0 && r->version != e->version) ||
-        (r->name != NULL && (strlen(e->name) != r->name_bytes || memcmp(e->name, r->name, r->name_bytes) != 0)))
+    if (!repository_matches(e, r->name, r->name_bytes, r->version))
         return;
     if (list->count++ > 0)
         buf_text(list->to, ",");

@@ -1,4 +1,6 @@
+#include "serve/load.h"
 #include "serve/server.h"
+#include "serve/tls.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,6 +17,7 @@ struct peer {
     atomic_bool busy;           /* the request is here, its answer is not yet */
     atomic_uint_fast64_t since; /* of the client's turn */
     bool closed;                /* shut down by us */
+    bool asked, trusted;        /* the client's certificate; the connection's own thread's */
     peer *next, *previous;
 };
 
@@ -72,6 +75,17 @@ void watch_busy(peer *c, bool busy)
 {
     atomic_store_explicit(&c->since, clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&c->busy, busy, memory_order_relaxed);
+}
+
+bool watch_is_trusted(peer *c, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    if (!c->asked) {
+        c->asked = true;
+        c->trusted = info != NULL && info->tls_session != NULL && tls_is_trusted(info->tls_session);
+    }
+    return c->trusted;
 }
 
 /* Under the lock. */
@@ -208,6 +222,7 @@ static void *rounds(void *user)
         close_slow(w, now);
         cancel_lost(w, now);
         sched_expire(w->server->sched);
+        load_follow(w->server);
     }
 }
 

@@ -36,6 +36,16 @@ void serving_prepare(serving *s)
     write_models(path);
 }
 
+void serving_prepare_empty(serving *s)
+{
+    char path[128];
+
+    *s = (serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    assert_non_null(mkdtemp(s->folder));
+    (void)snprintf(path, sizeof path, "%s/models", s->folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
 void serving_file(const serving *s, const char *name, const char *text, int mode)
 {
     char path[256];
@@ -93,9 +103,9 @@ void serving_start(serving *s, const char *const *flags)
             fail_msg("the server did not start: %s", text);
         nap();
     }
-    at = strstr(text, "listening on http://127.0.0.1:");
+    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
     assert_non_null(at);
-    s->port = (int)strtol(at + strlen("listening on http://127.0.0.1:"), NULL, 10);
+    s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
 
 int serving_end(serving *s, int signal_number)

@@ -14,6 +14,8 @@ typedef struct serving {
 
 /* Makes the folder and the models. */
 void serving_prepare(serving *s);
+/* The same without models. */
+void serving_prepare_empty(serving *s);
 /* Writes a file of the folder. */
 void serving_file(const serving *s, const char *name, const char *text, int mode);
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
@@ -54,4 +56,10 @@ double client_metric(const serving *s, const char *name);
 void write_models(const char *folder);
 /* A model [N,3] that doubles its input so many times. */
 void write_doubling(const char *path, uint32_t times);
+/* A model y = new = old + x, of one number each. */
+void write_sum(const char *path);
+/* A decoder whose next token is the character behind '@' by the number of tokens so far: its state counts. */
+void write_counting(const char *path);
+/* A model whose vector of a token is 1 at the token's place. */
+void write_vectors(const char *path);
 #endif

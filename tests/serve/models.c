@@ -95,6 +95,85 @@ static void write_spin(const char *folder)
     save(path, &w);
 }
 
+void write_sum(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
+    mw_node(&w, "Add", "old,x", "new");
+    mw_node(&w, "Identity", "new", "y");
+    mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+/* Of rank 0 with one number, or of rank 1. */
+static void write_numbers(wire *w, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, dtype, rank, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == INLAY_FLOAT)
+            wire_float(w, 4, (float)(first + i));
+        else
+            wire_int(w, 7, first + i);
+    }
+    wire_end(w, t);
+}
+
+void write_counting(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n, a;
+
+    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(&w, "zero", INLAY_INT64, 1, 1, 0);
+    write_numbers(&w, "base", INLAY_INT64, 1, 1, 'A' - 1);
+    write_numbers(&w, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&w, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&w, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&w, MW_INPUT, "old", INLAY_INT64, "1,P");
+    n = mw_node_begin(&w, "Concat", "old,input_ids", "new");
+    a = wire_begin(&w, 5);
+    wire_text(&w, 1, "axis");
+    wire_int(&w, 3, 1);
+    wire_int(&w, 20, 2);
+    wire_end(&w, a);
+    wire_end(&w, n);
+    mw_node(&w, "Shape", "new", "shape");
+    mw_node(&w, "Gather", "shape,one", "length");
+    mw_node(&w, "Add", "length,base", "next");
+    mw_node(&w, "OneHot", "next,depth,off_on", "hot");
+    mw_node(&w, "Unsqueeze", "hot,zero", "logits");
+    mw_value(&w, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
+    mw_value(&w, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+void write_vectors(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    write_numbers(&w, "two", INLAY_INT64, 1, 1, 2);
+    write_numbers(&w, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&w, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&w, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
+    mw_value(&w, MW_INPUT, "attention_mask", INLAY_INT64, "B,S");
+    mw_node(&w, "OneHot", "input_ids,depth,off_on", "hot");
+    mw_node(&w, "Unsqueeze", "attention_mask,two", "mask");
+    mw_node(&w, "CastLike", "mask,hot", "weight");
+    mw_node(&w, "Mul", "hot,weight", "last_hidden_state");
+    mw_value(&w, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "B,S,128");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
 void write_models(const char *folder)
 {
     static const struct {

@@ -1,8 +1,7 @@
 /* The protocol over gRPC: messages, statuses, streams of requests, calls that are left, bytes that are no HTTP/2. */
-#include "client.h"
+#include "grpc_client.h"
 #include "inference.pb-c.h"
 #include "inlay/inlay.h"
-#include <nghttp2/nghttp2.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -12,170 +11,6 @@
 
 static serving server;
 static int grpc_port;
-
-#define SERVICE "/inference.GRPCInferenceService/"
-
-/* ------------------------------------------------------------------ a client */
-
-typedef struct grpc_call {
-    const char *path, *timeout; /* timeout NULL = none */
-    uint8_t sent[8192];         /* framed messages */
-    size_t sent_bytes, sent_at;
-    uint8_t got[16384];
-    size_t got_bytes;
-    int status; /* grpc-status; -1 = none came */
-    char text[512];
-    bool closed;
-    int32_t stream;
-} grpc_call;
-
-static ssize_t send_bytes(nghttp2_session *session, const uint8_t *data, size_t bytes, int flags, void *user)
-{
-    (void)session;
-    (void)flags;
-    return send(*(int *)user, data, bytes, MSG_NOSIGNAL);
-}
-
-static ssize_t read_sent(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
-                         nghttp2_data_source *source, void *user)
-{
-    grpc_call *c = source->ptr;
-    size_t bytes = c->sent_bytes - c->sent_at;
-
-    (void)session;
-    (void)stream;
-    (void)user;
-    bytes = bytes < room ? bytes : room;
-    memcpy(to, c->sent + c->sent_at, bytes);
-    c->sent_at += bytes;
-    if (c->sent_at == c->sent_bytes)
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return (ssize_t)bytes;
-}
-
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
-                     const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
-{
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-
-    (void)flags;
-    (void)user;
-    if (c != NULL && name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0)
-        c->status = (int)strtol((const char *)value, NULL, 10);
-    if (c != NULL && name_bytes == 12 && memcmp(name, "grpc-message", 12) == 0)
-        (void)snprintf(c->text, sizeof c->text, "%.*s", (int)value_bytes, (const char *)value);
-    return 0;
-}
-
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
-                   void *user)
-{
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, stream);
-
-    (void)flags;
-    (void)user;
-    assert_true(c != NULL && c->got_bytes + bytes <= sizeof c->got);
-    memcpy(c->got + c->got_bytes, data, bytes);
-    c->got_bytes += bytes;
-    return 0;
-}
-
-static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
-{
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, stream);
-
-    (void)code;
-    (void)user;
-    if (c != NULL)
-        c->closed = true;
-    return 0;
-}
-
-typedef struct grpc_client {
-    int fd;
-    nghttp2_session *session;
-} grpc_client;
-
-static int connect_grpc(void)
-{
-    serving at = server;
-    int fd;
-
-    at.port = grpc_port;
-    fd = client_connect(&at);
-    assert_true(fd >= 0);
-    return fd;
-}
-
-static void client_open(grpc_client *k)
-{
-    nghttp2_session_callbacks *callbacks;
-
-    k->fd = connect_grpc();
-    assert_int_equal(nghttp2_session_callbacks_new(&callbacks), 0);
-    nghttp2_session_callbacks_set_send_callback(callbacks, send_bytes);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    assert_int_equal(nghttp2_session_client_new(&k->session, callbacks, &k->fd), 0);
-    nghttp2_session_callbacks_del(callbacks);
-    assert_int_equal(nghttp2_submit_settings(k->session, NGHTTP2_FLAG_NONE, NULL, 0), 0);
-}
-
-static void client_close(grpc_client *k)
-{
-    nghttp2_session_del(k->session);
-    (void)close(k->fd);
-}
-
-#define NV(name, value)                                                                                                \
-    {                                                                                                                  \
-        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE \
-    }
-
-static void client_submit(grpc_client *k, grpc_call *c)
-{
-    const nghttp2_nv headers[] = { NV(":method", "POST"),
-                                   NV(":scheme", "http"),
-                                   NV(":path", c->path),
-                                   NV(":authority", "a"),
-                                   NV("content-type", "application/grpc"),
-                                   NV("grpc-timeout", c->timeout != NULL ? c->timeout : "") };
-    nghttp2_data_provider provider = { .source.ptr = c, .read_callback = read_sent };
-
-    c->status = -1;
-    c->stream = nghttp2_submit_request(k->session, NULL, headers, c->timeout != NULL ? 6 : 5, &provider, c);
-    assert_true(c->stream > 0);
-    assert_int_equal(nghttp2_session_send(k->session), 0);
-}
-
-static void client_wait(grpc_client *k, grpc_call *c)
-{
-    while (!c->closed) {
-        uint8_t bytes[16384];
-        ssize_t n = recv(k->fd, bytes, sizeof bytes, 0);
-
-        if (n <= 0)
-            return;
-        assert_int_equal(nghttp2_session_mem_recv(k->session, bytes, (size_t)n), n);
-        assert_int_equal(nghttp2_session_send(k->session), 0);
-    }
-}
-
-/* ------------------------------------------------------------------ messages */
-
-static void add_message(grpc_call *c, const ProtobufCMessage *message)
-{
-    size_t bytes = protobuf_c_message_get_packed_size(message);
-    uint8_t *to = c->sent + c->sent_bytes;
-
-    assert_true(c->sent_bytes + bytes + 5 <= sizeof c->sent);
-    to[0] = 0;
-    for (int i = 0; i < 4; i++)
-        to[1 + i] = (uint8_t)(bytes >> (24 - 8 * i));
-    (void)protobuf_c_message_pack(message, to + 5);
-    c->sent_bytes += bytes + 5;
-}
 
 /* A request for `twice`: one row; raw or in its field. */
 static void add_twice(grpc_call *c, const char *model, float value, bool raw)
@@ -202,7 +37,7 @@ static void add_twice(grpc_call *c, const char *model, float value, bool raw)
     q.n_inputs = 1;
     q.raw_input_contents = &data;
     q.n_raw_input_contents = raw;
-    add_message(c, &q.base);
+    grpc_add(c, &q.base);
 }
 
 static void add_spin(grpc_call *c)
@@ -224,38 +59,12 @@ static void add_spin(grpc_call *c)
     q.n_inputs = 2;
     q.raw_input_contents = data;
     q.n_raw_input_contents = 2;
-    add_message(c, &q.base);
+    grpc_add(c, &q.base);
 }
 
-/* The index-th message that came, unpacked; NULL: not so many. */
-static void *message_of(const grpc_call *c, uint32_t index, const ProtobufCMessageDescriptor *type)
+static void expect(const char *path, grpc_call *c, int status, const char *part)
 {
-    const uint8_t *at = c->got, *end = c->got + c->got_bytes;
-
-    for (;; index--) {
-        size_t bytes;
-
-        if (end - at < 5)
-            return NULL;
-        bytes = (size_t)at[3] << 8 | at[4];
-        assert_true((size_t)(end - at) >= 5 + bytes);
-        if (index == 0)
-            return protobuf_c_message_unpack(type, NULL, bytes, at + 5);
-        at += 5 + bytes;
-    }
-}
-
-static void expect_status(const char *path, grpc_call *c, int status, const char *part)
-{
-    grpc_client k;
-
-    c->path = path;
-    client_open(&k);
-    client_submit(&k, c);
-    client_wait(&k, c);
-    client_close(&k);
-    if (c->status != status || strstr(c->text, part) == NULL)
-        fail_msg("%s: expected status %d with '%s', got %d: %s", path, status, part, c->status, c->text);
+    grpc_expect(grpc_port, path, c, status, part);
 }
 
 /* ------------------------------------------------------------------ the tests */
@@ -265,21 +74,11 @@ static int start(void **state)
     static const char *const flags[] = {
         "--grpc-port", "0", "--receive-timeout-ms", "500", "--max-body-bytes", "4096", "--instances", "1", NULL
     };
-    char path[128], text[4096];
-    const char *at;
-    FILE *f;
 
     (void)state;
     serving_prepare(&server);
     serving_start(&server, flags);
-    (void)snprintf(path, sizeof path, "%s/log", server.folder);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    (void)fclose(f);
-    at = strstr(text, "grpc://127.0.0.1:");
-    assert_non_null(at);
-    grpc_port = (int)strtol(at + strlen("grpc://127.0.0.1:"), NULL, 10);
+    grpc_port = grpc_port_of(&server);
     return 0;
 }
 
@@ -302,8 +101,8 @@ static void test_infer(void **state)
 
         c = (grpc_call){ .path = NULL };
         add_twice(&c, "twice", 21, raw);
-        expect_status(SERVICE "ModelInfer", &c, 0, "");
-        reply = message_of(&c, 0, &inference__infer_reply__descriptor);
+        expect(SERVICE "ModelInfer", &c, 0, "");
+        reply = grpc_message(&c, 0, &inference__infer_reply__descriptor);
         assert_non_null(reply);
         assert_string_equal(reply->model_name, "twice");
         assert_string_equal(reply->id, "i");
@@ -328,22 +127,22 @@ static void test_what_it_says_of_itself(void **state)
 
     (void)state;
     c = (grpc_call){ .path = NULL };
-    add_message(&c, &empty.base);
-    expect_status(SERVICE "ServerReady", &c, 0, "");
-    ready = message_of(&c, 0, &inference__ready_reply__descriptor);
+    grpc_add(&c, &empty.base);
+    expect(SERVICE "ServerReady", &c, 0, "");
+    ready = grpc_message(&c, 0, &inference__ready_reply__descriptor);
     assert_true(ready != NULL && ready->ready);
     protobuf_c_message_free_unpacked(&ready->base, NULL);
     c = (grpc_call){ .path = NULL };
-    add_message(&c, &empty.base);
-    expect_status("/grpc.health.v1.Health/Check", &c, 0, "");
-    health = message_of(&c, 0, &inference__health_reply__descriptor);
+    grpc_add(&c, &empty.base);
+    expect("/grpc.health.v1.Health/Check", &c, 0, "");
+    health = grpc_message(&c, 0, &inference__health_reply__descriptor);
     assert_true(health != NULL && health->status == 1);
     protobuf_c_message_free_unpacked(&health->base, NULL);
     c = (grpc_call){ .path = NULL };
     name.name = (char *)(uintptr_t) "pair";
-    add_message(&c, &name.base);
-    expect_status(SERVICE "ModelMetadata", &c, 0, "");
-    model = message_of(&c, 0, &inference__model_metadata_reply__descriptor);
+    grpc_add(&c, &name.base);
+    expect(SERVICE "ModelMetadata", &c, 0, "");
+    model = grpc_message(&c, 0, &inference__model_metadata_reply__descriptor);
     assert_true(model != NULL && model->n_inputs == 2);
     assert_string_equal(model->inputs[1]->name, "b");
     protobuf_c_message_free_unpacked(&model->base, NULL);
@@ -355,26 +154,26 @@ static void test_statuses(void **state)
 
     (void)state;
     c = (grpc_call){ .path = NULL };
-    expect_status(SERVICE "Nothing", &c, 12, "no such method");
+    expect(SERVICE "Nothing", &c, 12, "no such method");
     c = (grpc_call){ .path = NULL };
-    expect_status(SERVICE "ModelInfer", &c, 13, "within a message");
+    expect(SERVICE "ModelInfer", &c, 13, "within a message");
     c = (grpc_call){ .sent = { 1, 0, 0, 0, 0 }, .sent_bytes = 5 };
-    expect_status(SERVICE "ModelInfer", &c, 12, "compressed");
+    expect(SERVICE "ModelInfer", &c, 12, "compressed");
     c = (grpc_call){ .sent = { 0, 0xff, 0, 0, 0 }, .sent_bytes = 5 };
-    expect_status(SERVICE "ModelInfer", &c, 8, "max_body_bytes");
+    expect(SERVICE "ModelInfer", &c, 8, "max_body_bytes");
     c = (grpc_call){ .sent = { 0, 0, 0, 0, 9, 1 }, .sent_bytes = 6 };
-    expect_status(SERVICE "ModelInfer", &c, 13, "within a message");
+    expect(SERVICE "ModelInfer", &c, 13, "within a message");
     c = (grpc_call){ .sent = { 0, 0, 0, 0, 3, 0xff, 0xff, 0xff }, .sent_bytes = 8 };
-    expect_status(SERVICE "ModelInfer", &c, 3, "not of the method's type");
+    expect(SERVICE "ModelInfer", &c, 3, "not of the method's type");
     c = (grpc_call){ .path = NULL };
     add_twice(&c, "none", 1, true);
-    expect_status(SERVICE "ModelInfer", &c, 5, "no such model");
+    expect(SERVICE "ModelInfer", &c, 5, "no such model");
     c = (grpc_call){ .path = NULL };
     add_twice(&c, "pair", 1, true);
-    expect_status(SERVICE "ModelInfer", &c, 3, "no input 'x'");
+    expect(SERVICE "ModelInfer", &c, 3, "no input 'x'");
     c = (grpc_call){ .timeout = "50m" };
     add_spin(&c);
-    expect_status(SERVICE "ModelInfer", &c, 4, "");
+    expect(SERVICE "ModelInfer", &c, 4, "");
 }
 
 /* Three requests in one stream, the second of them wrong. */
@@ -387,9 +186,9 @@ static void test_a_stream_of_requests(void **state)
     add_twice(&c, "twice", 1, true);
     add_twice(&c, "none", 1, true);
     add_twice(&c, "twice", 2, true);
-    expect_status(SERVICE "ModelStreamInfer", &c, 0, "");
+    expect(SERVICE "ModelStreamInfer", &c, 0, "");
     for (uint32_t i = 0; i < 3; i++) {
-        Inference__StreamInferReply *reply = message_of(&c, i, &inference__stream_infer_reply__descriptor);
+        Inference__StreamInferReply *reply = grpc_message(&c, i, &inference__stream_infer_reply__descriptor);
 
         assert_non_null(reply);
         assert_int_equal(reply->infer_response == NULL, i == 1);
@@ -416,11 +215,11 @@ static void test_calls_that_are_left(void **state)
     grpc_client k;
 
     (void)state;
-    client_open(&k);
+    grpc_open(&k, grpc_port);
     for (uint32_t i = 0; i < 4; i++) {
         calls[i] = (grpc_call){ .path = SERVICE "ModelInfer" };
         add_spin(&calls[i]);
-        client_submit(&k, &calls[i]);
+        grpc_submit(&k, &calls[i]);
         wait_for("inlay_runs", 1);
     }
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
@@ -428,7 +227,7 @@ static void test_calls_that_are_left(void **state)
     (void)nghttp2_submit_rst_stream(k.session, NGHTTP2_FLAG_NONE, calls[0].stream, NGHTTP2_CANCEL);
     assert_int_equal(nghttp2_session_send(k.session), 0);
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
-    client_close(&k);
+    grpc_close(&k);
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
     wait_for("inlay_runs", 0);
     wait_for("inlay_http_requests", 1);
@@ -444,7 +243,7 @@ static void test_what_is_no_http2(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        int fd = connect_grpc();
+        int fd = grpc_connect(grpc_port);
         char bytes[1024];
 
         client_text(fd, texts[i]);
@@ -465,18 +264,18 @@ static void test_every_byte_changed(void **state)
     (void)state;
     good = (grpc_call){ .path = SERVICE "ModelInfer" };
     add_twice(&good, "twice", 1, true);
-    client_open(&k);
+    grpc_open(&k, grpc_port);
     for (size_t at = 5; at < good.sent_bytes; at++) {
         for (uint32_t bit = 0; bit < 8; bit++) {
             c = good;
             c.sent[at] = (uint8_t)(c.sent[at] ^ (1u << bit));
-            client_submit(&k, &c);
-            client_wait(&k, &c);
+            grpc_submit(&k, &c);
+            grpc_wait(&k, &c);
             assert_true(c.closed && c.status >= 0);
             taken += c.status == 0;
         }
     }
-    client_close(&k);
+    grpc_close(&k);
     assert_true(taken > 10);
 }
 

@@ -77,7 +77,7 @@ static void test_tokens(void **state)
     expect("Authorization: Bearer user-0123456789abcdeX\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
     expect("Authorization: Basic user-0123456789abcdef\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
     expect(USER, "GET", "/v2/models/twice", NULL, 200, "twice");
-    expect(USER, "POST", "/v2/repository/models/twice/unload", "", 403, "may not load");
+    expect(USER, "POST", "/v2/repository/models/twice/unload", "", 403, "may not change");
     expect("", "POST", "/v2/repository/models/twice/unload", "", 401, "bearer token");
     expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,0.0,2.0]");
 }

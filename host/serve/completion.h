@@ -1,0 +1,14 @@
+/* serve/completion.h - POST /v1/completions: a text that goes on, token by token.
+ *
+ * Each token is a run of its own in a sequence (sequence.h), queued as any other request, so that texts share the
+ * machine with each other and with other models. */
+#ifndef SERVE_COMPLETION_H
+#define SERVE_COMPLETION_H
+#include "serve/server.h"
+
+/* The answer of a stream, as libmicrohttpd asks for it; NULL: no memory. */
+struct MHD_Response *completion_response(completion *c);
+/* The connection is gone. true: the request's last run ends later, and frees the exchange. */
+bool completion_leave(exchange *x);
+void completion_destroy(completion *c); /* NULL is a no-op */
+#endif

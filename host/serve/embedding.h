@@ -1,0 +1,7 @@
+/* serve/embedding.h - POST /v1/embeddings: each text is a run, one after another. */
+#ifndef SERVE_EMBEDDING_H
+#define SERVE_EMBEDDING_H
+#include "serve/server.h"
+
+void embedding_destroy(embedding *e); /* NULL is a no-op */
+#endif

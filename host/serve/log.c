@@ -1,0 +1,86 @@
+#include "serve/log.h"
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+static atomic_bool unwanted[LOG_VERBOSE_LINE]; /* by level */
+static atomic_uint verbose_level;
+
+bool log_wants(log_level level)
+{
+    return level == LOG_VERBOSE_LINE ? atomic_load(&verbose_level) > 0 : !atomic_load(&unwanted[level]);
+}
+
+void log_set_verbose(bool on)
+{
+    atomic_store(&verbose_level, on);
+}
+
+void log_line(log_level level, const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+
+    if (!log_wants(level))
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "inlay-serve: %s\n", text);
+}
+
+void log_settings_read(log_setting out[LOG_SETTINGS])
+{
+    out[0] = (log_setting){ "log_file", LOG_TEXT, 0, "" };
+    out[1] = (log_setting){ "log_info", LOG_BOOL, log_wants(LOG_INFO_LINE), "" };
+    out[2] = (log_setting){ "log_warning", LOG_BOOL, log_wants(LOG_WARNING_LINE), "" };
+    out[3] = (log_setting){ "log_error", LOG_BOOL, log_wants(LOG_ERROR_LINE), "" };
+    out[4] = (log_setting){ "log_verbose_level", LOG_NUMBER, atomic_load(&verbose_level), "" };
+    out[5] = (log_setting){ "log_format", LOG_TEXT, 0, "default" };
+}
+
+static inlay_status check(const log_setting *change, inlay_diag *diag)
+{
+    log_setting now[LOG_SETTINGS];
+
+    log_settings_read(now);
+    for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
+        if (strcmp(now[i].key, change->key) != 0)
+            continue;
+        if (now[i].kind != change->kind)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is a %s", change->key,
+                              now[i].kind == LOG_BOOL     ? "truth value"
+                              : now[i].kind == LOG_NUMBER ? "number"
+                                                          : "text");
+        if (change->kind == LOG_TEXT && strcmp(now[i].text, change->text) != 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s cannot be changed by a request; it is \"%s\"",
+                              change->key, now[i].text);
+        if (change->number > UINT32_MAX)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is at most 4294967295", change->key);
+        return INLAY_OK;
+    }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no log setting '%.64s'", change->key);
+}
+
+inlay_status log_settings_change(const log_setting *changes, uint32_t count, inlay_diag *diag)
+{
+    static const struct {
+        const char *key;
+        log_level level;
+    } levels[] = { { "log_info", LOG_INFO_LINE },
+                   { "log_warning", LOG_WARNING_LINE },
+                   { "log_error", LOG_ERROR_LINE } };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        status = check(&changes[i], diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
+        if (changes[i].kind == LOG_NUMBER)
+            atomic_store(&verbose_level, (unsigned)changes[i].number);
+        for (size_t k = 0; k < sizeof levels / sizeof levels[0]; k++)
+            if (strcmp(levels[k].key, changes[i].key) == 0)
+                atomic_store(&unwanted[levels[k].level], changes[i].number == 0);
+    }
+    return status;
+}

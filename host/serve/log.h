@@ -1,0 +1,27 @@
+/* serve/log.h - lines on stderr, and which of them are wanted: what Triton calls log settings. */
+#ifndef SERVE_LOG_H
+#define SERVE_LOG_H
+#include "inlay/status.h"
+#include <stdbool.h>
+
+typedef enum log_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_VERBOSE_LINE } log_level;
+
+/* "inlay-serve: ..." as one line, if lines of that level are wanted. Any thread. */
+INLAY_PRINTF(2, 3) void log_line(log_level level, const char *format, ...);
+bool log_wants(log_level level);
+/* Verbose lines are those of the library. */
+void log_set_verbose(bool on);
+
+/* A setting as it is asked for, and as it is. */
+typedef enum log_kind { LOG_BOOL, LOG_NUMBER, LOG_TEXT } log_kind;
+typedef struct log_setting {
+    const char *key;
+    log_kind kind;
+    uint64_t number;  /* LOG_BOOL: 0 or 1 */
+    const char *text; /* LOG_TEXT; "" = none */
+} log_setting;
+enum { LOG_SETTINGS = 6 };
+void log_settings_read(log_setting out[LOG_SETTINGS]);
+/* All of them, or none where one is wrong. */
+INLAY_NODISCARD inlay_status log_settings_change(const log_setting *changes, uint32_t count, inlay_diag *diag);
+#endif

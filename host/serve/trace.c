@@ -1,0 +1,270 @@
+#include "serve/trace.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_OWN = 256 };
+
+/* Settings of one model; those that are not its own are everybody's. */
+typedef struct own_settings {
+    char *model; /* NULL: of all models */
+    bool own[TRACE_KEYS];
+    int64_t values[TRACE_KEYS];
+    uint64_t seen; /* requests since the last that was written */
+} own_settings;
+
+struct trace {
+    int file; /* -1 = none */
+    char *path;
+    atomic_bool on; /* some model is traced */
+    pthread_mutex_t lock;
+    own_settings all, models[MAX_OWN];
+    uint32_t model_count;
+    uint64_t written;
+    off_t end; /* of the file, before its "\n]\n" */
+};
+
+static const int64_t defaults[TRACE_KEYS] = { 0, 1000, -1 }; /* Triton's */
+
+inlay_status trace_create(const char *path, trace **out_trace, inlay_diag *diag)
+{
+    trace *t = calloc(1, sizeof *t);
+
+    *out_trace = NULL;
+    if (t == NULL || (t->path = strdup(path)) == NULL) {
+        free(t);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the trace");
+    }
+    t->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
+    if (path[0] != '\0' && (t->file < 0 || write(t->file, "[\n]\n", 4) != 4)) {
+        inlay_status status = inlay_fail(diag, INLAY_IO_ERROR, "trace_file %s: %s", path, strerror(errno));
+
+        if (t->file >= 0)
+            (void)close(t->file);
+        free(t->path);
+        free(t);
+        return status;
+    }
+    t->end = 1;
+    (void)pthread_mutex_init(&t->lock, NULL);
+    memcpy(t->all.values, defaults, sizeof defaults);
+    *out_trace = t;
+    return INLAY_OK;
+}
+
+void trace_destroy(trace *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->model_count; i++)
+        free(t->models[i].model);
+    if (t->file >= 0)
+        (void)close(t->file);
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t->path);
+    free(t);
+}
+
+/* ------------------------------------------------------------------ settings */
+
+static inlay_status take_level(const trace *t, const char *text, int64_t *out, inlay_diag *diag)
+{
+    if (strcmp(text, "TENSORS") == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "trace_level TENSORS is not supported; TIMESTAMPS and OFF are");
+    if (strcmp(text, "TIMESTAMPS") != 0 && strcmp(text, "OFF") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_level is TIMESTAMPS or OFF, not '%.40s'", text);
+    *out = text[0] == 'T';
+    if (*out == 1 && t->file < 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "there is no file to trace to: start the server with trace_file");
+    return INLAY_OK;
+}
+
+static inlay_status take_number(const char *key, const char *text, int64_t least, int64_t *out, inlay_diag *diag)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || *out < least || *out > UINT32_MAX)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is a number from %lld to 4294967295", key,
+                          (long long)least);
+    return INLAY_OK;
+}
+
+/* What cannot be changed may be given as it is. */
+static inlay_status check_fixed(const trace *t, const char *key, const char *const *values, uint32_t count,
+                                inlay_diag *diag)
+{
+    const struct {
+        const char *key, *value;
+    } fixed[] = { { "log_frequency", "0" }, { "trace_file", t->path }, { "trace_mode", "triton" } };
+
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (strcmp(fixed[i].key, key) != 0)
+            continue;
+        return count == 0 || (count == 1 && strcmp(values[0], fixed[i].value) == 0)
+                   ? INLAY_OK
+                   : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s cannot be changed by a request; it is \"%s\"", key,
+                                fixed[i].value);
+    }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no trace setting '%.64s'", key);
+}
+
+inlay_status trace_change_add(const trace *t, trace_change *change, const char *key, const char *const *values,
+                              uint32_t count, inlay_diag *diag)
+{
+    static const char *const keys[TRACE_KEYS] = { "trace_level", "trace_rate", "trace_count" };
+    static const int64_t least[TRACE_KEYS] = { 0, 1, -1 };
+    inlay_status status = INLAY_OK;
+    int k = 0;
+
+    while (k < TRACE_KEYS && strcmp(keys[k], key) != 0)
+        k++;
+    if (k == TRACE_KEYS)
+        return check_fixed(t, key, values, count, diag);
+    if (count > 1 && k != TRACE_LEVEL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is one number", key);
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        status = k == TRACE_LEVEL ? take_level(t, values[i], &change->values[k], diag)
+                                  : take_number(key, values[i], least[k], &change->values[k], diag);
+    change->given[k] = true;
+    change->cleared[k] = count == 0;
+    return status;
+}
+
+/* Under the lock; NULL: the model has none. */
+static own_settings *own_of(trace *t, const char *name)
+{
+    if (name == NULL)
+        return &t->all;
+    for (uint32_t i = 0; i < t->model_count; i++)
+        if (strcmp(t->models[i].model, name) == 0)
+            return &t->models[i];
+    return NULL;
+}
+
+static int64_t value_of(const trace *t, const own_settings *own, trace_key key)
+{
+    return own != NULL && own->own[key] ? own->values[key] : t->all.values[key];
+}
+
+inlay_status trace_apply(trace *t, const char *name, const trace_change *change, inlay_diag *diag)
+{
+    own_settings *own;
+    bool on;
+
+    (void)pthread_mutex_lock(&t->lock);
+    own = own_of(t, name);
+    if (own == NULL && t->model_count < MAX_OWN && (t->models[t->model_count].model = strdup(name)) != NULL)
+        own = &t->models[t->model_count++];
+    for (int k = 0; own != NULL && k < TRACE_KEYS; k++) {
+        if (!change->given[k])
+            continue;
+        own->own[k] = !change->cleared[k];
+        own->values[k] = change->cleared[k] ? defaults[k] : change->values[k];
+        if (k == TRACE_RATE)
+            own->seen = 0;
+    }
+    on = t->all.values[TRACE_LEVEL] != 0;
+    for (uint32_t i = 0; i < t->model_count; i++)
+        on |= value_of(t, &t->models[i], TRACE_LEVEL) != 0;
+    atomic_store(&t->on, on);
+    (void)pthread_mutex_unlock(&t->lock);
+    return own != NULL ? INLAY_OK
+                       : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d models have trace settings of their own",
+                                    MAX_OWN);
+}
+
+void trace_read(trace *t, const char *name, trace_setting out[TRACE_SETTINGS])
+{
+    const own_settings *own;
+
+    memset(out, 0, TRACE_SETTINGS * sizeof *out);
+    (void)pthread_mutex_lock(&t->lock);
+    own = own_of(t, name);
+    out[0] = (trace_setting){ .key = "trace_level", .is_list = true };
+    (void)snprintf(out[0].value, sizeof out[0].value, "%s", value_of(t, own, TRACE_LEVEL) != 0 ? "TIMESTAMPS" : "OFF");
+    out[1].key = "trace_rate";
+    (void)snprintf(out[1].value, sizeof out[1].value, "%lld", (long long)value_of(t, own, TRACE_RATE));
+    out[2].key = "trace_count";
+    (void)snprintf(out[2].value, sizeof out[2].value, "%lld", (long long)value_of(t, own, TRACE_COUNT));
+    (void)pthread_mutex_unlock(&t->lock);
+    out[3] = (trace_setting){ .key = "log_frequency", .value = "0" };
+    out[4].key = "trace_file";
+    (void)snprintf(out[4].value, sizeof out[4].value, "%s", t->path);
+    out[5] = (trace_setting){ .key = "trace_mode", .value = "triton" };
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* Whether the request is to be written; under the lock. */
+static bool is_due(trace *t, const model *m)
+{
+    own_settings *own = own_of(t, m->name), *counter;
+    int64_t left = value_of(t, own, TRACE_COUNT);
+
+    if (value_of(t, own, TRACE_LEVEL) == 0 || left == 0)
+        return false;
+    counter = own != NULL && own->own[TRACE_RATE] ? own : &t->all;
+    if (++counter->seen < (uint64_t)value_of(t, own, TRACE_RATE))
+        return false;
+    counter->seen = 0;
+    counter = own != NULL && own->own[TRACE_COUNT] ? own : &t->all;
+    if (left > 0)
+        counter->values[TRACE_COUNT]--;
+    return true;
+}
+
+static void stamp(buf *to, const char *name, uint64_t ns, bool last)
+{
+    buf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
+}
+
+/* In place of the array's end; the end comes behind it. */
+static void write_record(trace *t, const buf *record)
+{
+    static const char tail[] = "\n]\n";
+    off_t at = t->end;
+
+    if (record->failed || pwrite(t->file, record->data, record->size, at) != (ssize_t)record->size)
+        return; /* a full disk is no reason to stop serving */
+    t->end = at + (off_t)record->size;
+    if (pwrite(t->file, tail, sizeof tail - 1, t->end) < 0)
+        return;
+}
+
+void trace_request(trace *t, const job *j, uint64_t answered_ns)
+{
+    buf record = { .data = NULL };
+    uint64_t input_end;
+
+    if (!atomic_load_explicit(&t->on, memory_order_relaxed))
+        return;
+    input_end = j->ended_ns - j->compute_ns;
+    (void)pthread_mutex_lock(&t->lock);
+    if (is_due(t, j->model)) {
+        t->written++;
+        buf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s", t->written > 1 ? ",\n" : "\n",
+                   (unsigned long long)t->written, j->model->name, j->model->version);
+        if (j->request->id[0] != '\0') {
+            buf_text(&record, ",\"request_id\":");
+            buf_json(&record, j->request->id, strlen(j->request->id));
+        }
+        buf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)t->written);
+        stamp(&record, "REQUEST_START", j->arrived_ns, false);
+        stamp(&record, "QUEUE_START", j->queued_ns, false);
+        stamp(&record, "COMPUTE_START", j->started_ns, false);
+        stamp(&record, "COMPUTE_INPUT_END", input_end, false);
+        stamp(&record, "COMPUTE_OUTPUT_START", j->ended_ns, false);
+        stamp(&record, "COMPUTE_END", answered_ns, false);
+        stamp(&record, "REQUEST_END", answered_ns, true);
+        buf_text(&record, "]}");
+        write_record(t, &record);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    buf_deinit(&record);
+}

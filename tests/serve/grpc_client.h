@@ -1,0 +1,45 @@
+/* grpc_client.h - a plain client of gRPC: nghttp2 over a socket, with TLS where asked. */
+#ifndef SERVE_GRPC_CLIENT_H
+#define SERVE_GRPC_CLIENT_H
+#include "client.h"
+#include <gnutls/gnutls.h>
+#include <nghttp2/nghttp2.h>
+#include <protobuf-c/protobuf-c.h>
+
+#define SERVICE "/inference.GRPCInferenceService/"
+
+typedef struct grpc_call {
+    const char *path, *timeout, *token; /* of these two NULL = none */
+    uint8_t sent[8192];                 /* framed messages */
+    size_t sent_bytes, sent_at;
+    uint8_t got[16384];
+    size_t got_bytes;
+    int status; /* grpc-status; -1 = none came */
+    char text[512];
+    bool closed;
+    int32_t stream;
+} grpc_call;
+
+typedef struct grpc_client {
+    int fd;
+    gnutls_session_t tls; /* NULL: none */
+    nghttp2_session *session;
+} grpc_client;
+
+/* The port in the server's log behind "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
+int grpc_port_of(const serving *s);
+int grpc_connect(int port);
+void grpc_open(grpc_client *k, int port);
+/* false: the server refuses it. With TLS 1.3 that may come after the client's handshake: then calls get no answer. */
+bool grpc_open_tls(grpc_client *k, int port, gnutls_certificate_credentials_t credentials);
+void grpc_close(grpc_client *k);
+void grpc_submit(grpc_client *k, grpc_call *c);
+void grpc_wait(grpc_client *k, grpc_call *c);
+
+/* Appends a message to what the call sends. */
+void grpc_add(grpc_call *c, const ProtobufCMessage *message);
+/* The index-th message that came, unpacked; NULL: not so many. */
+void *grpc_message(const grpc_call *c, uint32_t index, const ProtobufCMessageDescriptor *type);
+/* The call on a connection of its own ends with that status, and a text with that part. */
+void grpc_expect(int port, const char *path, grpc_call *c, int status, const char *part);
+#endif

@@ -1,0 +1,44 @@
+#!/bin/sh
+# The array job of samples/deploy, with a program in place of `inlay` that writes what it was given: jobs share the list,
+# a line that fails is told and tried again, and what is done is not done again.
+#   slurm_array.sh SLURM_ARRAY_SH
+set -eu
+job=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/bin"
+cat >"$tmp/bin/inlay" <<'SH'
+#!/bin/sh
+echo "$*" >>"$RUNS"
+case $* in *bad*) [ -e "$RUNS.mended" ] || exit 1 ;; esac
+while [ "$1" != --outputs ]; do shift; done
+mkdir "$2"
+echo done >"$2/y.npy"
+SH
+chmod +x "$tmp/bin/inlay"
+PATH=$tmp/bin:$PATH RUNS=$tmp/runs
+export PATH RUNS
+for n in 1 2 3 4 bad 6 7; do echo "--input x=$n.npy"; done >"$tmp/list"
+
+all() { # every job of the array; how many of them failed
+    failed=0
+    for task in 4 5 6; do
+        SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_TASK_MIN=4 SLURM_ARRAY_TASK_COUNT=3 SLURM_CPUS_PER_TASK=2 \
+            bash "$job" model.onnx "$tmp/list" "$tmp/out" 2>>"$tmp/errors" || failed=$((failed + 1))
+    done
+    echo $failed
+}
+fail() { echo "$1"; cat "$tmp/runs"; ls -A "$tmp/out"; exit 1; }
+
+[ "$(all)" = 1 ] || fail "one job should have failed"
+[ "$(wc -l <"$tmp/runs")" = 7 ] || fail "each line should have run once"
+[ "$(find "$tmp/out" -name y.npy | wc -l)" = 6 ] || fail "six lines should be done"
+[ -e "$tmp/out/5.failed" ] || fail "line 5 should be told"
+grep -q "1 lines failed" "$tmp/errors" || fail "nothing was said"
+: >"$RUNS.mended"
+[ "$(all)" = 0 ] || fail "no job should have failed"
+[ "$(wc -l <"$tmp/runs")" = 8 ] || fail "only line 5 should have run again"
+[ "$(find "$tmp/out" -name y.npy | wc -l)" = 7 ] || fail "all should be done"
+grep -q -- "model.onnx --input x=5.npy" "$tmp/runs" && fail "a line was changed"
+grep -q -- "run model.onnx --input x=bad.npy --intra-threads 2 --outputs" "$tmp/runs" || fail "the arguments are not those"
+exit 0

@@ -1,0 +1,76 @@
+/* How many rows are worth joining, from what runs cost. */
+#include "serve/batch_cost.h"
+#include "cmocka_all.h"
+
+static void test_the_cheapest_row(void **state)
+{
+    batch_cost c = { { 0 }, 0 };
+
+    (void)state;
+    batch_cost_add(&c, 1, 100);
+    assert_int_equal(c.best, 1);
+    batch_cost_add(&c, 2, 120);
+    batch_cost_add(&c, 4, 160);
+    assert_int_equal(c.best, 4);
+    batch_cost_add(&c, 8, 318); /* not better by enough */
+    assert_int_equal(c.best, 4);
+    batch_cost_add(&c, 3, 1); /* a size between is not kept */
+    batch_cost_add(&c, 0, 1);
+    batch_cost_add(&c, UINT64_C(1) << 40, 1);
+    assert_int_equal(c.best, 4);
+    assert_true(batch_cost_gain(&c) == 60);
+}
+
+static void test_nothing_gained(void **state)
+{
+    batch_cost c = { { 0 }, 0 };
+
+    (void)state;
+    assert_true(batch_cost_gain(&c) == 0 && batch_cost_of(&c, 4) == 0);
+    for (uint64_t rows = 1; rows <= 64; rows *= 2)
+        batch_cost_add(&c, rows, 100.0 * (double)rows);
+    assert_int_equal(c.best, 1);
+    assert_true(batch_cost_gain(&c) == 0);
+}
+
+static void test_between_what_is_known(void **state)
+{
+    batch_cost c = { { 0 }, 0 };
+
+    (void)state;
+    batch_cost_add(&c, 1, 100);
+    batch_cost_add(&c, 8, 240);
+    assert_true(batch_cost_of(&c, 1) == 100);
+    assert_true(batch_cost_of(&c, 2) == 120);
+    assert_true(batch_cost_of(&c, 6) == 200);
+    assert_true(batch_cost_of(&c, 8) == 240);
+    assert_true(batch_cost_of(&c, 16) == 480);
+}
+
+/* A run that something disturbed is forgotten; a machine that has become slower is not. */
+static void test_runs_that_change(void **state)
+{
+    batch_cost c = { { 0 }, 0 };
+
+    (void)state;
+    batch_cost_add(&c, 4, 1000);
+    batch_cost_add(&c, 4, 400);
+    assert_true(batch_cost_of(&c, 4) == 400);
+    batch_cost_add(&c, 4, 40000);
+    assert_true(batch_cost_of(&c, 4) < 1100);
+    for (int i = 0; i < 1000; i++)
+        batch_cost_add(&c, 4, 800);
+    assert_true(batch_cost_of(&c, 4) > 790 && batch_cost_of(&c, 4) < 810);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_cheapest_row),
+        cmocka_unit_test(test_nothing_gained),
+        cmocka_unit_test(test_between_what_is_known),
+        cmocka_unit_test(test_runs_that_change),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+/* Changing the server over gRPC and REST: models, trace and log settings; figures over gRPC; TLS and clients'
+ * certificates. */
+#include "grpc_client.h"
+#include "inference.pb-c.h"
+#include <fcntl.h>
+#include <gnutls/x509.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+static int grpc_port;
+
+#define ADMIN "Bearer admin-0123456789abcdef"
+#define USER "Bearer user-0123456789abcdef"
+#define TEXT(text) ((char *)(uintptr_t)(text))
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--grpc-port",
+                                         "0",
+                                         "--token-file",
+                                         "FOLDER/tokens",
+                                         "--admin-token-file",
+                                         "FOLDER/admins",
+                                         "--trace-file",
+                                         "FOLDER/trace",
+                                         "--max-batch",
+                                         "4",
+                                         NULL };
+
+    (void)state;
+    serving_prepare(&server);
+    serving_file(&server, "tokens", "user-0123456789abcdef\n", 0600);
+    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_start(&server, flags);
+    grpc_port = grpc_port_of(&server);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+static void rest(const char *token, const char *method, const char *path, const char *body, int code, const char *part)
+{
+    char header[128];
+    answer a;
+
+    (void)snprintf(header, sizeof header, "Authorization: %s\r\n", token);
+    client_once(&server, method, path, header, body, &a);
+    if (a.code != code || strstr(a.body, part) == NULL)
+        fail_msg("%s %s %s: expected %d with '%s', got %d: %s", method, path, body != NULL ? body : "", code, part,
+                 a.code, a.body);
+}
+
+#define INFER "{\"id\":\"a\\\"b\",\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
+
+static void change(const char *token, const char *method, const char *model, int status, const char *part)
+{
+    static grpc_call c;
+    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
+
+    c = (grpc_call){ .token = token };
+    q.model_name = TEXT(model);
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, method, &c, status, part);
+}
+
+static void test_load_and_unload(void **state)
+{
+    static const char load[] = SERVICE "RepositoryModelLoad", unload[] = SERVICE "RepositoryModelUnload";
+    static grpc_call c;
+    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
+    Inference__RepositoryParameter p = INFERENCE__REPOSITORY_PARAMETER__INIT, *list = &p;
+
+    (void)state;
+    change(USER, unload, "twice", 7, "may not change");
+    change("none", unload, "twice", 16, "bearer token");
+    change(ADMIN, unload, "twice", 0, "");
+    rest(USER, "POST", "/v2/models/twice/infer", INFER, 404, "no such model");
+    change(ADMIN, load, "twice", 0, "");
+    rest(USER, "POST", "/v2/models/twice/infer", INFER, 200, "[8.0,0.0,2.0]");
+    change(ADMIN, load, "none", 5, "no model 'none'");
+    change(ADMIN, load, "../models/twice", 5, "no model");
+    change(ADMIN, unload, "none", 5, "no model 'none'");
+    p.key = TEXT("config");
+    q.model_name = TEXT("twice");
+    q.parameters = &list;
+    q.n_parameters = 1;
+    c = (grpc_call){ .token = ADMIN };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, load, &c, 3, "send no parameters");
+}
+
+/* A call that its client leaves while the model is loaded: the next calls are answered, and nothing stays. */
+static void test_a_load_that_is_left(void **state)
+{
+    static grpc_call c;
+    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
+    grpc_client k;
+
+    (void)state;
+    q.model_name = TEXT("triple");
+    for (int i = 0; i < 8; i++) {
+        c = (grpc_call){ .path = SERVICE "RepositoryModelLoad", .token = ADMIN };
+        grpc_add(&c, &q.base);
+        grpc_open(&k, grpc_port);
+        grpc_submit(&k, &c);
+        grpc_close(&k);
+    }
+    change(ADMIN, SERVICE "RepositoryModelLoad", "triple", 0, "");
+    rest(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"2\"]");
+}
+
+static void test_statistics(void **state)
+{
+    static grpc_call c;
+    Inference__ModelName q = INFERENCE__MODEL_NAME__INIT;
+    Inference__StatisticsReply *reply;
+
+    (void)state;
+    rest(USER, "POST", "/v2/models/triple/infer", INFER, 200, "[16.0,0.0,4.0]");
+    q.name = TEXT("triple");
+    for (uint32_t i = 0;; i++) { /* a run is counted after its answer is made */
+        c = (grpc_call){ .token = USER };
+        grpc_add(&c, &q.base);
+        grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 0, "");
+        reply = grpc_message(&c, 0, &inference__statistics_reply__descriptor);
+        assert_true(reply != NULL && reply->n_model_stats == 1);
+        if (reply->model_stats[0]->n_batch_stats == 1)
+            break;
+        protobuf_c_message_free_unpacked(&reply->base, NULL);
+        assert_true(i < 1000);
+    }
+    assert_string_equal(reply->model_stats[0]->name, "triple");
+    assert_string_equal(reply->model_stats[0]->version, "2");
+    assert_int_equal(reply->model_stats[0]->inference_count, 1);
+    assert_int_equal(reply->model_stats[0]->inference_stats->success->count, 1);
+    assert_true(reply->model_stats[0]->inference_stats->compute_infer->ns > 0);
+    assert_int_equal(reply->model_stats[0]->n_batch_stats, 1);
+    assert_int_equal(reply->model_stats[0]->batch_stats[0]->batch_size, 1);
+    assert_int_equal(reply->model_stats[0]->batch_stats[0]->compute_infer->count, 1);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    q.name = TEXT("");
+    c = (grpc_call){ .token = USER };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 0, "");
+    reply = grpc_message(&c, 0, &inference__statistics_reply__descriptor);
+    assert_true(reply != NULL && reply->n_model_stats > 10);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    q.name = TEXT("none");
+    c = (grpc_call){ .token = USER };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 5, "no such model");
+}
+
+/* ------------------------------------------------------------------ trace and log settings */
+
+static uint32_t traces(void)
+{
+    char path[128], text[65536];
+    uint32_t count = 0;
+    size_t bytes;
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "%s/trace", server.folder);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    bytes = fread(text, 1, sizeof text - 1, f);
+    (void)fclose(f);
+    text[bytes] = '\0';
+    assert_true(bytes >= 4 && text[0] == '[' && strcmp(text + bytes - 3, "\n]\n") == 0); /* an array at any time */
+    for (const char *at = text; (at = strstr(at, "\"timestamps\":[{\"name\":\"REQUEST_START\",\"ns\":")) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void infer_times(uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++)
+        rest(USER, "POST", "/v2/models/twice/infer", INFER, 200, "[8.0");
+}
+
+static void test_trace(void **state)
+{
+    (void)state;
+    rest(USER, "GET", "/v2/trace/setting", NULL, 200,
+         "{\"trace_level\":[\"OFF\"],\"trace_rate\":\"1000\",\"trace_count\":\"-1\",\"log_frequency\":\"0\"");
+    rest(USER, "POST", "/v2/trace/setting", "{\"trace_level\":[\"TIMESTAMPS\"]}", 403, "may not change");
+    infer_times(3);
+    assert_int_equal(traces(), 0);
+    rest(ADMIN, "POST", "/v2/trace/setting", "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"2\"}", 200,
+         "\"trace_rate\":\"2\"");
+    infer_times(6);
+    assert_int_equal(traces(), 3);
+    /* A model's own: three more, whatever holds for all. */
+    rest(ADMIN, "POST", "/v2/models/twice/trace/setting", "{\"trace_rate\":1,\"trace_count\":3}", 200,
+         "\"trace_count\":\"3\"");
+    infer_times(5);
+    assert_int_equal(traces(), 6);
+    rest(USER, "GET", "/v2/models/twice/trace/setting", NULL, 200, "\"trace_count\":\"0\"");
+    rest(ADMIN, "POST", "/v2/models/twice/trace/setting", "{\"trace_rate\":null,\"trace_count\":null}", 200,
+         "\"trace_rate\":\"2\"");
+    rest(ADMIN, "POST", "/v2/trace/setting", "{\"trace_level\":\"OFF\"}", 200, "\"trace_level\":[\"OFF\"]");
+    infer_times(4);
+    assert_int_equal(traces(), 6);
+}
+
+static void test_wrong_trace_settings(void **state)
+{
+    static const struct {
+        const char *body, *part;
+    } wrong[] = { { "{\"trace_level\":[\"TENSORS\"]}", "not supported" },
+                  { "{\"trace_level\":[\"ALL\"]}", "TIMESTAMPS or OFF" },
+                  { "{\"trace_rate\":\"0\"}", "from 1" },
+                  { "{\"trace_rate\":[\"1\",\"2\"]}", "one number" },
+                  { "{\"trace_rate\":1.5}", "from 1" },
+                  { "{\"trace_file\":\"/etc/passwd\"}", "cannot be changed" },
+                  { "{\"trace\":\"1\"}", "no trace setting" },
+                  { "{\"trace_rate\":{}}", "JSON" },
+                  { "[]", "JSON" },
+                  { "", "JSON" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        rest(ADMIN, "POST", "/v2/trace/setting", wrong[i].body, strstr(wrong[i].part, "supported") != NULL ? 500 : 400,
+             wrong[i].part);
+    rest(ADMIN, "POST", "/v2/models/none/trace/setting", "{}", 404, "no such model");
+}
+
+static void test_log_settings(void **state)
+{
+    (void)state;
+    rest(USER, "GET", "/v2/logging", NULL, 200,
+         "{\"log_file\":\"\",\"log_info\":true,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":0,"
+         "\"log_format\":\"default\"}");
+    rest(USER, "POST", "/v2/logging", "{\"log_info\":false}", 403, "may not change");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":false,\"log_verbose_level\":1}", 200,
+         "\"log_info\":false,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":1");
+    /* One that is wrong changes nothing. */
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":false,\"log_file\":\"/tmp/x\"}", 400, "cannot be changed");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":1}", 400, "truth value");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log\":true}", 400, "no log setting");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":true,\"log_verbose_level\":0}", 200, "\"log_error\":true");
+    rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "another method");
+}
+
+static void test_settings_over_grpc(void **state)
+{
+    static grpc_call c;
+    Inference__TraceSettings q = INFERENCE__TRACE_SETTINGS__INIT, *trace;
+    Inference__TraceEntry entry = INFERENCE__TRACE_ENTRY__INIT, *entries = &entry;
+    Inference__TraceValue value = INFERENCE__TRACE_VALUE__INIT;
+    Inference__LogSettings l = INFERENCE__LOG_SETTINGS__INIT, *log;
+    Inference__LogEntry log_entry = INFERENCE__LOG_ENTRY__INIT, *log_entries = &log_entry;
+    Inference__LogValue log_value = INFERENCE__LOG_VALUE__INIT;
+    char *texts[1] = { TEXT("7") };
+
+    (void)state;
+    entry.key = TEXT("trace_rate");
+    entry.value = &value;
+    value.value = texts;
+    value.n_value = 1;
+    q.settings = &entries;
+    q.n_settings = 1;
+    c = (grpc_call){ .token = USER };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, SERVICE "TraceSetting", &c, 7, "may not change");
+    c = (grpc_call){ .token = ADMIN };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, SERVICE "TraceSetting", &c, 0, "");
+    trace = grpc_message(&c, 0, &inference__trace_settings__descriptor);
+    assert_true(trace != NULL && trace->n_settings == 6);
+    assert_string_equal(trace->settings[1]->key, "trace_rate");
+    assert_string_equal(trace->settings[1]->value->value[0], "7");
+    protobuf_c_message_free_unpacked(&trace->base, NULL);
+    log_entry.key = TEXT("log_warning");
+    log_entry.value = &log_value;
+    log_value.choice_case = INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE;
+    log_value.bool_value = false;
+    l.settings = &log_entries;
+    l.n_settings = 1;
+    for (int on = 0; on < 2; on++) {
+        log_value.bool_value = on;
+        c = (grpc_call){ .token = ADMIN };
+        grpc_add(&c, &l.base);
+        grpc_expect(grpc_port, SERVICE "LogSettings", &c, 0, "");
+        log = grpc_message(&c, 0, &inference__log_settings__descriptor);
+        assert_true(log != NULL && log->n_settings == 6);
+        assert_string_equal(log->settings[2]->key, "log_warning");
+        assert_int_equal(log->settings[2]->value->bool_value, on);
+        protobuf_c_message_free_unpacked(&log->base, NULL);
+    }
+}
+
+/* ------------------------------------------------------------------ TLS */
+
+/* A certificate with its key as files of the folder; issuer NULL: signed by itself. */
+typedef struct identity {
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t certificate;
+} identity;
+
+static void save(const serving *s, const char *name, gnutls_datum_t *pem)
+{
+    char *text = strndup((const char *)pem->data, pem->size);
+
+    assert_non_null(text);
+    serving_file(s, name, text, 0600);
+    free(text);
+    gnutls_free(pem->data);
+}
+
+static identity make_identity(const serving *s, const char *name, const identity *issuer)
+{
+    const unsigned char serial[] = { 1, (unsigned char)name[0] };
+    char file[64];
+    identity i;
+    gnutls_datum_t pem;
+
+    assert_int_equal(gnutls_x509_privkey_init(&i.key), 0);
+    assert_int_equal(
+        gnutls_x509_privkey_generate(i.key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0), 0);
+    assert_int_equal(gnutls_x509_crt_init(&i.certificate), 0);
+    assert_int_equal(gnutls_x509_crt_set_version(i.certificate, 3), 0);
+    assert_int_equal(gnutls_x509_crt_set_serial(i.certificate, serial, sizeof serial), 0);
+    assert_int_equal(gnutls_x509_crt_set_activation_time(i.certificate, time(NULL) - 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_expiration_time(i.certificate, time(NULL) + 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_dn(i.certificate, issuer == NULL ? "CN=issuer" : "CN=localhost", NULL), 0);
+    assert_int_equal(gnutls_x509_crt_set_key(i.certificate, i.key), 0);
+    assert_int_equal(gnutls_x509_crt_set_basic_constraints(i.certificate, issuer == NULL, -1), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(i.certificate, issuer != NULL ? issuer->certificate : i.certificate,
+                                           issuer != NULL ? issuer->key : i.key, GNUTLS_DIG_SHA256, 0),
+                     0);
+    assert_int_equal(gnutls_x509_crt_export2(i.certificate, GNUTLS_X509_FMT_PEM, &pem), 0);
+    (void)snprintf(file, sizeof file, "%s.pem", name);
+    save(s, file, &pem);
+    assert_int_equal(gnutls_x509_privkey_export2(i.key, GNUTLS_X509_FMT_PEM, &pem), 0);
+    (void)snprintf(file, sizeof file, "%s.key", name);
+    save(s, file, &pem);
+    return i;
+}
+
+static void drop_identity(identity *i)
+{
+    gnutls_x509_crt_deinit(i->certificate);
+    gnutls_x509_privkey_deinit(i->key);
+}
+
+static gnutls_certificate_credentials_t credentials_of(identity *i)
+{
+    gnutls_certificate_credentials_t c;
+
+    assert_int_equal(gnutls_certificate_allocate_credentials(&c), 0);
+    if (i != NULL)
+        assert_int_equal(gnutls_certificate_set_x509_key(c, &i->certificate, 1, i->key), 0);
+    return c;
+}
+
+/* Whether a call over a connection with the credentials is answered. */
+static bool is_answered(int port, identity *who)
+{
+    static grpc_call c;
+    gnutls_certificate_credentials_t credentials = credentials_of(who);
+    Inference__Empty empty = INFERENCE__EMPTY__INIT;
+    grpc_client k;
+    bool answered = false;
+
+    if (grpc_open_tls(&k, port, credentials)) {
+        c = (grpc_call){ .path = SERVICE "ServerReady" };
+        grpc_add(&c, &empty.base);
+        grpc_submit(&k, &c);
+        grpc_wait(&k, &c);
+        answered = c.status == 0;
+        grpc_close(&k);
+    }
+    gnutls_certificate_free_credentials(credentials);
+    return answered;
+}
+
+/* The answer's code over HTTPS; 0: none. */
+static int https_code(int port, identity *who, const char *path)
+{
+    gnutls_certificate_credentials_t credentials = credentials_of(who);
+    gnutls_session_t session;
+    char text[512];
+    ssize_t n = -1;
+    int fd = grpc_connect(port);
+
+    assert_int_equal(gnutls_init(&session, GNUTLS_CLIENT), 0);
+    assert_int_equal(gnutls_set_default_priority(session), 0);
+    assert_int_equal(gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials), 0);
+    gnutls_transport_set_int(session, fd);
+    if (gnutls_handshake(session) == 0) {
+        (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path);
+        assert_true(gnutls_record_send(session, text, strlen(text)) > 0);
+        n = gnutls_record_recv(session, text, sizeof text - 1);
+    }
+    text[n > 0 ? n : 0] = '\0';
+    gnutls_deinit(session);
+    gnutls_certificate_free_credentials(credentials);
+    (void)close(fd);
+    return n > 9 ? (int)strtol(text + 9, NULL, 10) : 0;
+}
+
+static serving over_tls;
+static bool secured;
+
+/* Whatever became of the test. */
+static int end_tls(void **state)
+{
+    (void)state;
+    if (secured)
+        serving_remove(&over_tls);
+    return 0;
+}
+
+static void test_tls(void **state)
+{
+    static const char *const flags[] = { "--grpc-port",          "0",         "--tls-cert",
+                                         "FOLDER/server.pem",    "--tls-key", "FOLDER/server.key",
+                                         "--receive-timeout-ms", "500",       NULL };
+    static const char *const mutual[] = { "--grpc-port",
+                                          "0",
+                                          "--tls-cert",
+                                          "FOLDER/server.pem",
+                                          "--tls-key",
+                                          "FOLDER/server.key",
+                                          "--tls-client-ca",
+                                          "FOLDER/issuer.pem",
+                                          NULL };
+    identity issuer, of_server, client, stranger;
+    int port, fd;
+    char byte;
+
+    (void)state;
+    serving_prepare(&over_tls);
+    secured = true;
+    issuer = make_identity(&over_tls, "issuer", NULL);
+    of_server = make_identity(&over_tls, "server", &issuer);
+    client = make_identity(&over_tls, "client", &issuer);
+    stranger = make_identity(&over_tls, "stranger", NULL);
+
+    serving_start(&over_tls, flags);
+    port = grpc_port_of(&over_tls);
+    assert_true(is_answered(port, NULL));
+    assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 200);
+    fd = grpc_connect(port); /* no TLS: the connection ends */
+    client_text(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    while (read(fd, &byte, 1) > 0)
+        ;
+    (void)close(fd);
+    fd = grpc_connect(port); /* nor any other bytes: it ends when its time is up */
+    while (read(fd, &byte, 1) > 0)
+        ;
+    (void)close(fd);
+    assert_true(is_answered(port, NULL));
+    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
+
+    serving_start(&over_tls, mutual);
+    port = grpc_port_of(&over_tls);
+    assert_true(is_answered(port, &client));
+    assert_false(is_answered(port, &stranger));
+    assert_false(is_answered(port, NULL));
+    assert_int_equal(https_code(over_tls.port, &client, "/v2/models/twice"), 200);
+    assert_int_equal(https_code(over_tls.port, &stranger, "/v2/models/twice"), 403);
+    assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 403);
+    assert_int_equal(https_code(over_tls.port, NULL, "/v2/health/ready"), 200);
+    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
+
+    drop_identity(&issuer);
+    drop_identity(&of_server);
+    drop_identity(&client);
+    drop_identity(&stranger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load_and_unload),      cmocka_unit_test(test_a_load_that_is_left),
+        cmocka_unit_test(test_statistics),           cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_wrong_trace_settings), cmocka_unit_test(test_log_settings),
+        cmocka_unit_test(test_settings_over_grpc),   cmocka_unit_test_teardown(test_tls, end_tls),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

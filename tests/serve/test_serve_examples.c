@@ -1,0 +1,154 @@
+/* The requests of samples/deploy/requests, and headers by which requests are followed and balanced. */
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
+
+static int start(void **state)
+{
+    static const char *const folders[] = { "models/sum", "models/sum/1" };
+    static const char *const flags[] = {
+        "--admin-token-file", "FOLDER/admins", "--trace-file", "FOLDER/trace", "--access-log", "FOLDER/access", NULL
+    };
+    char path[128];
+
+    (void)state;
+    serving_prepare(&server);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/models/sum/1/model.onnx", server.folder);
+    write_sum(path);
+    serving_file(&server, "models/sum/config.yaml", "options: [state=old=new]\n", 0644);
+    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+static void test_requests(void **state)
+{
+    static const struct {
+        const char *file, *path;
+        int code;
+        const char *part;
+    } requests[] = {
+        { "infer.json", "/v2/models/twice/infer", 200, "\"data\":[2.0,4.0,6.0,8.0,10.0,12.0]" },
+        { "infer-parameters.json", "/v2/models/twice/infer", 200, "\"data\":[2.0,4.0,6.0]" },
+        { "sequence-start.json", "/v2/models/sum/infer", 200, "\"data\":[1.0]" },
+        { "index.json", "/v2/repository/index", 200, "{\"name\":\"twice\",\"version\":\"1\",\"state\":\"READY\"" },
+        { "trace-setting.json", "/v2/trace/setting", 200, "\"trace_rate\":\"100\",\"trace_count\":\"1000\"" },
+        { "completion.json", "/v1/completions", 404, "no such model" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        char path[512], body[4096];
+        answer a;
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "%s/requests/%s", DEPLOY_DIR, requests[i].file);
+        f = fopen(path, "r");
+        assert_non_null(f);
+        body[fread(body, 1, sizeof body - 1, f)] = '\0';
+        (void)fclose(f);
+        client_once(&server, "POST", requests[i].path, ADMIN, body, &a);
+        if (a.code != requests[i].code || strstr(a.body, requests[i].part) == NULL)
+            fail_msg("%s: expected %d with '%s', got %d: %s", requests[i].file, requests[i].code, requests[i].part,
+                     a.code, a.body);
+    }
+}
+
+static void test_load_reports(void **state)
+{
+    char value[256];
+    answer a;
+
+    (void)state;
+    client_once(&server, "GET", "/v2", "", NULL, &a);
+    assert_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
+    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: TEXT\r\n", NULL, &a);
+    assert_non_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
+    assert_memory_equal(value, "TEXT application_utilization=0.", 31);
+    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: json\r\n", NULL, &a);
+    assert_non_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
+    assert_memory_equal(value, "JSON {\"application_utilization\":0.", 34);
+}
+
+/* What is no trace context does not get into the log. */
+static void test_trace_context(void **state)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } contexts[] = { { "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", true },
+                     { "cc-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-01-more", true },
+                     { "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", false },
+                     { "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", false },
+                     { "00-00000000000000000000000000000000-b7ad6b7169203331-01", false },
+                     { "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", false },
+                     { "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", false },
+                     { "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331", false },
+                     { "rubbish", false } };
+    char path[128], line[1024];
+    size_t seen = 0;
+    answer a;
+    FILE *f;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
+        char headers[256];
+
+        (void)snprintf(headers, sizeof headers, "x-request-id: context-%zu\r\ntraceparent: %s\r\n", i,
+                       contexts[i].text);
+        client_once(&server, "GET", "/v2", headers, NULL, &a);
+        assert_int_equal(a.code, 200);
+    }
+    client_once(&server, "GET", "/v2", "", NULL, &a);
+    (void)snprintf(path, sizeof path, "%s/access", server.folder);
+    for (uint32_t tries = 0; seen < sizeof contexts / sizeof contexts[0] && tries < 1000;
+         tries++) { /* lines come after answers */
+        (void)usleep(2000);
+        seen = 0;
+        f = fopen(path, "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f) != NULL) {
+            const char *at = strstr(line, "\"x-request-id\":\"context-");
+
+            if (at == NULL)
+                continue;
+            seen++;
+            assert_int_equal(strstr(line, "traceparent") != NULL,
+                             contexts[at[strlen("\"x-request-id\":\"context-")] - '0'].good);
+        }
+        (void)fclose(f);
+    }
+    assert_int_equal(seen, sizeof contexts / sizeof contexts[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_load_reports),
+        cmocka_unit_test(test_trace_context),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

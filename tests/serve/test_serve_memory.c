@@ -1,0 +1,197 @@
+/* A budget of memory for all models: who is unloaded for whom, and requests that wait for their model. */
+#include "grpc_client.h"
+#include "inference.pb-c.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+static double all_bytes; /* of the three models together */
+
+#define INFER "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
+
+static int start(void **state)
+{
+    (void)state;
+    serving_prepare_empty(&server);
+    for (const char *name = "abc"; *name != '\0'; name++) {
+        char path[128];
+
+        (void)snprintf(path, sizeof path, "%s/models/%c.onnx", server.folder, *name);
+        write_doubling(path, 1);
+    }
+    serving_start(&server, NULL);
+    all_bytes = client_metric(&server, "inlay_models_bytes");
+    assert_true(all_bytes > 300);
+    return serving_end(&server, SIGTERM);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+/* With room for so many of the three. */
+static void begin(double models)
+{
+    char budget[32];
+    const char *flags[] = { "--models-memory", budget, "--grpc-port", "0", NULL };
+
+    (void)snprintf(budget, sizeof budget, "%.0f", all_bytes * models / 3);
+    serving_start(&server, flags);
+}
+
+static int infer(char model)
+{
+    char path[64];
+    answer a;
+
+    (void)snprintf(path, sizeof path, "/v2/models/%c/infer", model);
+    client_once(&server, "POST", path, "", INFER, &a);
+    if (a.code == 200)
+        assert_non_null(strstr(a.body, "[8.0,0.0,2.0]"));
+    return a.code;
+}
+
+static void expect_ready(const char *ready)
+{
+    answer a;
+
+    client_once(&server, "POST", "/v2/repository/index", "", "", &a);
+    for (const char *name = "abc"; *name != '\0'; name++) {
+        char part[80];
+
+        (void)snprintf(part, sizeof part, "{\"name\":\"%c\",\"version\":\"1\",\"state\":\"%s\"", *name,
+                       strchr(ready, *name) != NULL ? "READY" : "UNAVAILABLE");
+        if (strstr(a.body, part) == NULL)
+            fail_msg("expected '%s' to be ready: %s", ready, a.body);
+    }
+}
+
+static void test_the_least_recently_used_goes(void **state)
+{
+    (void)state;
+    begin(2.5);
+    expect_ready("ab"); /* as many as there is room for */
+    assert_int_equal(infer('a'), 200);
+    assert_int_equal(infer('b'), 200);
+    assert_int_equal(infer('c'), 200);
+    expect_ready("bc");
+    assert_int_equal(infer('b'), 200);
+    assert_int_equal(infer('a'), 200);
+    expect_ready("ab");
+    assert_true(client_metric(&server, "inlay_models_bytes") <= all_bytes * 2.5 / 3);
+    assert_int_equal(infer('d'), 404);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+static void test_one_too_large(void **state)
+{
+    answer a;
+
+    (void)state;
+    begin(0.5);
+    expect_ready("");
+    client_once(&server, "POST", "/v2/models/a/infer", "", INFER, &a);
+    assert_int_equal(a.code, 413);
+    assert_non_null(strstr(a.body, "models_memory"));
+    assert_int_equal(infer('a'), 404); /* it is not tried again with each request */
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+static void test_over_grpc(void **state)
+{
+    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor t = INFERENCE__TENSOR__INIT, *list = &t;
+    float x[3] = { 4, 0, 1 };
+    int64_t shape[2] = { 1, 3 };
+    ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
+    static grpc_call c;
+    int port;
+
+    (void)state;
+    begin(1.5);
+    port = grpc_port_of(&server);
+    expect_ready("a");
+    q.model_name = (char *)(uintptr_t) "c";
+    t.name = (char *)(uintptr_t) "x";
+    t.datatype = (char *)(uintptr_t) "FP32";
+    t.shape = shape;
+    t.n_shape = 2;
+    q.inputs = &list;
+    q.n_inputs = 1;
+    q.raw_input_contents = &data;
+    q.n_raw_input_contents = 1;
+    c = (grpc_call){ .path = NULL };
+    grpc_add(&c, &q.base);
+    grpc_expect(port, SERVICE "ModelInfer", &c, 0, "");
+    expect_ready("c");
+    data.len = 4; /* wrong, and found so after its model was loaded */
+    q.model_name = (char *)(uintptr_t) "b";
+    c = (grpc_call){ .path = NULL };
+    grpc_add(&c, &q.base);
+    grpc_expect(port, SERVICE "ModelInfer", &c, 3, "its shape needs 12");
+    expect_ready("b");
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+typedef struct caller {
+    pthread_t thread;
+    unsigned seed;
+    uint32_t good, later;
+} caller;
+
+static void *call(void *user)
+{
+    caller *c = user;
+
+    for (uint32_t i = 0; i < 25; i++) {
+        int code = infer((char)('a' + rand_r(&c->seed) % 3));
+
+        c->good += code == 200;
+        c->later += code == 503;
+    }
+    return NULL;
+}
+
+/* Models come and go under requests: each is answered. */
+static void test_many_at_once(void **state)
+{
+    caller callers[6] = { { .seed = 0 } };
+    uint32_t good = 0, later = 0;
+
+    (void)state;
+    begin(1.5);
+    for (unsigned i = 0; i < 6; i++) {
+        callers[i].seed = i;
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+        good += callers[i].good;
+        later += callers[i].later;
+    }
+    assert_int_equal(good + later, 150);
+    assert_true(good > 100);
+    assert_true(client_metric(&server, "inlay_models_bytes") <= all_bytes * 1.5 / 3);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_least_recently_used_goes),
+        cmocka_unit_test(test_one_too_large),
+        cmocka_unit_test(test_over_grpc),
+        cmocka_unit_test(test_many_at_once),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

@@ -1,0 +1,242 @@
+/* Sequences: states that stay on the server from request to request, each sequence's apart from the others'. */
+#include "grpc_client.h"
+#include "inference.pb-c.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+static int grpc_port;
+
+static int start(void **state)
+{
+    static const char *const flags[] = {
+        "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "300", NULL
+    };
+    static const char *const folders[] = { "models/sum", "models/sum/1" };
+    char path[128];
+
+    (void)state;
+    serving_prepare(&server);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/models/sum/1/model.onnx", server.folder);
+    write_sum(path);
+    serving_file(&server, "models/sum/config.yaml", "options: [state=old=new]\n", 0644);
+    serving_start(&server, flags);
+    grpc_port = grpc_port_of(&server);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+/* Adds x to the sequence; how: "", "start", "end" or "both". The code, and the sum so far. */
+static int add(const char *id, const char *how, int x, double *sum)
+{
+    char body[512];
+    const char *at;
+    answer a;
+
+    (void)snprintf(
+        body, sizeof body,
+        "{\"parameters\":{\"sequence_id\":%s,\"sequence_start\":%s,\"sequence_end\":%s},\"inputs\":[{\"name\":"
+        "\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[%d]}]}",
+        id, how[0] == 's' || how[0] == 'b' ? "true" : "false", how[0] == 'e' || how[0] == 'b' ? "true" : "false", x);
+    client_once(&server, "POST", "/v2/models/sum/infer", "", body, &a);
+    at = strstr(a.body, "\"data\":[");
+    *sum = at != NULL ? strtod(at + 8, NULL) : -1;
+    if (a.code == 200 && strstr(a.body, "\"new\"") != NULL)
+        fail_msg("the state is among the outputs: %s", a.body);
+    return a.code;
+}
+
+static void expect(const char *id, const char *how, int x, int code, double wanted)
+{
+    double sum;
+    int got = add(id, how, x, &sum);
+
+    if (got != code || (code == 200 && sum != wanted))
+        fail_msg("sequence %s, '%s' %d: expected %d and %g, got %d and %g", id, how, x, code, wanted, got, sum);
+}
+
+static void test_sequences_apart(void **state)
+{
+    (void)state;
+    expect("1", "start", 1, 200, 1);
+    expect("\"two\"", "start", 100, 200, 100);
+    expect("1", "", 2, 200, 3);
+    expect("\"two\"", "", 200, 200, 300);
+    expect("1", "", 3, 200, 6);
+    expect("1", "start", 5, 200, 5); /* begins again */
+    expect("1", "end", 1, 200, 6);
+    expect("1", "", 1, 400, 0); /* over */
+    expect("\"two\"", "end", 1, 200, 301);
+    expect("9", "both", 7, 200, 7);
+    expect("9", "", 7, 400, 0);
+}
+
+/* What one sequence has left is not seen by the next in its place. */
+static void test_nothing_is_left(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        expect("4", "start", 10, 200, 10);
+        expect("4", "end", 10, 200, 20);
+    }
+}
+
+static void test_no_more_than_allowed(void **state)
+{
+    const struct timespec idle = { 0, 400000000 };
+    uint32_t gone = 0;
+
+    (void)state;
+    expect("1", "start", 1, 200, 1);
+    expect("2", "start", 1, 200, 1);
+    expect("3", "start", 1, 200, 1);
+    expect("4", "start", 1, 503, 0);
+    expect("1", "", 1, 200, 2);
+    (void)nanosleep(&idle, NULL);
+    expect("4", "start", 1, 200, 1); /* in place of one that nobody used */
+    for (const char *id = "123"; *id != '\0'; id++) {
+        const char name[] = { *id, '\0' };
+        double sum;
+        int code = add(name, "end", 1, &sum);
+
+        gone += code == 400;
+        assert_true(code == 400 || (code == 200 && sum == (*id == '1' ? 3 : 2)));
+    }
+    assert_int_equal(gone, 1);
+    expect("4", "end", 1, 200, 2);
+}
+
+static void test_what_is_refused(void **state)
+{
+    static const char twice[] =
+        "{\"parameters\":{\"sequence_id\":1,\"sequence_start\":true},\"inputs\":[{\"name\":\"x\","
+        "\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+    static const char none[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}";
+    answer a;
+
+    (void)state;
+    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
+    assert_int_equal(a.code, 400);
+    assert_non_null(strstr(a.body, "keeps no states"));
+    client_once(&server, "POST", "/v2/models/sum/infer", "", none, &a);
+    assert_int_equal(a.code, 400);
+    assert_non_null(strstr(a.body, "input 'old' is missing"));
+    expect("true", "start", 1, 400, 0);
+    expect("{}", "start", 1, 400, 0);
+    expect("0", "start", 1, 400, 0); /* 0 is none: a state is missing */
+}
+
+typedef struct adder {
+    pthread_t thread;
+    double sums[20];
+} adder;
+
+static void *add_many(void *user)
+{
+    adder *a = user;
+
+    for (uint32_t i = 0; i < 20; i++)
+        if (add("\"shared\"", "", 1, &a->sums[i]) != 200)
+            a->sums[i] = -1;
+    return NULL;
+}
+
+/* Requests of one sequence run one after another, whoever sends them: each sees all before it. */
+static void test_one_after_another(void **state)
+{
+    static adder adders[5];
+    bool seen[102] = { false };
+
+    (void)state;
+    expect("\"shared\"", "start", 1, 200, 1);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(pthread_create(&adders[i].thread, NULL, add_many, &adders[i]), 0);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(pthread_join(adders[i].thread, NULL), 0);
+    for (uint32_t i = 0; i < 100; i++) {
+        double sum = adders[i / 20].sums[i % 20];
+
+        assert_true(sum >= 2 && sum <= 101 && !seen[(int)sum]);
+        seen[(int)sum] = true;
+    }
+    expect("\"shared\"", "end", 1, 200, 102);
+}
+
+static void grpc_add_number(bool begin, float x, float wanted)
+{
+    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor t = INFERENCE__TENSOR__INIT, *list = &t;
+    Inference__Parameter p[2] = { INFERENCE__PARAMETER__INIT, INFERENCE__PARAMETER__INIT },
+                         *parameters[2] = { &p[0], &p[1] };
+    Inference__ParameterValue v[2] = { INFERENCE__PARAMETER_VALUE__INIT, INFERENCE__PARAMETER_VALUE__INIT };
+    ProtobufCBinaryData data = { sizeof x, (uint8_t *)&x };
+    int64_t shape[1] = { 1 };
+    Inference__InferReply *reply;
+    static grpc_call c;
+
+    p[0].key = (char *)(uintptr_t) "sequence_id";
+    p[0].value = &v[0];
+    v[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    v[0].int64_value = 77;
+    p[1].key = (char *)(uintptr_t) "sequence_start";
+    p[1].value = &v[1];
+    v[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
+    v[1].bool_value = begin;
+    t.name = (char *)(uintptr_t) "x";
+    t.datatype = (char *)(uintptr_t) "FP32";
+    t.shape = shape;
+    t.n_shape = 1;
+    q.model_name = (char *)(uintptr_t) "sum";
+    q.parameters = parameters;
+    q.n_parameters = 2;
+    q.inputs = &list;
+    q.n_inputs = 1;
+    q.raw_input_contents = &data;
+    q.n_raw_input_contents = 1;
+    c = (grpc_call){ .path = NULL };
+    grpc_add(&c, &q.base);
+    grpc_expect(grpc_port, SERVICE "ModelInfer", &c, 0, "");
+    reply = grpc_message(&c, 0, &inference__infer_reply__descriptor);
+    assert_true(reply != NULL && reply->n_outputs == 1 && reply->n_raw_output_contents == 1);
+    memcpy(&x, reply->raw_output_contents[0].data, sizeof x);
+    assert_true(x == wanted);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+}
+
+/* A sequence is one, whatever protocol its requests come by. */
+static void test_over_grpc(void **state)
+{
+    (void)state;
+    grpc_add_number(true, 2, 2);
+    grpc_add_number(false, 3, 5);
+    expect("77", "end", 1, 200, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sequences_apart),      cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_no_more_than_allowed), cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_one_after_another),    cmocka_unit_test(test_over_grpc),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}

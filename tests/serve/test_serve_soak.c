@@ -1,0 +1,253 @@
+/* Good, bad, large, slow, cancelled and malformed requests, mixed, from several clients at once: every request is
+ * answered or its connection ended, memory stays as it is, and no descriptor is lost.
+ *
+ * As a test it sends a few thousand; SOAK_REQUESTS=1000000 asks for more. */
+#include "grpc_client.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+enum { CLIENTS = 4, KINDS = 11, RAW_FLOATS = 16384 };
+static const char *const kinds[KINDS] = { "good", "binary",  "wrong JSON", "wrong model", "too large", "cut off",
+                                          "left", "rubbish", "HTTP/2",     "one byte",    "silent" };
+
+static serving server;
+static int grpc_port;
+static atomic_long left, answered[KINDS], ended[KINDS], wrong;
+
+typedef struct soaker {
+    pthread_t thread;
+    unsigned seed;
+    int kept; /* a connection that stays; -1 = none */
+} soaker;
+
+#define GOOD "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
+#define SPIN                                                                                                           \
+    "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},{\"name\":\"x\","      \
+    "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
+
+/* On the connection that stays; on a new one where the server has ended that, because nothing was sent for a while. */
+static int ask(soaker *s, const char *path, const char *headers, const void *body, size_t bytes, answer *a)
+{
+    a->code = 0;
+    for (int tries = 0; tries < 2 && a->code == 0; tries++) {
+        if (s->kept < 0)
+            s->kept = client_connect(&server);
+        if (s->kept < 0)
+            return 0;
+        client_call(s->kept, "POST", path, headers, body, bytes, a);
+        if (a->code == 0) {
+            (void)close(s->kept);
+            s->kept = -1;
+        }
+    }
+    return a->code;
+}
+
+/* Sends bytes on a connection of its own, and reads what comes until it ends, or not at all. Whether anything came. */
+static bool throw(int port, const void *data, size_t bytes, bool read_on)
+{
+    serving at = { .port = port };
+    int fd = client_connect(&at);
+    char text[4096];
+    bool any = false;
+
+    if (fd < 0)
+        return false;
+    client_send(fd, data, bytes);
+    if (read_on) {
+        (void)shutdown(fd, SHUT_WR);
+        while (recv(fd, text, sizeof text, 0) > 0)
+            any = true;
+    }
+    (void)close(fd);
+    return any;
+}
+
+static int send_binary(soaker *s, answer *a)
+{
+    static _Thread_local char body[256 + RAW_FLOATS * 4];
+    char headers[80];
+    int json =
+        snprintf(body, 256,
+                 "{\"inputs\":[{\"name\":\"x\",\"shape\":[%d],\"datatype\":\"FP32\",\"parameters\":{\"binary_data_"
+                 "size\":%d}}],\"parameters\":{\"binary_data_output\":true}}",
+                 RAW_FLOATS, RAW_FLOATS * 4);
+
+    (void)snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %d\r\n", json);
+    return ask(s, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, a);
+}
+
+/* Random frames behind the preface, or none. */
+static bool send_frames(soaker *s)
+{
+    uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    size_t used = 24;
+
+    for (int frames = rand_r(&s->seed) % 8; frames > 0; frames--) {
+        uint32_t length = (uint32_t)rand_r(&s->seed) % 40;
+
+        bytes[used++] = 0;
+        bytes[used++] = 0;
+        bytes[used++] = (uint8_t)length;
+        bytes[used++] = (uint8_t)(rand_r(&s->seed) % 11); /* kind */
+        bytes[used++] = (uint8_t)rand_r(&s->seed);        /* flags */
+        for (uint32_t i = 0; i < 4 + length; i++)
+            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&s->seed);
+    }
+    return throw(grpc_port, bytes, used, true);
+}
+
+static void send_one(soaker *s)
+{
+    static const int weights[KINDS] = { 70, 8, 6, 4, 1, 3, 1, 3, 3, 4, 1 };
+    static _Thread_local answer a;
+    char text[512];
+    int kind = 0, code = -1, at = rand_r(&s->seed) % 104;
+    size_t bytes = (size_t)snprintf(
+        text, sizeof text, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n" GOOD,
+        strlen(GOOD));
+    bool any = false, waits = rand_r(&s->seed) % 50 == 0; /* until the server has had enough */
+
+    while (at >= weights[kind])
+        at -= weights[kind++];
+    switch (kind) {
+    case 0:
+        code = ask(s, "/v2/models/twice/infer", "", GOOD, strlen(GOOD), &a);
+        atomic_fetch_add(&wrong, code == 200 && strstr(a.body, "[8.0,0.0,2.0]") == NULL);
+        break;
+    case 1:
+        code = send_binary(s, &a);
+        break;
+    case 2:
+        code = ask(s, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&s->seed) % strlen(GOOD), &a);
+        break;
+    case 3:
+        code = ask(s, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &a);
+        break;
+    case 4:
+        any = throw(server.port, text,
+                    (size_t)snprintf(text, sizeof text,
+                                     "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\n"
+                                     "Content-Length: 999999999\r\n\r\n"),
+                    true);
+        break;
+    case 5:
+        any = throw(server.port, text, (size_t)rand_r(&s->seed) % bytes, waits);
+        break;
+    case 6:
+        (void)snprintf(text, sizeof text,
+                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", strlen(SPIN),
+                       SPIN);
+        any = throw(server.port, text, strlen(text), false);
+        break;
+    case 7:
+        for (size_t i = 0; i < bytes; i++)
+            text[i] = (char)rand_r(&s->seed);
+        any = throw(server.port, text, bytes, waits);
+        break;
+    case 8:
+        any = send_frames(s);
+        break;
+    case 9:
+        text[(size_t)rand_r(&s->seed) % bytes] = (char)rand_r(&s->seed);
+        any = throw(server.port, text, bytes, waits);
+        break;
+    default:
+        any = throw(rand_r(&s->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
+        break;
+    }
+    atomic_fetch_add(code > 0 || any ? &answered[kind] : &ended[kind], 1);
+}
+
+static void *soak(void *user)
+{
+    soaker *s = user;
+
+    while (atomic_fetch_sub(&left, 1) > 0)
+        send_one(s);
+    if (s->kept >= 0)
+        (void)close(s->kept);
+    return NULL;
+}
+
+static void run(long count)
+{
+    soaker soakers[CLIENTS];
+
+    atomic_store(&left, count);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        soakers[i] = (soaker){ .seed = i + 1 + (unsigned)count, .kept = -1 };
+        assert_int_equal(pthread_create(&soakers[i].thread, NULL, soak, &soakers[i]), 0);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(soakers[i].thread, NULL), 0);
+}
+
+/* Nothing is at work any more but this question. */
+static void wait_idle(void)
+{
+    const struct timespec pause = { 0, 10000000 };
+
+    for (uint32_t i = 0;
+         client_metric(&server, "inlay_http_requests") != 1 || client_metric(&server, "inlay_http_connections") != 1 ||
+         client_metric(&server, "inlay_runs") != 0;
+         i++) {
+        assert_true(i < 1000);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void test_soak(void **state)
+{
+    static const char *const flags[] = { "--grpc-port", "0", "--receive-timeout-ms", "1000", "--max-body-bytes",
+                                         "1048576",     NULL };
+    const char *wanted = getenv("SOAK_REQUESTS");
+    long count = wanted != NULL ? strtol(wanted, NULL, 10) : 3000;
+    uint32_t files;
+    uint64_t memory, after;
+
+    (void)state;
+    serving_prepare(&server);
+    serving_start(&server, flags);
+    grpc_port = grpc_port_of(&server);
+    run(count / 4 + 1000); /* after this it has all that it keeps */
+    wait_idle();
+    files = serving_files(&server);
+    memory = serving_memory(&server);
+    run(count);
+    wait_idle();
+    after = serving_memory(&server);
+    for (int i = 0; i < KINDS; i++)
+        print_message("%-12s answered %9ld, ended %9ld\n", kinds[i], atomic_load(&answered[i]), atomic_load(&ended[i]));
+    print_message("%ld requests; memory %.1f MB, before %.1f MB; %u files, before %u\n", count, (double)after / 1e6,
+                  (double)memory / 1e6, serving_files(&server), files);
+    assert_int_equal(atomic_load(&wrong), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(atomic_load(&ended[i]), 0); /* whole requests are answered */
+    assert_true(serving_files(&server) <= files);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed */
+    assert_true((double)after < (double)memory * 1.02 + 2e6);
+#endif
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(test_soak, end) };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
