@@ -41,6 +41,12 @@ static const row rows[] = {
       NULL },
     { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11,12", "S[3]=l,k,m", "i[3]=12,11,-1", NULL },
     { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11", "S[1]=l", "i[1]", "do not make a table" },
+    { "LabelEncoder", 2, "keys_int64s=I:-9000000000,5,9000000000,5;values_int64s=I:1,2,3,4", /* far apart; 5 twice */
+      "i[5]=5,9000000000,-9000000000,6,-5", "i[5]=4,3,1,-1,-1", NULL },
+    { "LabelEncoder", 2, "keys_int64s=I:-3,-3,-1;values_int64s=I:1,2,3", "i[4]=-3,-1,-2,-4", "i[4]=2,3,-1,-1", NULL },
+    { "LabelEncoder", 2, "keys_floats=F:nan,0,1;values_int64s=I:1,2,3", "f[4]=-0,nan,1,2", "i[4]=2,1,3,-1", NULL },
+    { "LabelEncoder", 2, "keys_strings=S:a,ab,b,a;values_floats=F:1,2,3,4", "S[4]=b,a,ab,ba", "f[4]=3,4,2,-0", NULL },
+    { "OneHotEncoder", 1, "cats_int64s=I:1000000,7;zeros=i:0", "i[1]=8", "f[1,2]", "is in no category" },
     { "Scaler", 1, "offset=F:1,2;scale=F:2,10", "f[2,2]=1,2,3,4", "f[2,2]=0,0,4,20", NULL },
     { "Scaler", 1, "offset=F:1;scale=F:0.5", "i[1,3]=1,2,5", "f[1,3]=0,0.5,2", NULL },
     { "Normalizer", 1, "norm=s:MAX", "f[2,2]=3,4,0,0", "f[2,2]=0.75,1,0,0", NULL },
