@@ -223,8 +223,66 @@ VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float 
     }
 }
 
+/* VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. */
+enum { SHORT = 4 };
+VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors)
+{
+    const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
+    const vec lowest = vec_set(-INFINITY);
+    vec joined[VEC_LANES], e[VEC_LANES][SHORT];
+    float ends[VEC_LANES];
+
+    for (int r = 0; r < VEC_LANES; r++) {
+        vec top = lowest;
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const float *at = x + r * n + v * VEC_LANES;
+
+            e[r][v] = v + 1 < vectors ? vec_load(at) : vec_select(part, vec_load_some(part, at), lowest);
+            top = vec_max(e[r][v], top);
+        }
+        joined[r] = top;
+    }
+    vec_store(ends, vec_tops(joined));
+    for (int r = 0; r < VEC_LANES; r++) {
+        const vec top = vec_set(ends[r]);
+        vec sum = vec_zero();
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            /* behind the row 1, for what underflows takes a hundred times as long */
+            e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top));
+            sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
+        }
+        joined[r] = sum;
+    }
+    vec_store(ends, vec_div(vec_set(1), vec_sums(joined)));
+    for (int r = 0; r < VEC_LANES; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const vec p = vec_mul(e[r][v], vec_set(ends[r]));
+
+            if (v + 1 < vectors)
+                vec_store(y + r * n + v * VEC_LANES, p);
+            else
+                vec_store_some(y + r * n + v * VEC_LANES, part, p);
+        }
+    }
+}
+
 static void row_softmax(const float *x, float *y, int64_t count, int64_t n)
 {
+    const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
+
+    for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
+        if (vectors == 1)
+            softmax_together(x, y, n, 1);
+        else if (vectors == 2)
+            softmax_together(x, y, n, 2);
+        else
+            softmax_together(x, y, n, (int)vectors);
+    }
     for (int64_t r = 0; r < count; r++, x += n, y += n) {
         const float top = top_of_row(x, n, 1, NULL);
 
