@@ -299,6 +299,53 @@ static void row_log_softmax(const float *x, float *y, int64_t count, int64_t n)
     }
 }
 
+/* ------------------------------------------------------------------ windows */
+
+static void row_windows(const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+{
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        vec top[4];
+
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            top[k] = vec_load(x + i + k * VEC_LANES);
+        for (int64_t t = 1; t < taps; t++) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                top[k] = vec_max(top[k], vec_load(x + i + t * step + k * VEC_LANES));
+        }
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            vec_store(y + i + k * VEC_LANES, top[k]);
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        vec top = vec_load_some(m, x + i);
+
+        for (int64_t t = 1; t < taps; t++)
+            top = vec_max(top, vec_load_some(m, x + i + t * step));
+        vec_store_some(y + i, m, top);
+    }
+}
+
+static bool row_finite(const float *x, int64_t n)
+{
+    vec seen[2] = { vec_zero(), vec_zero() };
+    int64_t i = 0;
+    float sum;
+
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+        seen[0] = vec_fma(vec_load(x + i), vec_zero(), seen[0]);
+        seen[1] = vec_fma(vec_load(x + i + VEC_LANES), vec_zero(), seen[1]);
+    }
+    for (; i < n; i += VEC_LANES)
+        seen[0] = vec_fma(vec_load_some(vec_first(n - i), x + i), vec_zero(), seen[0]);
+    sum = vec_sum(vec_add(seen[0], seen[1]));
+    return sum == sum;
+}
+
 /* ------------------------------------------------------------------ float16 */
 
 /* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
@@ -331,4 +378,4 @@ static void row_to_half(const float *x, uint16_t *y, int64_t n)
 }
 
 const row_set KERNEL(rows) = { row_exp,  row_tanh, row_erf,   row_sigmoid,   row_softmax, row_log_softmax,
-                               row_tops, row_lows, row_means, row_from_half, row_to_half };
+                               row_tops, row_lows, row_means, row_windows, row_finite, row_from_half, row_to_half };
