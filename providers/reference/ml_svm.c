@@ -1,8 +1,8 @@
 /* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
  *
  * With support vectors a classifier is libsvm's: each pair of classes has a decision value, to which both classes'
- * vectors contribute; the class that wins most pairs is the label, unless there are probabilities, which couple the
- * pairs' sigmoids (Wu, Lin and Weng's second method). Without support vectors the coefficients are one row a class.
+ * vectors contribute; the class that wins most pairs is the label. Probabilities, where there are any, couple the pairs'
+ * sigmoids (Wu, Lin and Weng's second method) and have no say in it, as in ONNX Runtime. Without support vectors the coefficients are one row a class.
  *
  * A linear kernel's decision values are products of the sample with sums of vectors, which are made once (folded). */
 #include "ml.h"
@@ -279,6 +279,18 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
     return status;
 }
 
+/* The scores of two classes are what ONNX Runtime makes of the only decision value, which is positive for the first
+ * class: the second one's is that value, and Softmax is left out. */
+static void svm_two_scores(const svm_state *s, double *scores)
+{
+    if (s->transform == ML_SOFTMAX || s->transform == ML_SOFTMAX_ZERO) {
+        scores[1] = scores[0];
+        scores[0] = 1 - scores[1];
+    } else {
+        ml_two_scores(s->transform, true, scores);
+    }
+}
+
 /* Scores of a sample from its kernel values; their scratch follows them. Returns its class. */
 static int64_t svm_classify(const svm_state *s, const double *kernels, double *scores)
 {
@@ -294,15 +306,13 @@ static int64_t svm_classify(const svm_state *s, const double *kernels, double *s
         return best;
     }
     svm_pairs(s, kernels, scores, votes);
+    for (int64_t k = 1; k < n; k++)
+        best = votes[k] > votes[best] ? k : best;
     if (s->prob_a == NULL) {
-        for (int64_t k = 1; k < n; k++)
-            best = votes[k] > votes[best] ? k : best;
-        if (n == 2) { /* positive for the first class */
-            scores[0] = -scores[0];
-            ml_two_scores(s->transform, true, scores);
-        } else {
+        if (n == 2)
+            svm_two_scores(s, scores);
+        else
             ml_transform(s->transform, scores, s->pairs);
-        }
         return best;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -317,8 +327,6 @@ static int64_t svm_classify(const svm_state *s, const double *kernels, double *s
         scores[0] = 1;
     else
         svm_couple(n, r, q, scores);
-    for (int64_t k = 1; k < n; k++)
-        best = scores[k] > scores[best] ? k : best;
     ml_transform(s->transform, scores, n);
     return best;
 }

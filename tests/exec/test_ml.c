@@ -103,7 +103,7 @@ static const row rows[] = {
     { "SVMClassifier", 1,
       "support_vectors=F:1,0,0,1;coefficients=F:1,-1;rho=F:0.1;vectors_per_class=I:1,1;classlabels_ints=I:4,5;"
       "kernel_params=F:0,0,0",
-      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]", NULL }, /* ONNX leaves open what scores these are */
+      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]=-2.1,2.1,1.9,-1.9", NULL }, /* as ONNX Runtime has them */
 };
 
 /* ------------------------------------------------------------------ reading rows */
