@@ -106,6 +106,19 @@ static const row rows[] = {
       "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]=-2.1,2.1,1.9,-1.9", NULL }, /* as ONNX Runtime has them */
 };
 
+/* Of com.microsoft, as ONNX Runtime has them. */
+static const row microsoft[] = {
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:2;pad_value=s:#;separators=S:[_.]+", "S[2]=ab__c,xy_.zz",
+      "S[2,2]=ab,#,xy,zz", NULL },
+    { "Tokenizer", 1, "mark=i:1;mincharnum=i:1;pad_value=s:#;tokenexp=s:[a-c]+", "S[2]=xabxc,a",
+      "S[2,4]=\x02,ab,c,\x03,\x02,a,\x03,#", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:3;pad_value=s:#;tokenexp=s:o|ow|own", "S[1]=brown", "S[1,1]=own", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:0;pad_value=s:#;tokenexp=s:a", "S[1]=a", "S[1,1]", "mincharnum is 0" },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#", "S[1]=a", "S[1,1]", "separators or tokenexp" },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;tokenexp=s:(", "S[1]=a", "S[1,1]", "pattern" },
+};
+
 /* ------------------------------------------------------------------ reading rows */
 
 /* Cuts "a,b,c" into at most ROOM texts. */
@@ -214,7 +227,7 @@ static void expect(const row *at, rig *r, uint32_t output, const tensor *want)
     }
 }
 
-static void run_row(const row *at)
+static void run_row(const row *at, const char *domain)
 {
     static tensor in[TENSORS], out[TENSORS];
     const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
@@ -228,7 +241,7 @@ static void run_row(const row *at)
     for (uint32_t i = 0; i < ins; i++, name[0]++)
         mw_value(&w, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
     n = mw_node_begin(&w, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
-    wire_text(&w, 7, "ai.onnx.ml");
+    wire_text(&w, 7, domain);
     (void)snprintf(copy, sizeof copy, "%s", at->attrs);
     for (char *t = strtok_r(copy, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
         add_attribute(&w, t);
@@ -237,7 +250,7 @@ static void run_row(const row *at)
     if (outs > 1)
         mw_value(&w, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
     wire_end(&w, g);
-    mw_opset(&w, 8, "ai.onnx.ml", at->version);
+    mw_opset(&w, 8, domain, at->version);
     status = rig_try_open(&w, NULL, &r, &diag);
     for (uint32_t i = 0; status == INLAY_OK && i < ins; i++)
         bind(&r, i, &in[i]);
@@ -255,12 +268,19 @@ static void by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        run_row(&rows[i]);
+        run_row(&rows[i], "ai.onnx.ml");
+}
+
+static void contributed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof microsoft / sizeof microsoft[0]; i++)
+        run_row(&microsoft[i], "com.microsoft");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
