@@ -1,8 +1,9 @@
 /* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
  *
  * With support vectors a classifier is libsvm's: each pair of classes has a decision value, to which both classes'
- * vectors contribute; the class that wins most pairs is the label. Probabilities, where there are any, couple the pairs'
- * sigmoids (Wu, Lin and Weng's second method) and have no say in it, as in ONNX Runtime. Without support vectors the coefficients are one row a class.
+ * vectors contribute; the class that wins most pairs is the label. Probabilities, where there are any, couple the
+ * pairs' sigmoids (Wu, Lin and Weng's second method) and have no say in it, as in ONNX Runtime. Without support vectors
+ * the coefficients are one row a class.
  *
  * A linear kernel's decision values are products of the sample with sums of vectors, which are made once (folded). */
 #include "ml.h"
@@ -255,8 +256,8 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
 /* Doubles of a worker: room, a kernel value a vector of SVM_ROWS, scores, votes, and room for coupling. */
 static int64_t svm_scratch(const svm_state *s)
 {
-    return ml_table_room(&s->table, SVM_ROWS) + SVM_ROWS * s->table.columns + s->pairs + 2 * s->classes + 2 + 2 * s->classes * s->classes +
-           s->classes;
+    return ml_table_room(&s->table, SVM_ROWS) + SVM_ROWS * s->table.columns + s->pairs + 2 * s->classes + 2 +
+           2 * s->classes * s->classes + s->classes;
 }
 static int64_t svm_columns(const svm_state *s)
 {
