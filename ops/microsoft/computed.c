@@ -19,6 +19,21 @@ static inlay_status infer_hash(op_infer *infer)
     return infer_same_as_first(infer);
 }
 
+/* [C, D] or [N, C, D] */
+static inlay_status infer_tokens(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 0);
+    inlay_dim dims[3] = { infer_dim(infer, 0, 0), dim_unknown(), dim_unknown() };
+
+    if (rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    if (rank != 1 && rank != 2)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the input has rank %u; texts are [C] or [N, C]", rank);
+    if (rank == 2)
+        dims[1] = infer_dim(infer, 0, 1);
+    return infer_set_shape(infer, 0, rank + 1, dims);
+}
+
 static inlay_status infer_block(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 1);
@@ -73,6 +88,8 @@ static const op_row rows[] = {
       "fc1_zero_points?:T1, fc2_zero_points?:T1, fc3_zero_points?:T1 -> output:T; T=float|float16|bfloat16, T1=uint8, "
       "T2=float|float16|bfloat16; block_size:i=0, expert_weight_bits:i=4, " MIXTURE,
       infer_same_as_first },
+    { "Tokenizer", 1, 0,
+      "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s", infer_tokens },
 };
 
 const op_table op_microsoft_computed = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -14,6 +14,24 @@ static void interleave(const float *x, int64_t step, int64_t pixels, float *y)
             y[3 * w + c] = x[c * step + w];
 }
 
+/* The other way: three rows from x[pixels][3]. */
+static void part(const float *x, float *y, int64_t step, int64_t pixels)
+{
+    int64_t w = 0;
+
+    for (; w + VEC_LANES <= pixels; w += VEC_LANES) {
+        vec a, b, c;
+
+        vec_part_3(x + 3 * w, &a, &b, &c);
+        vec_store(y + w, a);
+        vec_store(y + step + w, b);
+        vec_store(y + 2 * step + w, c);
+    }
+    for (; w < pixels; w++)
+        for (int64_t c = 0; c < 3; c++)
+            y[c * step + w] = x[3 * w + c];
+}
+
 static void move_rows(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     const int64_t whole = columns / VEC_LANES * VEC_LANES;
@@ -69,6 +87,10 @@ static void move_turn(const float *x, int64_t x_row, float *y, int64_t y_row, in
         interleave(x, x_row, columns, y);
         return;
     }
+    if (columns == 3 && x_row == 3) {
+        part(x, y, y_row, rows);
+        return;
+    }
     if (rows < VEC_LANES && y_row == rows)
         first = turn_few(x, x_row, y, rows, columns);
     for (int64_t c = first; c < columns; c += VEC_LANES) {
@@ -85,4 +107,104 @@ static void move_turn(const float *x, int64_t x_row, float *y, int64_t y_row, in
     }
 }
 
-const move_set KERNEL(moves) = { move_rows, move_turn };
+/* ------------------------------------------------------------------ elements of 1, 2 or 4 bytes */
+
+/* A square whose rows are a vector each, `per` elements in a word: words of elements from `per` rows are made first,
+ * then squares of words are turned. Lines of the cache are read and written as a whole, once: rows that are a power of
+ * two apart would push each other out otherwise. rows, columns: how many of them there are, where that is not all. */
+VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row, const int per, const bool full,
+                            int64_t rows, int64_t columns)
+{
+    const int size = 4 / per;
+    const vmask part = vec_first(rows / per);
+    vec words[4][VEC_LANES];
+
+    for (int g = 0; g < VEC_LANES; g++) {
+        vec v[4];
+
+        VEC_UNROLL
+        for (int k = 0; k < per; k++) {
+            const int64_t r = g * per + k;
+
+            v[k] = vec_zero();
+            if (full || (r < rows && columns == per * VEC_LANES))
+                v[k] = vec_load((const float *)(const void *)(x + r * x_row));
+            else if (r < rows)
+                memcpy(&v[k], x + r * x_row, (size_t)(columns * size));
+        }
+        if (per == 4) {
+            const vec a = vec_zip_bytes_low(v[0], v[1]), b = vec_zip_bytes_low(v[2], v[3]);
+            const vec c = vec_zip_bytes_high(v[0], v[1]), d = vec_zip_bytes_high(v[2], v[3]);
+
+            words[0][g] = vec_zip_halves_low(a, b);
+            words[1][g] = vec_zip_halves_high(a, b);
+            words[2][g] = vec_zip_halves_low(c, d);
+            words[3][g] = vec_zip_halves_high(c, d);
+        } else if (per == 2) {
+            words[0][g] = vec_zip_halves_low(v[0], v[1]);
+            words[1][g] = vec_zip_halves_high(v[0], v[1]);
+        } else {
+            words[0][g] = v[0];
+        }
+    }
+    for (int q = 0; q < per; q++) {
+        vec t[VEC_LANES];
+
+        for (int g = 0; g < VEC_LANES; g++)
+            t[g] = words[q][g];
+        vec_transpose(t);
+        for (int w = 0; w < VEC_LANES; w++) { /* the columns of 128 bits, of which 4 are in each quarter */
+            const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
+            char *to = y + c * y_row;
+
+            if (full || (c < columns && rows == per * VEC_LANES))
+                vec_store((float *)(void *)to, t[w]);
+            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masks take any address there */
+                vec_store_some((float *)(void *)to, part, t[w]);
+            else if (c < columns)
+                memcpy(to, &t[w], (size_t)(rows * size));
+        }
+    }
+}
+
+/* The last squares reach back over those before them; only what is narrower than one is a part of one. */
+VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns,
+                             const int per)
+{
+    const int64_t side = per * VEC_LANES, size = 4 / per;
+    const bool full = rows >= side && columns >= side;
+    const int64_t last_row = rows > side ? rows - side : 0, last_column = columns > side ? columns - side : 0;
+
+    if (rows == 0 || columns == 0)
+        return;
+    for (int64_t c0 = 0; c0 < last_column + side; c0 += side) {
+        const int64_t c = c0 < last_column ? c0 : last_column;
+
+        for (int64_t r0 = 0; r0 < last_row + side; r0 += side) {
+            const int64_t r = r0 < last_row ? r0 : last_row;
+            const char *from = x + r * x_row + c * size;
+            char *to = y + c * y_row + r * size;
+
+            if (full)
+                turn_square(from, x_row, to, y_row, per, true, side, side);
+            else
+                turn_square(from, x_row, to, y_row, per, false, rows < side ? rows : side,
+                            columns < side ? columns : side);
+        }
+    }
+}
+
+static void turn_1(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_squares(x, x_row, y, y_row, rows, columns, 4);
+}
+static void turn_2(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_squares(x, x_row, y, y_row, rows, columns, 2);
+}
+static void turn_4(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_squares(x, x_row, y, y_row, rows, columns, 1);
+}
+
+const move_set KERNEL(moves) = { move_rows, move_turn, { turn_1, turn_2, turn_4 } };

@@ -2,6 +2,7 @@
 #ifndef KERNELS_ROW_SET_H
 #define KERNELS_ROW_SET_H
 #include "instances.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* y[i] = f(x[i]); y may be x. */
@@ -20,6 +21,10 @@ typedef struct row_set {
     void (*lows)(const float *x, float *y, int64_t count, int64_t n);
     /* y[r] = the mean of the n elements of row r. 0 < n. */
     void (*means)(const float *x, float *y, int64_t count, int64_t n);
+    /* y[i] = the largest of x[i], x[i + step] ... x[i + (taps - 1) step], none of which is NaN. 0 < taps. */
+    void (*windows)(const float *x, float *y, int64_t n, int64_t taps, int64_t step);
+    /* Is none of n numbers NaN or infinite? */
+    bool (*finite)(const float *x, int64_t n);
     /* float16 to float, and back, rounded to nearest, halves to even. */
     void (*from_half)(const uint16_t *x, float *y, int64_t n);
     void (*to_half)(const float *x, uint16_t *y, int64_t n);

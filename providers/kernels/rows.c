@@ -223,8 +223,66 @@ VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float 
     }
 }
 
+/* VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. */
+enum { SHORT = 4 };
+VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors)
+{
+    const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
+    const vec lowest = vec_set(-INFINITY);
+    vec joined[VEC_LANES], e[VEC_LANES][SHORT];
+    float ends[VEC_LANES];
+
+    for (int r = 0; r < VEC_LANES; r++) {
+        vec top = lowest;
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const float *at = x + r * n + v * VEC_LANES;
+
+            e[r][v] = v + 1 < vectors ? vec_load(at) : vec_select(part, vec_load_some(part, at), lowest);
+            top = vec_max(e[r][v], top);
+        }
+        joined[r] = top;
+    }
+    vec_store(ends, vec_tops(joined));
+    for (int r = 0; r < VEC_LANES; r++) {
+        const vec top = vec_set(ends[r]);
+        vec sum = vec_zero();
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            /* behind the row 1, for what underflows takes a hundred times as long */
+            e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top));
+            sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
+        }
+        joined[r] = sum;
+    }
+    vec_store(ends, vec_div(vec_set(1), vec_sums(joined)));
+    for (int r = 0; r < VEC_LANES; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const vec p = vec_mul(e[r][v], vec_set(ends[r]));
+
+            if (v + 1 < vectors)
+                vec_store(y + r * n + v * VEC_LANES, p);
+            else
+                vec_store_some(y + r * n + v * VEC_LANES, part, p);
+        }
+    }
+}
+
 static void row_softmax(const float *x, float *y, int64_t count, int64_t n)
 {
+    const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
+
+    for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
+        if (vectors == 1)
+            softmax_together(x, y, n, 1);
+        else if (vectors == 2)
+            softmax_together(x, y, n, 2);
+        else
+            softmax_together(x, y, n, (int)vectors);
+    }
     for (int64_t r = 0; r < count; r++, x += n, y += n) {
         const float top = top_of_row(x, n, 1, NULL);
 
@@ -239,6 +297,53 @@ static void row_log_softmax(const float *x, float *y, int64_t count, int64_t n)
 
         scale_row(x, y, n, top, logf(exponentials(x, y, n, top, false)), false);
     }
+}
+
+/* ------------------------------------------------------------------ windows */
+
+static void row_windows(const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+{
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        vec top[4];
+
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            top[k] = vec_load(x + i + k * VEC_LANES);
+        for (int64_t t = 1; t < taps; t++) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                top[k] = vec_max(top[k], vec_load(x + i + t * step + k * VEC_LANES));
+        }
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            vec_store(y + i + k * VEC_LANES, top[k]);
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        vec top = vec_load_some(m, x + i);
+
+        for (int64_t t = 1; t < taps; t++)
+            top = vec_max(top, vec_load_some(m, x + i + t * step));
+        vec_store_some(y + i, m, top);
+    }
+}
+
+static bool row_finite(const float *x, int64_t n)
+{
+    vec seen[2] = { vec_zero(), vec_zero() };
+    int64_t i = 0;
+    float sum;
+
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+        seen[0] = vec_fma(vec_load(x + i), vec_zero(), seen[0]);
+        seen[1] = vec_fma(vec_load(x + i + VEC_LANES), vec_zero(), seen[1]);
+    }
+    for (; i < n; i += VEC_LANES)
+        seen[0] = vec_fma(vec_load_some(vec_first(n - i), x + i), vec_zero(), seen[0]);
+    sum = vec_sum(vec_add(seen[0], seen[1]));
+    return sum == sum;
 }
 
 /* ------------------------------------------------------------------ float16 */
@@ -273,4 +378,4 @@ static void row_to_half(const float *x, uint16_t *y, int64_t n)
 }
 
 const row_set KERNEL(rows) = { row_exp,  row_tanh, row_erf,   row_sigmoid,   row_softmax, row_log_softmax,
-                               row_tops, row_lows, row_means, row_from_half, row_to_half };
+                               row_tops, row_lows, row_means, row_windows, row_finite, row_from_half, row_to_half };

@@ -23,6 +23,9 @@
  *   vec_store_bytes(p, v, zero, flip)  of four vectors, each rounded to an integer within 2^15: as unsigned bytes, zero
  *                                added, beyond 0 and 255 those, with the bits of flip turned
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
+ *   vec_part_3(p, x, y, z)      the other way: three vectors are loaded, of every third float each
+ *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or words of 16 bits, in
+ *                                the lower or the upper half of each 128 bits
  * and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW:
  * vectors are so long that few channels leave them half empty (tiles_narrow.c). Vectors also are what GCC and Clang
  * call vector types: + - * between them and with numbers are theirs. */

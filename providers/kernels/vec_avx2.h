@@ -85,6 +85,16 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+#define VEC_ZIP(name, op)                                                           \
+    VEC_INLINE vec name(vec x, vec y)                                               \
+    {                                                                               \
+        return _mm256_castsi256_ps(op(_mm256_castps_si256(x), _mm256_castps_si256(y))); \
+    }
+VEC_ZIP(vec_zip_bytes_low, _mm256_unpacklo_epi8)
+VEC_ZIP(vec_zip_bytes_high, _mm256_unpackhi_epi8)
+VEC_ZIP(vec_zip_halves_low, _mm256_unpacklo_epi16)
+VEC_ZIP(vec_zip_halves_high, _mm256_unpackhi_epi16)
+#undef VEC_ZIP
 VEC_INLINE vec vec_abs(vec x)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
@@ -196,5 +206,16 @@ VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
     vec_store(p, _mm256_blend_ps(_mm256_blend_ps(xs, ys, 0x92), zs, 0x24));
     vec_store(p + 8, _mm256_blend_ps(_mm256_blend_ps(xs, ys, 0x24), zs, 0x49));
     vec_store(p + 16, _mm256_blend_ps(_mm256_blend_ps(xs, ys, 0x49), zs, 0x92));
+}
+VEC_INLINE void vec_part_3(const float *p, vec *x, vec *y, vec *z)
+{
+    const vec a = vec_load(p), b = vec_load(p + 8), c = vec_load(p + 16);
+
+    *x = _mm256_permutevar8x32_ps(_mm256_blend_ps(_mm256_blend_ps(a, b, 0x92), c, 0x24),
+                                  _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5));
+    *y = _mm256_permutevar8x32_ps(_mm256_blend_ps(_mm256_blend_ps(a, b, 0x24), c, 0x49),
+                                  _mm256_setr_epi32(1, 4, 7, 2, 5, 0, 3, 6));
+    *z = _mm256_permutevar8x32_ps(_mm256_blend_ps(_mm256_blend_ps(a, b, 0x49), c, 0x92),
+                                  _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7));
 }
 #endif

@@ -80,6 +80,16 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+#define VEC_ZIP(name, op)                                                           \
+    VEC_INLINE vec name(vec x, vec y)                                               \
+    {                                                                               \
+        return _mm512_castsi512_ps(op(_mm512_castps_si512(x), _mm512_castps_si512(y))); \
+    }
+VEC_ZIP(vec_zip_bytes_low, _mm512_unpacklo_epi8)
+VEC_ZIP(vec_zip_bytes_high, _mm512_unpackhi_epi8)
+VEC_ZIP(vec_zip_halves_low, _mm512_unpacklo_epi16)
+VEC_ZIP(vec_zip_halves_high, _mm512_unpackhi_epi16)
+#undef VEC_ZIP
 VEC_INLINE vec vec_abs(vec x)
 {
     return _mm512_abs_ps(x);
@@ -197,6 +207,26 @@ VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
         const vec two = _mm512_permutex2var_ps(x, _mm512_loadu_si512(pick[n]), y);
 
         vec_store(p + n * VEC_LANES, _mm512_permutex2var_ps(two, _mm512_loadu_si512(place[n]), z));
+    }
+}
+VEC_INLINE void vec_part_3(const float *p, vec *x, vec *y, vec *z)
+{
+    const vec a = vec_load(p), b = vec_load(p + 16), c = vec_load(p + 32);
+    vec *const to[3] = { x, y, z };
+
+    VEC_UNROLL
+    for (int n = 0; n < 3; n++) {
+        int32_t pick[VEC_LANES], place[VEC_LANES];
+
+        VEC_UNROLL
+        for (int l = 0; l < VEC_LANES; l++) {
+            const int at = 3 * l + n;
+
+            pick[l] = at & 31;
+            place[l] = at < 32 ? l : 16 + at - 32;
+        }
+        *to[n] = _mm512_permutex2var_ps(_mm512_permutex2var_ps(a, _mm512_loadu_si512(pick), b),
+                                        _mm512_loadu_si512(place), c);
     }
 }
 #endif

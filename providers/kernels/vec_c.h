@@ -116,6 +116,25 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
     for (int i = 0; i < VEC_LANES; i++)
         p[i] = f32_to_f16(v[i]);
 }
+#define VEC_ZIP(name, T, first)                                         \
+    VEC_INLINE vec name(vec x, vec y)                                   \
+    {                                                                   \
+        enum { HALF = (int)(sizeof(vec) / sizeof(T) / 2) };             \
+        typedef T elements __attribute__((vector_size(sizeof(vec))));   \
+        const elements a = (elements)x, b = (elements)y;                \
+        elements z = a;                                                 \
+                                                                        \
+        for (int i = 0; i < HALF; i++) {                                \
+            z[2 * i] = a[i + (first) * HALF];                           \
+            z[2 * i + 1] = b[i + (first) * HALF];                       \
+        }                                                               \
+        return (vec)z;                                                  \
+    }
+VEC_ZIP(vec_zip_bytes_low, uint8_t, 0)
+VEC_ZIP(vec_zip_bytes_high, uint8_t, 1)
+VEC_ZIP(vec_zip_halves_low, uint16_t, 0)
+VEC_ZIP(vec_zip_halves_high, uint16_t, 1)
+#undef VEC_ZIP
 VEC_INLINE vec vec_abs(vec x)
 {
     return (vec)((vmask)x & (vmask){ INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX });
@@ -183,6 +202,14 @@ VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
         p[3 * i] = x[i];
         p[3 * i + 1] = y[i];
         p[3 * i + 2] = z[i];
+    }
+}
+VEC_INLINE void vec_part_3(const float *p, vec *x, vec *y, vec *z)
+{
+    for (int i = 0; i < VEC_LANES; i++) {
+        (*x)[i] = p[3 * i];
+        (*y)[i] = p[3 * i + 1];
+        (*z)[i] = p[3 * i + 2];
     }
 }
 #endif

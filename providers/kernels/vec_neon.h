@@ -97,6 +97,16 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
 }
+#define VEC_ZIP(name, op, type)                                                                             \
+    VEC_INLINE vec name(vec x, vec y)                                                                       \
+    {                                                                                                       \
+        return vreinterpretq_f32_##type(op(vreinterpretq_##type##_f32(x), vreinterpretq_##type##_f32(y))); \
+    }
+VEC_ZIP(vec_zip_bytes_low, vzip1q_u8, u8)
+VEC_ZIP(vec_zip_bytes_high, vzip2q_u8, u8)
+VEC_ZIP(vec_zip_halves_low, vzip1q_u16, u16)
+VEC_ZIP(vec_zip_halves_high, vzip2q_u16, u16)
+#undef VEC_ZIP
 VEC_INLINE vec vec_abs(vec x)
 {
     return vabsq_f32(x);
@@ -166,5 +176,13 @@ VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
     const float32x4x3_t three = { { x, y, z } };
 
     vst3q_f32(p, three);
+}
+VEC_INLINE void vec_part_3(const float *p, vec *x, vec *y, vec *z)
+{
+    const float32x4x3_t three = vld3q_f32(p);
+
+    *x = three.val[0];
+    *y = three.val[1];
+    *z = three.val[2];
 }
 #endif

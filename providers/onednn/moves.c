@@ -7,19 +7,20 @@ const move_set *moves_of_cpu(void)
     return KERNEL_FAST(moves);
 }
 
-/* The axis that lies in blocks and how many words a block has; block 1: none does. false: it is none of these
- * layouts. */
+/* The axis that lies in blocks and how many elements a block has; block 1: none does. false: it is none of these
+ * layouts. Elements of other sizes than a word are the library's where they lie in blocks. */
 static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
 {
     const rg_md *b = md;
 
     *out_axis = -1;
     *out_block = 1;
-    if (md->kind != RG_BLOCKED || b->inner_nblks > 1 ||
-        rg_type_bytes(md->data_type) != sizeof(float))
+    if (md->kind != RG_BLOCKED || b->inner_nblks > 1 || rg_type_bytes(md->data_type) > sizeof(float))
         return false;
     if (b->inner_nblks == 0)
         return true;
+    if (rg_type_bytes(md->data_type) != sizeof(float))
+        return false;
     *out_axis = (int)b->inner_idxs[0];
     *out_block = b->inner_blks[0];
     return md->dims[*out_axis] % *out_block == 0;
@@ -99,6 +100,7 @@ typedef struct move_step {
     rg_native native;
     const move_set *set;
     move_axes axes;
+    uint32_t size; /* bytes of an element */
     uint32_t row, column; /* the same: one axis, which is the column */
     bool turn;            /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
@@ -108,17 +110,34 @@ typedef struct move_step {
 
 typedef struct move_call {
     const move_step *m;
-    const float *x;
-    float *y;
+    const char *x;
+    char *y;
 } move_call;
 
 /* Neither side has neighbours to move at once. */
-static void move_words(const move_axes *a, uint32_t row, uint32_t column, const float *x, float *y, int64_t rows,
-                       int64_t columns)
+static inline __attribute__((always_inline)) void move_elements(const move_step *m, const char *x, char *y, int64_t rows,
+                                                                int64_t columns, const size_t size)
 {
-    for (int64_t r = 0; r < rows; r++)
+    const move_axes *a = &m->axes;
+    const int64_t from = a->from[m->column] * (int64_t)size, to = a->to[m->column] * (int64_t)size;
+
+    for (int64_t r = 0; r < rows; r++, x += a->from[m->row] * (int64_t)size, y += a->to[m->row] * (int64_t)size)
         for (int64_t c = 0; c < columns; c++)
-            memcpy(y + r * a->to[row] + c * a->to[column], x + r * a->from[row] + c * a->from[column], sizeof *y);
+            memcpy(y + c * to, x + c * from, size);
+}
+
+/* Both sides have rows. */
+static void move_rows(const move_step *m, const char *x, char *y, int64_t rows, int64_t columns)
+{
+    const int64_t size = m->size, from = m->axes.from[m->row] * size, to = m->axes.to[m->row] * size;
+
+    if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
+        ((uintptr_t)x | (uintptr_t)y) % sizeof(float) == 0) {
+        m->set->rows((const float *)(const void *)x, from / 4, (float *)(void *)y, to / 4, rows, columns * size / 4);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(y + r * to, x + r * from, (size_t)(columns * size));
 }
 
 static void move_unit(const move_call *call, const int64_t *at)
@@ -138,12 +157,22 @@ static void move_unit(const move_call *call, const int64_t *at)
         rows = a->dims[m->row] - at[m->row] * m->row_block;
         rows = rows < m->row_block ? rows : m->row_block;
     }
-    if (m->turn && m->set != NULL)
-        m->set->turn(call->x + from, a->from[m->row], call->y + to, a->to[m->column], rows, columns);
+    const char *x = call->x + from * m->size;
+    char *y = call->y + to * m->size;
+    const int64_t x_row = a->from[m->row], y_row = a->to[m->column];
+
+    if (m->turn && m->set != NULL && m->size == sizeof(float))
+        m->set->turn((const float *)(const void *)x, x_row, (float *)(void *)y, y_row, rows, columns);
+    else if (m->turn && m->set != NULL)
+        m->set->turn_elements[m->size / 2](x, x_row * m->size, y, y_row * m->size, rows, columns);
     else if (m->set != NULL && a->from[m->column] == 1 && a->to[m->column] == 1)
-        m->set->rows(call->x + from, a->from[m->row], call->y + to, a->to[m->row], rows, columns);
+        move_rows(m, x, y, rows, columns);
+    else if (m->size == sizeof(float))
+        move_elements(m, x, y, rows, columns, sizeof(float));
+    else if (m->size == 2)
+        move_elements(m, x, y, rows, columns, 2);
     else
-        move_words(a, m->row, m->column, call->x + from, call->y + to, rows, columns);
+        move_elements(m, x, y, rows, columns, 1);
 }
 
 static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -216,7 +245,8 @@ static void divide(move_step *m)
 
 static inlay_status emit_move(rg_build *b, const move_axes *axes, const rg_place *from, const rg_place *to)
 {
-    move_step m = { .native.run = run_move, .set = b->state->moves, .axes = *axes };
+    move_step m = { .native.run = run_move, .set = b->state->moves, .axes = *axes,
+                    .size = (uint32_t)rg_type_bytes(from->md.data_type) };
 
     divide(&m);
     return rg_emit_step(b, &m.native, sizeof m, (const rg_place *const[]){ from, to }, 2);
@@ -239,11 +269,25 @@ done:
     return status;
 }
 
+/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more. */
+static bool is_thin(const move_axes *a, const rg_md *md)
+{
+    enum { THIN = 8 };
+    const uint32_t last = a->rank - 1;
+
+    if (rg_type_bytes(md->data_type) == sizeof(float) || a->from[last] == 1)
+        return false;
+    for (uint32_t d = 0; d < last; d++)
+        if (a->from[d] == 1)
+            return a->dims[d] < THIN || a->dims[last] < THIN;
+    return true;
+}
+
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to)
 {
     move_axes axes;
 
-    if (b->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes))
+    if (b->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
         return emit_reorder(b, from, to);
     return emit_move(b, &axes, from, to);
 }

@@ -8,7 +8,7 @@
 #include "move_set.h"
 
 /* Axes of both sides from the outermost of the target to its innermost; none has one element, neighbours that lie
- * together on both sides are one. Strides count words of 4 bytes. */
+ * together on both sides are one. Strides count elements. */
 typedef struct move_axes {
     uint32_t rank; /* at least 1 */
     int64_t dims[DNNL_MAX_NDIMS], from[DNNL_MAX_NDIMS], to[DNNL_MAX_NDIMS];
@@ -18,6 +18,6 @@ typedef struct move_axes {
 const move_set *moves_of_cpu(void);
 
 /* The axes of a copy between layouts of the same dims, in which one axis may lie in blocks that it fills; false: it is
- * not one of words, or more is blocked. */
+ * not one of 1, 2 or 4 bytes, or more is blocked. */
 bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out);
 #endif

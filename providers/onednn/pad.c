@@ -103,7 +103,9 @@ static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
     case PAD_WRAP:
         if (period < 1)
             return 0;
-        at = (at % period + period) % period;
+        at += at < 0 ? period : at >= period ? -period : 0; /* divisions are slow, and pads mostly short */
+        if (at < 0 || at >= period)
+            at = (at % period + period) % period;
         return at < size ? at : period - at;
     default:
         return -1;
@@ -169,22 +171,26 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
     const pad_step *p = call->p;
     const uint32_t last = p->rank - 1;
     const int64_t row = p->dims[last] * p->block, own = p->sizes[last], first = p->begins[last];
+    int64_t index[RG_MAX_PAD_RANK], rest = begin;
     pad_ends_map map;
 
     (void)worker;
     map_ends(p, &map);
+    for (uint32_t d = last; d-- > 0; rest /= p->dims[d])
+        index[d] = rest % p->dims[d];
     for (int64_t r = begin; r < end; r++) {
         float *y = call->y + r * row;
         const float *x = call->x;
         bool constant = false;
-        int64_t left = r;
 
-        for (uint32_t d = last; d-- > 0; left /= p->dims[d]) {
-            int64_t at = source_of(p->mode, left % p->dims[d], p->begins[d], p->sizes[d]);
+        for (uint32_t d = 0; d < last; d++) {
+            int64_t at = source_of(p->mode, index[d], p->begins[d], p->sizes[d]);
 
             constant = constant || at < 0;
             x += at * p->from[d];
         }
+        for (uint32_t d = last; d-- > 0 && ++index[d] == p->dims[d];)
+            index[d] = 0;
         if (constant) {
             fill(y, p->value, row);
             continue;

@@ -2,6 +2,7 @@
  * AveragePool-1..22): the rows of a window are joined first, which are vectors as they lie, then columns of that. A
  * pool of an image that nobody has turned needs no turning. A NaN stays one. */
 #include "build.h"
+#include "move_set.h"
 #include "row_set.h"
 #include "window.h"
 #include <math.h>
@@ -213,8 +214,14 @@ static void make_plane(const row_pool *m, const float *x, float *y, const float 
 
     for (int64_t i = 0; i < all; i++)
         padded[i] = m->is_mean ? 0 : -INFINITY;
-    for (int64_t h = 0; h < seen; h++)
-        memcpy(padded + (h + m->begin[0]) * reach + m->begin[1], x + h * m->in[1], (size_t)width * sizeof *x);
+    KERNEL_BEST(moves)->rows(x, m->in[1], padded + m->begin[0] * reach + m->begin[1], reach, seen, width);
+    if (!m->is_mean && KERNEL_BEST(rows)->finite(x, m->in[0] * m->in[1])) {
+        KERNEL_BEST(rows)->windows(padded, joined_rows, rows, m->kernel[0], m->dilation[0] * reach);
+        for (int64_t h = 0; h < m->out[0]; h++)
+            KERNEL_BEST(rows)->windows(joined_rows + h * reach, y + h * m->out[1], m->out[1], m->kernel[1],
+                                       m->dilation[1]);
+        return;
+    }
     join(joined_rows, padded, rows, m->kernel[0], m->dilation[0] * reach, 1, m->is_mean);
     join(padded, joined_rows, columns, m->kernel[1], m->dilation[1], 1, m->is_mean);
     for (int64_t h = 0; h < m->out[0]; h++) {

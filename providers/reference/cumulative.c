@@ -11,6 +11,7 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define MUL(a, b) ((a) * (b))
 #define PLAIN(x) (x)
 
+#define ROWS_ADD
 #define T float
 #define ACC float
 #define LOAD PLAIN
@@ -61,6 +62,7 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #include "cumulative.inc"
 #undef T
 #undef ACC
+#undef ROWS_ADD
 #undef LOAD
 #undef STORE
 #define T uint16_t

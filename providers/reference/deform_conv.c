@@ -4,6 +4,8 @@
 #include "conv.h"
 #include "convert.h"
 #include "gemm/set.h"
+#include "move_set.h"
+#include "points.h"
 #include "reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@ typedef struct deform_plan {
     gemm_job job;
     bool has_points; /* of floats; otherwise each is looked up for itself */
     uint64_t points; /* bytes of the workspace before them */
+    uint64_t turned; /* and before the images with channels last, which there are where channels are many; or 0 */
     int64_t which[]; /* [images * group] group */
 } deform_plan;
 
@@ -67,6 +70,8 @@ static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, 
                          int64_t k1, uint32_t width, void *out);
 static void pack_points(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
                         uint32_t width, void *out);
+static void pack_turned(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        uint32_t width, void *out);
 
 /* Where all channels of an offset group are sampled for a tap: the four neighbours of each position and their weights,
  * arrays of [positions] one behind the other. An index of -1: outside the image, which counts as 0. */
@@ -74,6 +79,21 @@ enum { CORNERS = 4 };
 static int64_t point_bytes(const conv_geometry *g)
 {
     return (g->positions * CORNERS * (int64_t)(sizeof(int32_t) + sizeof(float)) + 63) / 64 * 64;
+}
+
+/* Adds the images with their channels last. */
+static void plan_turned(deform_plan *p, uint64_t *workspace)
+{
+    const uint64_t at = gemm_align(*workspace);
+    const int64_t floats = p->g.channels < POINTS_FEW ? 0 : points_floats(p->g.channels, p->g.in_positions);
+    uint64_t bytes;
+
+    if (floats <= 0 || __builtin_mul_overflow((uint64_t)floats * sizeof(float), (uint64_t)p->g.images, &bytes) ||
+        __builtin_add_overflow(at, bytes, &bytes))
+        return;
+    p->turned = at;
+    p->job.b.pack = pack_turned;
+    *workspace = bytes;
 }
 
 /* Adds the points to the workspace where they fit. */
@@ -90,6 +110,7 @@ static void plan_points(const deform_state *s, deform_plan *p, inlay_dtype dtype
     p->points = at;
     p->job.b.pack = pack_points;
     *workspace = bytes;
+    plan_turned(p, workspace);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -144,6 +165,7 @@ typedef struct deform_run {
     const conv_geometry *g;
     int64_t offset_group;
     char *points; /* of floats */
+    float *turned;
 } deform_run;
 
 static double element(const kit_tensor *x, const conv_geometry *g, int64_t plane, int64_t y, int64_t w)
@@ -192,34 +214,46 @@ static double sample(const deform_run *r, int64_t image, int64_t channel, int64_
     return value;
 }
 
+/* The corners of the point at (y, z), `step` apart. */
+static inline void find_corners(const conv_geometry *g, double y, double z, double mask, int64_t step, int32_t *index,
+                                float *weight)
+{
+    const int64_t height = g->in[1], width = g->in[2];
+    const bool inside = y > -1 && y < (double)height && z > -1 && z < (double)width; /* NaN is nowhere */
+    const int64_t y0 = inside ? (int64_t)(y + 1) - 1 : -2, z0 = inside ? (int64_t)(z + 1) - 1 : -2; /* floors */
+    const double fy = y - (double)y0, fz = z - (double)z0, by[2] = { 1 - fy, fy }, bz[2] = { 1 - fz, fz };
+
+    for (int c = 0; c < CORNERS; c++) {
+        const int64_t cy = y0 + c / 2, cz = z0 + c % 2;
+        const bool there = cy >= 0 && cy < height && cz >= 0 && cz < width;
+
+        index[c * step] = there ? (int32_t)(cy * width + cz) : -1;
+        weight[c * step] = there ? (float)(by[c / 2] * bz[c % 2] * mask) : 0;
+    }
+}
+
 /* Fills the points of (image, offset group, tap) units [begin, end). */
 static inlay_status find_points(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const deform_run *r = user;
     const conv_geometry *g = r->g;
-    const int64_t n = g->positions, height = g->in[1], width = g->in[2];
+    const int64_t n = g->positions;
 
     (void)worker;
     for (int64_t at = begin; at < end; at++) {
+        const int64_t tap = at % g->taps;
+        const float *rows = (const float *)r->call->in[2].data + 2 * at * n, *columns = rows + n;
+        const float *masks = kit_has_input(r->call, 4) ? (const float *)r->call->in[4].data + at * n : NULL;
         int32_t *index = (int32_t *)(void *)(r->points + at * point_bytes(g));
         float *weight = (float *)(index + CORNERS * n);
 
-        for (int64_t j = 0; j < n; j++) {
-            const double mask = kit_has_input(r->call, 4)
-                                    ? convert_get_f64(r->call->in[4].dtype, r->call->in[4].data, at * g->positions + j)
-                                    : 1;
-            double y, z;
-            const bool inside = place(r, at, at % g->taps, j, &y, &z);
+        for (int64_t h = 0, j = 0; h < g->out[1]; h++) {
+            const int64_t y = h * g->stride[1] - g->begin[1] + tap / g->kernel[2] * g->dilation[1];
+            int64_t z = tap % g->kernel[2] * g->dilation[2] - g->begin[2];
 
-            for (int64_t c = 0; c < CORNERS; c++) {
-                const double fy = y - floor(y), fz = z - floor(z);
-                const int64_t cy = inside ? (int64_t)floor(y) + c / 2 : -1,
-                              cz = inside ? (int64_t)floor(z) + c % 2 : -1;
-                const bool there = cy >= 0 && cy < height && cz >= 0 && cz < width;
-
-                index[c * n + j] = there ? (int32_t)(cy * width + cz) : -1;
-                weight[c * n + j] = there ? (float)((c / 2 ? fy : 1 - fy) * (c % 2 ? fz : 1 - fz) * mask) : 0;
-            }
+            for (int64_t w = 0; w < g->out[2]; w++, j++, z += g->stride[2])
+                find_corners(g, (double)y + (double)rows[j], (double)z + (double)columns[j],
+                             masks != NULL ? (double)masks[j] : 1, n, index + j, weight + j);
         }
     }
     return INLAY_OK;
@@ -259,6 +293,52 @@ static void pack_points(const gemm_operand *self, int64_t batch, int64_t line, i
             for (int64_t i = n; i < width; i++)
                 to[i] = 0;
         }
+    }
+}
+
+/* The rows of tap `tap` among k0 to k1, which are `taps` apart, for n lines from l0 on. */
+static void pack_tap(const deform_run *r, int64_t batch, int64_t tap, int64_t l0, int64_t n, int64_t k0, int64_t k1,
+                     uint32_t width, float *to)
+{
+    enum { ROOM = 4096 };
+    const conv_geometry *g = r->g;
+    const int64_t first = batch % g->group * (g->channels / g->group), image = batch / g->group;
+    const int64_t per_offset = g->channels / r->offset_group, taps = g->taps, most = n < ROOM ? ROOM / n : 1;
+    const int64_t end = (k1 - tap + taps - 1) / taps;
+    float room[ROOM];
+
+    for (int64_t c = k0 > tap ? (k0 - tap + taps - 1) / taps : 0; c < end;) {
+        const int64_t own = (first + c) / per_offset, left = (own + 1) * per_offset - first - c;
+        const int64_t some = end - c < left ? end - c : left, count = some < most ? some : most;
+        const int32_t *index = (const int32_t *)(const void *)(r->points +
+                                                               ((image * r->offset_group + own) * taps + tap) *
+                                                                   point_bytes(g));
+        const points p = { r->turned + image * points_floats(g->channels, g->in_positions), g->channels,
+                           g->in_positions, index + l0,
+                           (const float *)(const void *)(index + CORNERS * g->positions) + l0, g->positions, CORNERS };
+
+        points_mix(&p, first + c, count, n, room);
+        KERNEL_BEST(moves)->turn(room, count, to + (c * taps + tap - k0) * width, taps * width, n, count);
+        c += count;
+    }
+}
+
+static void pack_turned(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
+                        uint32_t width, void *out)
+{
+    enum { LINES = 64 };
+    const deform_run *r = self->user;
+    float *to = out;
+
+    for (int64_t l0 = line; l0 < line_end; l0 += width, to += (k1 - k0) * width) {
+        const int64_t n = line_end - l0 < width ? line_end - l0 : width;
+
+        for (int64_t tap = 0; tap < r->g->taps; tap++)
+            for (int64_t i = 0; i < n; i += LINES)
+                pack_tap(r, batch, tap, l0 + i, n - i < LINES ? n - i : LINES, k0, k1, width, to + i);
+        for (int64_t k = 0; k < k1 - k0; k++)
+            for (int64_t i = n; i < width; i++)
+                to[k * width + i] = 0;
     }
 }
 
@@ -303,7 +383,8 @@ static inlay_status run(const kit_call *call)
 {
     const deform_state *s = call->state;
     const deform_plan *p = call->plan;
-    deform_run r = { call, &p->g, s->offset_group, (char *)call->workspace + p->points };
+    deform_run r = { call, &p->g, s->offset_group, (char *)call->workspace + p->points,
+                     (float *)(void *)((char *)call->workspace + p->turned) };
     inlay_status status = INLAY_OK;
     gemm_job job = p->job;
     gemm_half_output half;
@@ -320,6 +401,10 @@ static inlay_status run(const kit_call *call)
     if (p->has_points)
         INLAY_TRY(kit_parallel(call, p->g.images * s->offset_group * p->g.taps, 2048 / (p->g.positions + 1) + 1,
                                find_points, &r));
+    for (int64_t i = 0; p->turned > 0 && i < p->g.images; i++)
+        INLAY_TRY(points_turn(call, (const float *)call->in[0].data + i * p->g.channels * p->g.in_positions,
+                              p->g.channels, p->g.in_positions,
+                              r.turned + i * points_floats(p->g.channels, p->g.in_positions)));
     status = gemm_run(call, &job, call->workspace);
 done:
     return status;

@@ -1,6 +1,8 @@
 /* GlobalAveragePool (ONNX 1, 22), GlobalMaxPool (1, 22), GlobalLpPool (1, 2, 22): each plane [D1, ...] becomes one
  * element. */
+#include "convert.h"
 #include "reference.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +48,41 @@ typedef struct global_job {
     global_fn fn;
     double p;
     int64_t n;
+    uint32_t kind;
 } global_job;
+
+enum { AT_ONCE = 4096 }; /* numbers that are floats for a while */
+
+/* Means and tops of planes of floats are the kernel's; halves pass through floats, several planes at a time. */
+static bool is_kernels(const global_job *job)
+{
+    const inlay_dtype dtype = job->call->in[0].dtype;
+
+    return job->kind <= GLOBAL_MAX && job->n > 0 &&
+           (dtype == INLAY_FLOAT ||
+            ((dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) && job->n <= AT_ONCE));
+}
+
+static void kernel_planes(const global_job *job, int64_t begin, int64_t end)
+{
+    void (*const rows)(const float *, float *, int64_t, int64_t) =
+        job->kind == GLOBAL_MEAN ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops;
+    const kit_tensor *x = &job->call->in[0], *y = &job->call->out[0];
+    const int64_t planes = job->n < AT_ONCE ? AT_ONCE / job->n : 1;
+    float from[AT_ONCE], to[AT_ONCE];
+
+    if (x->dtype == INLAY_FLOAT) {
+        rows((const float *)x->data + begin * job->n, (float *)y->data + begin, end - begin, job->n);
+        return;
+    }
+    for (int64_t i = begin; i < end; i += planes) {
+        const int64_t count = end - i < planes ? end - i : planes;
+
+        convert_to_f32(from, x->dtype, x->data, i * job->n, count * job->n);
+        rows(from, to, count, job->n);
+        convert_from_f32(y->dtype, y->data, i, count, to, 0);
+    }
+}
 
 static inlay_status global_planes(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -54,6 +90,10 @@ static inlay_status global_planes(void *user, int64_t begin, int64_t end, uint32
     int64_t elem = inlay_dtype_bits(job->call->in[0].dtype) / 8;
 
     (void)worker;
+    if (is_kernels(job)) {
+        kernel_planes(job, begin, end);
+        return INLAY_OK;
+    }
     for (int64_t i = begin; i < end; i++)
         job->fn((const char *)job->call->in[0].data + i * job->n * elem, (char *)job->call->out[0].data + i * elem,
                 job->n, job->p);
@@ -65,7 +105,8 @@ static inlay_status run_global(const kit_call *call)
     const global_state *s = call->state;
     const kit_tensor *x = &call->in[0];
     int64_t planes = call->out[0].count; /* [N, C, 1, ...] */
-    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0 };
+    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0,
+                       s->kind };
 
     if (x->rank < 2 || (x->count > 0 && planes != x->dims[0] * x->dims[1]))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", x->rank);

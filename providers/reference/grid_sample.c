@@ -2,6 +2,8 @@
  * worked out once, then every channel is their weighted sum. */
 #include "args.h"
 #include "convert.h"
+#include "move_set.h"
+#include "points.h"
 #include "reference.h"
 #include "strided.h"
 #include "work.h"
@@ -25,6 +27,8 @@ struct sample_job {
     uint32_t mode, padding, spatial, element;
     bool corners;
     int64_t channels, pixels, points; /* pixels and points of one channel */
+    const float *turned;              /* the image at hand with its channels last, or NULL */
+    int64_t first_unit;               /* its first point */
 };
 
 #define PLAIN(x) (x)
@@ -353,6 +357,29 @@ static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, con
     }
 }
 
+/* The same of an image that was turned: points by channels are made in parts that fit near the core, and turned back. */
+static void sample_turned(const sample_job *job, int64_t begin, int64_t end, float *out)
+{
+    enum { ROOM = 4096 };
+    const int64_t most = ROOM / BLOCK;
+    float room[ROOM];
+    sample_block b;
+    const points p = { job->turned, job->channels, job->pixels, b.offset[0], b.weight[0], BLOCK,
+                       job->mode == MODE_LINEAR ? 4 : 16 };
+
+    for (int64_t first = begin; first < end; first += BLOCK) {
+        const int64_t count = end - first < BLOCK ? end - first : BLOCK;
+
+        block_taps(job, first, count, &b);
+        for (int64_t c = 0; c < job->channels; c += most) {
+            const int64_t some = job->channels - c < most ? job->channels - c : most;
+
+            points_mix(&p, c, some, count, room);
+            KERNEL_BEST(moves)->turn(room, some, out + c * job->points + first % job->points, job->points, count, some);
+        }
+    }
+}
+
 static bool is_plain(const sample_job *job)
 {
     return job->spatial == 2 && job->x->dtype == INLAY_FLOAT && job->grid->dtype == INLAY_FLOAT &&
@@ -365,12 +392,17 @@ static inlay_status block_range(void *user, int64_t begin, int64_t end, uint32_t
     const sample_job *job = user;
 
     (void)worker;
+    begin += job->first_unit;
+    end += job->first_unit;
     while (begin < end) {
         const int64_t batch = begin / job->points, past = (batch + 1) * job->points;
         const int64_t stop = end < past ? end : past, image = batch * job->channels;
 
-        sample_blocks(job, begin, stop, (const float *)job->x->data + image * job->pixels,
-                      (float *)job->y->data + image * job->points);
+        if (job->turned != NULL)
+            sample_turned(job, begin, stop, (float *)job->y->data + image * job->points);
+        else
+            sample_blocks(job, begin, stop, (const float *)job->x->data + image * job->pixels,
+                          (float *)job->y->data + image * job->points);
         begin = stop;
     }
     return INLAY_OK;
@@ -405,6 +437,42 @@ static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_
         }
     }
     return INLAY_OK;
+}
+
+/* Room for an image that is turned, where there is enough to do for it. */
+static int64_t turned_floats(const sample_state *state, const kit_tensor *x, const kit_tensor *grid)
+{
+    const int64_t channels = x->rank == 4 ? x->dims[1] : 0;
+
+    if (channels < POINTS_FEW || state->mode == MODE_NEAREST || x->dtype != INLAY_FLOAT || grid->dtype != INLAY_FLOAT ||
+        x->count <= 0 || x->count / x->dims[0] / channels > INT32_MAX || grid->count < x->count / channels)
+        return 0;
+    return points_floats(channels, x->count / x->dims[0] / channels);
+}
+
+static inlay_status shape_sample(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const int64_t floats = turned_floats(state, &plan->in[0], &plan->in[1]);
+
+    (void)diag;
+    plan->workspace_bytes = floats > 0 ? (uint64_t)floats * sizeof(float) : 0;
+    return INLAY_OK;
+}
+
+/* Images one after the other, each turned first. */
+static inlay_status run_turned(const kit_call *call, sample_job *job)
+{
+    inlay_status status = INLAY_OK;
+
+    job->turned = call->workspace;
+    for (int64_t n = 0; n < job->x->dims[0] && status == INLAY_OK; n++) {
+        job->first_unit = n * job->points;
+        status = points_turn(call, (const float *)job->x->data + n * job->channels * job->pixels, job->channels,
+                             job->pixels, call->workspace);
+        if (status == INLAY_OK)
+            status = kit_parallel(call, job->points, 16384 / job->channels + 1, block_range, job);
+    }
+    return status;
 }
 
 static inlay_status run_sample(const kit_call *call)
@@ -444,6 +512,8 @@ static inlay_status run_sample(const kit_call *call)
     if (job.pixels == 0 || (state->mode != MODE_NEAREST && job.sample == NULL))
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "an image of type %s without pixels, or not to be mixed",
                           inlay_dtype_name(x->dtype));
+    if (is_plain(&job) && turned_floats(state, x, grid) > 0)
+        return run_turned(call, &job);
     return kit_parallel(call, x->dims[0] * job.points, 4096 / (job.channels * most) + 1,
                         is_plain(&job) ? block_range : sample_range, &job);
 }
@@ -461,7 +531,7 @@ static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "GridSample", .supports = supports_sample, .prepare = prepare_sample, .cost = cost_sample,
-      .run = run_sample },
+    { .op_type = "GridSample", .supports = supports_sample, .prepare = prepare_sample, .shape = shape_sample,
+      .cost = cost_sample, .run = run_sample },
 };
 const kit_table reference_grid_sample = { kernels, KIT_COUNT(kernels) };

@@ -156,8 +156,6 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
 
 /* ------------------------------------------------------------------ tables of coefficients */
 
-enum { ML_TABLE_WIDE = 16 };
-
 /* Floats of an attribute; NULL and 0 when there are none. Borrowed. */
 static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
 {
@@ -167,14 +165,24 @@ static inline const float *ml_floats(const kit_node *node, const char *name, uin
     *out_count = has ? a->count : 0;
     return has ? a->floats : NULL;
 }
-/* The columns that a table of so many outputs has: the last ones are 0. */
-int64_t ml_table_columns(int64_t outputs);
-/* values [outputs, features] as ml_table_rows wants them; the pool's. */
-float *ml_table(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
-/* out [rows, columns] from rows of x [.., features]: products with each column, or squares of distances from it. room:
- * `features` doubles. */
-void ml_table_rows(const float *table, int64_t columns, int64_t features, const kit_tensor *x, int64_t first,
-                   int64_t rows, bool squares, double *room, double *out);
+/* Coefficients [outputs, features] as products read them: panels of `width` columns, feature after feature. The last
+ * columns are 0. */
+typedef struct ml_table {
+    float *values;
+    int64_t columns, width, features;
+} ml_table;
+
+/* NULL values: there was no memory. The pool's. */
+ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
+/* Doubles of the room that the next two want for so many rows. */
+int64_t ml_table_room(const ml_table *t, int64_t rows);
+/* out [rows, columns] from rows of x [.., features]: products with each column, or squares of distances from it. */
+void ml_table_rows(const ml_table *t, const kit_tensor *x, int64_t first, int64_t rows, bool squares, double *room,
+                   double *out);
+/* The products of floats with the first `outputs` columns, bias added (NULL: none): out [rows, outputs]. */
+void ml_table_products(const ml_table *t, const float *x, int64_t rows, const float *bias, float *out, int64_t outputs);
+/* The sum of weight[i] (factor v[i] + term) ^ power, of 1 to 4. */
+double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term, int power);
 /* v[i] = (factor * v[i] + term) ^ power, of 1 to 4. */
 void ml_powers(double *v, int64_t n, double factor, double term, int power);
 /* x[i] = e^x[i]; the sum of x[i] * y[i], in an order of its own. */

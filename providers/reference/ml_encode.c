@@ -3,49 +3,25 @@
 
 enum { ENCODE_GRAIN = 1 << 11 };
 
-/* A key: the member that the table's kind says. NaN equals NaN. */
-typedef struct encode_key {
-    union {
-        inlay_str text;
-        int64_t integer;
-        double real;
-    } as;
-    uint32_t position; /* in the list of keys */
-} encode_key;
-
-typedef int (*encode_compare)(const void *a, const void *b);
-
-static int compare_texts(const void *a, const void *b)
-{
-    const inlay_str *x = &((const encode_key *)a)->as.text, *y = &((const encode_key *)b)->as.text;
-    uint64_t n = x->bytes < y->bytes ? x->bytes : y->bytes;
-    int order = n > 0 ? memcmp(x->data, y->data, (size_t)n) : 0;
-
-    return order != 0 ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
-}
-static int compare_integers(const void *a, const void *b)
-{
-    int64_t x = ((const encode_key *)a)->as.integer, y = ((const encode_key *)b)->as.integer;
-    return (x > y) - (x < y);
-}
-static int compare_reals(const void *a, const void *b)
-{
-    double x = ((const encode_key *)a)->as.real, y = ((const encode_key *)b)->as.real;
-
-    if (isnan(x) || isnan(y))
-        return isnan(x) - isnan(y);
-    return (x > y) - (x < y);
-}
+/* An entry of the table of keys: an integer, the bits of a double, or the hash of a text. */
+typedef struct encode_slot {
+    uint64_t word;
+    int32_t place; /* in the list of keys; NOWHERE: a free entry */
+} encode_slot;
+enum { NOWHERE = -1, SPAN_MIN = 1024, SPAN_PER_KEY = 4 /* integers that lie so close have a table without searching */ };
 
 typedef struct encode_state {
     ml_pool pool;
-    encode_compare compare;
-    encode_key *keys;    /* [count] ascending */
-    uint32_t count;      /* of different keys */
-    int64_t listed;      /* of keys as listed: the place of the default, the columns of OneHotEncoder */
+    encode_slot *slots; /* [mask + 1], a power of two, at most half of them taken; NULL where there is `direct` */
+    uint64_t mask;
+    inlay_str *texts;    /* the keys as listed, or NULL */
+    int32_t *direct;     /* [span]: the place of integer least + i; NULL where they are far apart */
+    int64_t least;
+    uint64_t span;
+    int64_t listed;      /* keys: the place of the default, the columns of OneHotEncoder */
     inlay_dtype from;    /* STRING, INT64 or DOUBLE: how keys are compared */
     inlay_dtype to;      /* element type of values */
-    void *values;        /* [count + 1] by position, the last is the default */
+    void *values;        /* [listed + 1], the last is the default */
     bool one_hot, zeros; /* OneHotEncoder */
 } encode_state;
 
@@ -99,38 +75,98 @@ static inlay_dtype encode_kind(inlay_dtype dtype)
     return dtype == INLAY_STRING ? INLAY_STRING : real ? INLAY_DOUBLE : INLAY_INT64;
 }
 
-/* Sorts keys; of equal ones the last counts, as in a dictionary that is filled in order. */
+/* ------------------------------------------------------------------ the table of keys */
+
+/* NaN equals NaN, and -0 equals 0. */
+static inline uint64_t word_of_real(double x)
+{
+    uint64_t word;
+
+    x = isnan(x) ? (double)NAN : x + 0.0;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+static inline uint64_t word_of_text(inlay_str text)
+{
+    uint64_t word = UINT64_C(0xcbf29ce484222325);
+
+    for (uint64_t i = 0; i < text.bytes; i++)
+        word = (word ^ (uint8_t)text.data[i]) * UINT64_C(0x100000001b3);
+    return word;
+}
+
+/* The entry of a key, or the free one where it would stand. text: where keys are texts. */
+static inline encode_slot *find_slot(const encode_state *s, uint64_t word, const inlay_str *text)
+{
+    const uint64_t mixed = word * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t at = mixed >> 32;
+
+    for (;; at++) {
+        encode_slot *slot = &s->slots[at & s->mask];
+        const inlay_str *own;
+
+        if (slot->place == NOWHERE)
+            return slot;
+        if (slot->word != word)
+            continue;
+        if (text == NULL)
+            return slot;
+        own = &s->texts[slot->place];
+        if (own->bytes == text->bytes && (text->bytes == 0 || memcmp(own->data, text->data, (size_t)text->bytes) == 0))
+            return slot;
+    }
+}
+
+/* Integers that lie close together: a place for each number between the least and the largest. */
+static bool index_directly(encode_state *s, encode_list keys)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+
+    for (int64_t i = 0; i < keys.count; i++) {
+        const int64_t v = convert_get_i64(keys.dtype, keys.data, i);
+
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+    }
+    s->least = least;
+    s->span = (uint64_t)most - (uint64_t)least + 1;
+    if (s->span == 0 || s->span > SPAN_MIN + SPAN_PER_KEY * (uint64_t)keys.count)
+        return false;
+    s->direct = ml_alloc(&s->pool, s->span, sizeof *s->direct);
+    for (uint64_t i = 0; s->direct != NULL && i < s->span; i++)
+        s->direct[i] = (int32_t)keys.count;
+    for (int64_t i = 0; s->direct != NULL && i < keys.count; i++)
+        s->direct[(uint64_t)convert_get_i64(keys.dtype, keys.data, i) - (uint64_t)least] = (int32_t)i;
+    return true;
+}
+
+/* Of equal keys the last counts, as in a dictionary that is filled in order. */
 static void encode_keys(encode_state *s, encode_list keys)
 {
-    inlay_str *texts = keys.dtype == INLAY_STRING ? ml_strings(&s->pool, keys.data, (uint64_t)keys.count) : NULL;
-    uint32_t kept = 0;
+    uint64_t slots = 16;
 
     s->from = encode_kind(keys.dtype);
-    s->compare = s->from == INLAY_STRING ? compare_texts : s->from == INLAY_DOUBLE ? compare_reals : compare_integers;
-    s->keys = ml_alloc(&s->pool, (uint64_t)keys.count, sizeof *s->keys);
+    s->listed = keys.count;
+    if (s->from == INLAY_INT64 && index_directly(s, keys))
+        return;
+    while (slots < 2 * (uint64_t)keys.count)
+        slots *= 2;
+    if (s->from == INLAY_STRING)
+        s->texts = ml_strings(&s->pool, keys.data, (uint64_t)keys.count);
+    s->slots = ml_alloc(&s->pool, slots, sizeof *s->slots);
+    s->mask = slots - 1;
     if (s->pool.failed)
         return;
-    for (uint32_t i = 0; i < (uint32_t)keys.count; i++) {
-        encode_key key = { .position = i };
-        if (s->from == INLAY_STRING)
-            key.as.text = texts[i];
-        else if (s->from == INLAY_DOUBLE)
-            key.as.real = convert_get_f64(keys.dtype, keys.data, i);
-        else
-            key.as.integer = convert_get_i64(keys.dtype, keys.data, i);
-        s->keys[i] = key;
+    for (uint64_t i = 0; i < slots; i++)
+        s->slots[i].place = NOWHERE;
+    for (int64_t i = 0; i < keys.count; i++) {
+        const inlay_str *text = s->texts != NULL ? &s->texts[i] : NULL;
+        const uint64_t word = text != NULL               ? word_of_text(*text)
+                              : s->from == INLAY_DOUBLE ? word_of_real(convert_get_f64(keys.dtype, keys.data, i))
+                                                         : (uint64_t)convert_get_i64(keys.dtype, keys.data, i);
+
+        *find_slot(s, word, text) = (encode_slot){ word, (int32_t)i };
     }
-    qsort(s->keys, (size_t)keys.count, sizeof *s->keys, s->compare);
-    for (uint32_t i = 0; i < (uint32_t)keys.count; i++) {
-        if (kept > 0 && s->compare(&s->keys[kept - 1], &s->keys[i]) == 0) {
-            if (s->keys[i].position > s->keys[kept - 1].position)
-                s->keys[kept - 1] = s->keys[i];
-        } else {
-            s->keys[kept++] = s->keys[i];
-        }
-    }
-    s->count = kept;
-    s->listed = keys.count;
 }
 
 /* The value that a key that is not in the table gets, stored behind the others. */
@@ -251,51 +287,107 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
     return status;
 }
 
-/* Where element i of x stands in the list of keys, -1 if it does not. */
-static int64_t encode_look_up(const encode_state *s, const kit_tensor *x, int64_t i)
-{
-    encode_key key = { .position = 0 };
-    const encode_key *found;
+/* ------------------------------------------------------------------ run */
 
-    if (s->from == INLAY_STRING)
-        key.as.text = ((const inlay_str *)x->data)[i];
-    else if (s->from == INLAY_DOUBLE)
-        key.as.real = convert_get_f64(x->dtype, x->data, i);
-    else if (x->dtype == INLAY_FLOAT || x->dtype == INLAY_DOUBLE)
-        key.as.integer = f64_to_i64(convert_get_f64(x->dtype, x->data, i));
-    else
-        key.as.integer = convert_get_i64(x->dtype, x->data, i);
-    found = bsearch(&key, s->keys, s->count, sizeof key, s->compare);
-    return found != NULL ? (int64_t)found->position : -1;
+enum { ENCODE_BLOCK = 256 };
+
+static inline int32_t place_of(const encode_state *s, uint64_t word, const inlay_str *text)
+{
+    const encode_slot *slot = find_slot(s, word, text);
+
+    return slot->place != NOWHERE ? slot->place : (int32_t)s->listed;
+}
+
+/* Where n elements of x from `first` on stand in the list of keys; the place behind the last where one does not. */
+static void find_places(const encode_state *s, const kit_tensor *x, int64_t first, int64_t n, int32_t *places)
+{
+    const inlay_str *texts = x->data;
+    int64_t integers[ENCODE_BLOCK];
+    double reals[ENCODE_BLOCK];
+
+    if (s->from == INLAY_STRING) {
+        for (int64_t i = 0; i < n; i++)
+            places[i] = place_of(s, word_of_text(texts[first + i]), &texts[first + i]);
+        return;
+    }
+    if (s->from == INLAY_DOUBLE || encode_kind(x->dtype) == INLAY_DOUBLE)
+        convert_to_f64(reals, x->dtype, x->data, first, n);
+    if (s->from == INLAY_DOUBLE) {
+        for (int64_t i = 0; i < n; i++)
+            places[i] = place_of(s, word_of_real(reals[i]), NULL);
+        return;
+    }
+    if (encode_kind(x->dtype) == INLAY_DOUBLE) {
+        for (int64_t i = 0; i < n; i++)
+            integers[i] = f64_to_i64(reals[i]);
+    } else {
+        convert_to_i64(integers, x->dtype, x->data, first, n);
+    }
+    if (s->direct != NULL) {
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t at = (uint64_t)integers[i] - (uint64_t)s->least;
+            places[i] = at < s->span ? s->direct[at] : (int32_t)s->listed;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        places[i] = place_of(s, (uint64_t)integers[i], NULL);
+}
+
+/* Rows of zeros and a one. */
+static inlay_status put_rows(const kit_call *call, const int32_t *places, int64_t first, int64_t n)
+{
+    const encode_state *s = call->state;
+    float *rows = (float *)call->out[0].data + first * s->listed;
+
+    memset(rows, 0, (size_t)(n * s->listed) * sizeof *rows);
+    for (int64_t i = 0; i < n; i++) {
+        if (places[i] < s->listed)
+            rows[i * s->listed + places[i]] = 1;
+        else if (!s->zeros)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                              "element %lld of X is in no category, which zeros = 0 does not allow",
+                              (long long)(first + i));
+    }
+    return INLAY_OK;
+}
+
+static inlay_status put_values(const kit_call *call, const int32_t *places, int64_t first, int64_t n)
+{
+    const encode_state *s = call->state;
+    const size_t elem = inlay_dtype_bits(s->to) / 8;
+    char *to = (char *)call->out[0].data + (size_t)first * elem;
+    inlay_status status = INLAY_OK;
+
+    if (s->to == INLAY_STRING) {
+        for (int64_t i = 0; i < n && status == INLAY_OK; i++)
+            status = ml_put_string(call, ((const inlay_str *)s->values)[places[i]], (inlay_str *)(void *)to + i);
+    } else if (elem == 4) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)s->values)[places[i]];
+    } else if (elem == 8) {
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)(void *)to)[i] = ((const uint64_t *)s->values)[places[i]];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + (size_t)i * elem, (const char *)s->values + (size_t)places[i] * elem, elem);
+    }
+    return status;
 }
 
 static inlay_status encode_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const encode_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[0];
-    size_t elem = inlay_dtype_bits(s->to) / 8;
+    int32_t places[ENCODE_BLOCK];
     inlay_status status = INLAY_OK;
 
     (void)worker;
-    for (int64_t i = begin; i < end && status == INLAY_OK; i++) {
-        int64_t at = encode_look_up(s, x, i);
-        if (s->one_hot) {
-            float *row = (float *)y->data + i * s->listed;
-            memset(row, 0, (size_t)s->listed * sizeof *row);
-            if (at >= 0)
-                row[at] = 1;
-            else if (!s->zeros)
-                return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                                  "element %lld of X is in no category, which zeros = 0 does not allow", (long long)i);
-            continue;
-        }
-        at = at >= 0 ? at : s->listed;
-        if (s->to == INLAY_STRING)
-            status = ml_put_string(call, ((const inlay_str *)s->values)[at], (inlay_str *)y->data + i);
-        else
-            memcpy((char *)y->data + (size_t)i * elem, (const char *)s->values + (size_t)at * elem, elem);
+    for (int64_t i = begin; i < end && status == INLAY_OK; i += ENCODE_BLOCK) {
+        const int64_t n = end - i < ENCODE_BLOCK ? end - i : ENCODE_BLOCK;
+
+        find_places(s, &call->in[0], i, n, places);
+        status = (s->one_hot ? put_rows : put_values)(call, places, i, n);
     }
     return status;
 }

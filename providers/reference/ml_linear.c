@@ -1,17 +1,19 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
 #include "ml.h"
+#include "row_set.h"
 #include "work.h"
 
-enum { LINEAR_GRAIN = 1 << 16, LINEAR_ROWS = 12 };
+enum { LINEAR_GRAIN = 1 << 16, LINEAR_ROWS = 48 };
 
 typedef struct linear_state {
     ml_pool pool;
     ml_labels labels;
     bool classifies;
     uint32_t transform;
-    float *table;         /* of coefficients [outputs, features] */
+    ml_table table;       /* of coefficients [outputs, features] */
     double *intercepts;   /* [outputs], or NULL */
-    int64_t outputs, features, columns;
+    float *bias;          /* the same */
+    int64_t outputs, features;
 } linear_state;
 
 static void release_linear(void *state)
@@ -55,9 +57,12 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
         return status;
     }
     s->features = coefficients / s->outputs;
-    s->columns = ml_table_columns(s->outputs);
-    s->table = ml_table(&s->pool, values, s->outputs, s->features);
-    if (s->table == NULL) {
+    if (s->intercepts != NULL)
+        s->bias = ml_alloc(&s->pool, (uint64_t)s->outputs, sizeof *s->bias);
+    for (int64_t o = 0; s->bias != NULL && o < s->outputs; o++)
+        s->bias[o] = (float)s->intercepts[o];
+    s->table = ml_table_of(&s->pool, values, s->outputs, s->features);
+    if (s->pool.failed) {
         release_linear(s);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
     }
@@ -65,10 +70,10 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     return INLAY_OK;
 }
 
-/* Doubles of a worker: a row, and the scores of LINEAR_ROWS. */
+/* Doubles of a worker: room, and the scores of LINEAR_ROWS. */
 static int64_t linear_scratch(const linear_state *s)
 {
-    return s->features + LINEAR_ROWS * s->columns;
+    return ml_table_room(&s->table, LINEAR_ROWS) + LINEAR_ROWS * s->table.columns;
 }
 
 static inlay_status shape_linear(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -108,20 +113,61 @@ static inlay_status linear_finish(const kit_call *call, int64_t r, double *score
     return INLAY_OK;
 }
 
+/* Floats stay such from end to end where nothing but usual functions follows. */
+static bool is_plain(const kit_call *call)
+{
+    const linear_state *s = call->state;
+    const kit_tensor *y = &call->out[s->classifies ? 1 : 0];
+
+    return call->in[0].dtype == INLAY_FLOAT && y->dtype == INLAY_FLOAT && (!s->classifies || s->outputs > 1) &&
+           (s->transform == ML_NONE || s->transform == ML_SOFTMAX || s->transform == ML_LOGISTIC);
+}
+
+static inlay_status linear_floats(const kit_call *call, int64_t begin, int64_t end)
+{
+    const linear_state *s = call->state;
+    const int64_t n = s->outputs, rows = end - begin;
+    float *y = (float *)call->out[s->classifies ? 1 : 0].data + begin * n;
+    inlay_status status = INLAY_OK;
+
+    ml_table_products(&s->table, (const float *)call->in[0].data + begin * s->features, rows, s->bias, y, n);
+    for (int64_t r = 0; r < rows && s->classifies && kit_has_output(call, 0) && status == INLAY_OK; r++) {
+        const float *scores = y + r * n;
+        float top = scores[0];
+        int64_t best = 0;
+
+        for (int64_t o = 1; o < n; o++) {
+            const bool more = scores[o] > top;
+
+            best = more ? o : best;
+            top = more ? scores[o] : top;
+        }
+        status = ml_put_label(call, &s->labels, best, &call->out[0], begin + r);
+    }
+    if (s->transform == ML_SOFTMAX)
+        KERNEL_BEST(rows)->softmax(y, y, rows, n);
+    else if (s->transform == ML_LOGISTIC)
+        KERNEL_BEST(rows)->sigmoid(y, y, rows * n);
+    return status;
+}
+
 static inlay_status linear_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const linear_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    double *row = (double *)call->workspace + worker * linear_scratch(s), *scores = row + s->features;
+    double *room = (double *)call->workspace + worker * linear_scratch(s);
+    double *scores = room + ml_table_room(&s->table, LINEAR_ROWS);
     inlay_status status = INLAY_OK;
 
+    if (is_plain(call))
+        return linear_floats(call, begin, end);
     for (int64_t r = begin; r < end && status == INLAY_OK; r += LINEAR_ROWS) {
         const int64_t count = end - r < LINEAR_ROWS ? end - r : LINEAR_ROWS;
 
-        ml_table_rows(s->table, s->columns, s->features, x, r, count, false, row, scores);
+        ml_table_rows(&s->table, x, r, count, false, room, scores);
         for (int64_t i = 0; i < count && status == INLAY_OK; i++)
-            status = linear_finish(call, r + i, scores + i * s->columns);
+            status = linear_finish(call, r + i, scores + i * s->table.columns);
     }
     return status;
 }
@@ -141,7 +187,9 @@ static inlay_status run_linear(const kit_call *call)
     if (status != INLAY_OK)
         return status;
     return kit_parallel(call, dims[0],
-                        s->labels.texts != NULL ? dims[0] + 1 : LINEAR_GRAIN / (s->features * s->outputs) + 1,
+                        s->labels.texts != NULL
+                            ? dims[0] + 1
+                            : (LINEAR_GRAIN / (s->features * s->outputs) / LINEAR_ROWS + 1) * LINEAR_ROWS,
                         linear_rows, &job);
 }
 

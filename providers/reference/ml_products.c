@@ -1,39 +1,60 @@
 /* ml_products.c - what linear models and support vector machines have in common: rows times a table, and exponentials.
  * No kernels here.
  *
- * Coefficients are floats. Inputs that are floats, too, are multiplied as such, some features at a time, and those sums
- * are added in double; other inputs are doubles throughout. */
+ * Coefficients are floats. Inputs that are floats, too, are multiplied by the product kernel, which adds some features
+ * at a time; distances likewise, whose sums are added in double. Other inputs are doubles throughout. */
 #include "ml.h"
+#include "sgemm.h"
 #include "vecmath.h"
 
 /* Columns of the table that are computed at once, rows, and features whose sum is a float. */
-enum { WIDE = ML_TABLE_WIDE, ROWS = 6, STRETCH = 64 };
+enum { WIDE = SG_LANES, ROWS = 6, STRETCH = 64 };
 typedef double wide_double __attribute__((vector_size(WIDE * sizeof(double))));
 typedef float wide_float __attribute__((vector_size(WIDE * sizeof(float))));
 typedef float loose_float __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
 typedef double loose_double __attribute__((vector_size(WIDE * sizeof(double)), aligned(8), may_alias));
 
-int64_t ml_table_columns(int64_t outputs)
+ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features)
 {
-    return (outputs + WIDE - 1) / WIDE * WIDE;
-}
+    const int64_t columns = (outputs + WIDE - 1) / WIDE * WIDE, width = columns < SG_WIDTH ? columns : SG_WIDTH;
+    const int64_t panels = (columns + width - 1) / width;
+    ml_table t = { NULL, columns, width, features };
 
-float *ml_table(ml_pool *pool, const float *values, int64_t outputs, int64_t features)
-{
-    float *table = ml_alloc(pool, (uint64_t)ml_table_columns(outputs) * (uint64_t)features, sizeof *table);
-
-    for (int64_t o = 0; table != NULL && o < outputs; o++)
+    t.values = ml_alloc(pool, (uint64_t)(panels * width) * (uint64_t)features, sizeof *t.values);
+    for (int64_t o = 0; t.values != NULL && o < outputs; o++)
         for (int64_t i = 0; i < features; i++)
-            table[(o / WIDE * features + i) * WIDE + o % WIDE] = values[o * features + i];
-    return table;
+            t.values[(o / width * features + i) * width + o % width] = values[o * features + i];
+    return t;
 }
 
-/* WIDE columns of `rows` rows: products added up, or squares of differences. rows and squares are constants where this
- * is inlined, and the sums stay in registers. */
-static inline __attribute__((always_inline)) void floats_block(const float *x, const int64_t rows, int64_t features,
-                                                               const float *table, const bool squares, double *out,
-                                                               int64_t out_step)
+/* Where columns [o, o + WIDE) begin. */
+static const float *columns_at(const ml_table *t, int64_t o)
 {
+    return t->values + o / t->width * t->width * t->features + o % t->width;
+}
+
+int64_t ml_table_room(const ml_table *t, int64_t rows)
+{
+    return t->features + (rows * t->columns + 1) / 2;
+}
+
+void ml_table_products(const ml_table *t, const float *x, int64_t rows, const float *bias, float *out, int64_t outputs)
+{
+    const sg_job job = { .kernel = KERNEL_BEST(products), .m = rows, .n = outputs, .k = t->features,
+                         .a = x, .a_row = t->features, .b = t->values, .width = t->width,
+                         .b_panel = t->width * t->features, .b_step = t->width, .bias = bias, .c = out,
+                         .c_row = outputs };
+
+    sg_run(&job, 0, sg_units(&job));
+}
+
+/* WIDE columns of `rows` rows: squares of differences added up. rows is a constant where this is inlined, and the sums
+ * stay in registers. */
+static inline __attribute__((always_inline)) void squares_block(const float *x, const int64_t rows, const ml_table *t,
+                                                                const float *table, double *out, int64_t out_step)
+{
+    const int64_t features = t->features, step = t->width;
+
     for (int64_t first = 0; first < features; first += STRETCH) {
         const int64_t end = first + STRETCH < features ? first + STRETCH : features;
         wide_float sums[ROWS];
@@ -42,11 +63,11 @@ static inline __attribute__((always_inline)) void floats_block(const float *x, c
         for (int64_t r = 0; r < rows; r++)
             sums[r] = (wide_float){ 0 };
         for (int64_t i = first; i < end; i++) {
-            const wide_float t = *(const loose_float *)(const void *)(table + i * WIDE);
+            const wide_float v = *(const loose_float *)(const void *)(table + i * step);
 #pragma GCC unroll 8
             for (int64_t r = 0; r < rows; r++) {
-                const wide_float d = squares ? x[r * features + i] - t : t;
-                sums[r] += squares ? d * d : x[r * features + i] * d;
+                const wide_float d = x[r * features + i] - v;
+                sums[r] += d * d;
             }
         }
         for (int64_t r = 0; r < rows; r++) {
@@ -60,59 +81,73 @@ static inline __attribute__((always_inline)) void floats_block(const float *x, c
     }
 }
 
-static inline __attribute__((always_inline)) void floats_rows(const float *x, int64_t rows, int64_t features,
-                                                              const float *table, int64_t columns, const bool squares,
-                                                              double *out)
+KIT_MULTIVERSION static void squares_rows(const ml_table *t, const float *x, int64_t rows, double *out)
 {
-    for (; rows >= ROWS; rows -= ROWS, x += ROWS * features, out += ROWS * columns)
-        for (int64_t o = 0; o < columns; o += WIDE)
-            floats_block(x, ROWS, features, table + o * features, squares, out + o, columns);
-    for (; rows > 0; rows--, x += features, out += columns)
-        for (int64_t o = 0; o < columns; o += WIDE)
-            floats_block(x, 1, features, table + o * features, squares, out + o, columns);
+    for (; rows >= ROWS; rows -= ROWS, x += ROWS * t->features, out += ROWS * t->columns)
+        for (int64_t o = 0; o < t->columns; o += WIDE)
+            squares_block(x, ROWS, t, columns_at(t, o), out + o, t->columns);
+    for (; rows > 0; rows--, x += t->features, out += t->columns)
+        for (int64_t o = 0; o < t->columns; o += WIDE)
+            squares_block(x, 1, t, columns_at(t, o), out + o, t->columns);
 }
 
-KIT_MULTIVERSION static void floats_products(const float *x, int64_t rows, int64_t features, const float *table,
-                                             int64_t columns, double *out)
+/* The same, or products, of one row of doubles. */
+KIT_MULTIVERSION static void doubles_row(const ml_table *table, const double *x, bool squares, double *out)
 {
-    floats_rows(x, rows, features, table, columns, false, out);
-}
-KIT_MULTIVERSION static void floats_squares(const float *x, int64_t rows, int64_t features, const float *table,
-                                            int64_t columns, double *out)
-{
-    floats_rows(x, rows, features, table, columns, true, out);
-}
-
-/* The same of one row of doubles. */
-KIT_MULTIVERSION static void doubles_row(const double *x, int64_t features, const float *table, int64_t columns,
-                                         bool squares, double *out)
-{
-    for (int64_t o = 0; o < columns; o += WIDE) {
-        const float *t = table + o * features;
+    for (int64_t o = 0; o < table->columns; o += WIDE) {
+        const float *t = columns_at(table, o);
 
         for (int k = 0; k < WIDE; k++)
             out[o + k] = 0;
-        for (int64_t i = 0; i < features; i++) {
+        for (int64_t i = 0; i < table->features; i++, t += table->width) {
             for (int k = 0; k < WIDE; k++) {
-                const double d = squares ? x[i] - (double)t[i * WIDE + k] : (double)t[i * WIDE + k];
+                const double d = squares ? x[i] - (double)t[k] : (double)t[k];
                 out[o + k] += squares ? d * d : x[i] * d;
             }
         }
     }
 }
 
-void ml_table_rows(const float *table, int64_t columns, int64_t features, const kit_tensor *x, int64_t first,
-                   int64_t rows, bool squares, double *room, double *out)
+void ml_table_rows(const ml_table *t, const kit_tensor *x, int64_t first, int64_t rows, bool squares, double *room,
+                   double *out)
 {
+    float *products = (float *)(void *)(room + t->features);
+
+    if (x->dtype == INLAY_FLOAT && squares) {
+        squares_rows(t, (const float *)x->data + first * t->features, rows, out);
+        return;
+    }
     if (x->dtype == INLAY_FLOAT) {
-        (squares ? floats_squares : floats_products)((const float *)x->data + first * features, rows, features, table,
-                                                     columns, out);
+        ml_table_products(t, (const float *)x->data + first * t->features, rows, NULL, products, t->columns);
+        convert_to_f64(out, INLAY_FLOAT, products, 0, rows * t->columns);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
-        convert_to_f64(room, x->dtype, x->data, (first + r) * features, features);
-        doubles_row(room, features, table, columns, squares, out + r * columns);
+        convert_to_f64(room, x->dtype, x->data, (first + r) * t->features, t->features);
+        doubles_row(t, room, squares, out + r * t->columns);
     }
+}
+
+/* power is a constant where this is inlined. */
+static inline __attribute__((always_inline)) double sum_of(const float *v, const double *weight, int64_t n,
+                                                           double factor, double term, const int power)
+{
+    double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        const double z = factor * (double)v[i] + term, z2 = z * z;
+        sum += weight[i] * (power == 1 ? z : power == 2 ? z2 : power == 3 ? z2 * z : z2 * z2);
+    }
+    return sum;
+}
+KIT_MULTIVERSION double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term,
+                                         int power)
+{
+    return power == 1   ? sum_of(v, weight, n, factor, term, 1)
+           : power == 2 ? sum_of(v, weight, n, factor, term, 2)
+           : power == 3 ? sum_of(v, weight, n, factor, term, 3)
+                        : sum_of(v, weight, n, factor, term, 4);
 }
 
 KIT_MULTIVERSION void ml_exp(double *x, int64_t n)

@@ -1,12 +1,15 @@
 /* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
  *
  * With support vectors a classifier is libsvm's: each pair of classes has a decision value, to which both classes'
- * vectors contribute; the class that wins most pairs is the label, unless there are probabilities, which couple the
- * pairs' sigmoids (Wu, Lin and Weng's second method). Without support vectors the coefficients are one row a class. */
+ * vectors contribute; the class that wins most pairs is the label. Probabilities, where there are any, couple the
+ * pairs' sigmoids (Wu, Lin and Weng's second method) and have no say in it, as in ONNX Runtime. Without support vectors
+ * the coefficients are one row a class.
+ *
+ * A linear kernel's decision values are products of the sample with sums of vectors, which are made once (folded). */
 #include "ml.h"
 #include "work.h"
 
-enum { SVM_GRAIN = 1 << 15, SVM_ROWS = 6 };
+enum { SVM_GRAIN = 1 << 15, SVM_ROWS = 24 };
 enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };
 
 typedef struct svm_state {
@@ -16,8 +19,8 @@ typedef struct svm_state {
     uint32_t kernel, transform;
     double gamma, coef0, degree;
     double *coefficients, *rho, *prob_a, *prob_b;
-    float *table;              /* of the vectors, or of the coefficients where there are none */
-    int64_t columns;           /* of it */
+    ml_table table;            /* of the vectors, of a row a pair, or of the coefficients where there are no vectors */
+    bool folded;               /* a row a pair: the products are the decision values */
     int64_t *starts;           /* [classes + 1] first vector of each class */
     int64_t vector_count;      /* 0: linear, a row of coefficients a class */
     int64_t features, classes; /* classes: 1 for a regressor */
@@ -31,6 +34,54 @@ static void release_svm(void *state)
     if (s != NULL)
         ml_pool_deinit(&s->pool);
     free(s);
+}
+
+/* Adds vectors [begin, end), each times its coefficient, to sum. */
+static void fold_some(const svm_state *s, const float *vectors, const double *coefficients, int64_t begin, int64_t end,
+                      double *sum)
+{
+    for (int64_t v = begin; v < end; v++)
+        for (int64_t i = 0; i < s->features; i++)
+            sum[i] += coefficients[v] * (double)vectors[v * s->features + i];
+}
+
+/* [pairs, features]: for each decision value the sum of its vectors. NULL: no memory. */
+static float *fold_vectors(svm_state *s, const float *vectors)
+{
+    float *folded = ml_alloc(&s->pool, (uint64_t)s->pairs * (uint64_t)s->features, sizeof *folded);
+    double *sum = ml_alloc(&s->pool, (uint64_t)s->features, sizeof *sum);
+    int64_t pair = 0;
+
+    for (int64_t i = 0; folded != NULL && sum != NULL && i < s->classes; i++) {
+        for (int64_t j = s->classifies ? i + 1 : i; j < s->classes; j++, pair++) {
+            memset(sum, 0, (size_t)s->features * sizeof *sum);
+            if (s->classifies) {
+                fold_some(s, vectors, s->coefficients + (j - 1) * s->vector_count, s->starts[i], s->starts[i + 1], sum);
+                fold_some(s, vectors, s->coefficients + i * s->vector_count, s->starts[j], s->starts[j + 1], sum);
+            } else {
+                fold_some(s, vectors, s->coefficients, 0, s->vector_count, sum);
+            }
+            for (int64_t k = 0; k < s->features; k++)
+                folded[pair * s->features + k] = (float)sum[k];
+        }
+    }
+    return sum != NULL ? folded : NULL;
+}
+
+/* The table that samples are multiplied by. */
+static bool make_table(svm_state *s, const float *vectors, const float *coefficients)
+{
+    const float *rows = s->vector_count > 0 ? vectors : coefficients;
+    int64_t count = s->vector_count > 0 ? s->vector_count : s->classes;
+
+    s->folded = s->kernel == SVM_LINEAR && s->vector_count > 0 && s->pairs > 0 && s->pairs <= s->vector_count;
+    if (s->folded) {
+        rows = fold_vectors(s, vectors);
+        count = s->pairs;
+    }
+    if (rows != NULL)
+        s->table = ml_table_of(&s->pool, rows, count, s->features);
+    return s->table.values != NULL;
 }
 
 /* The numbers of the lists, checked against each other. */
@@ -80,11 +131,9 @@ static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *di
             "labels do not make a machine of %lld classes",
             coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
     linear = ml_floats(node, "coefficients", &coefficients);
-    s->columns = ml_table_columns(s->vector_count > 0 ? s->vector_count : s->classes);
-    s->table = ml_table(&s->pool, s->vector_count > 0 ? support : linear,
-                        s->vector_count > 0 ? s->vector_count : s->classes, s->features);
-    return s->table != NULL ? INLAY_OK
-                            : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
+    return make_table(s, support, linear)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
 }
 
 static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -120,18 +169,21 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
     return status;
 }
 
+static bool has_whole_degree(const svm_state *s)
+{
+    return s->degree == 1 || s->degree == 2 || s->degree == 3 || s->degree == 4;
+}
+
 /* From products or squared distances to the n values of the kernel function. */
 static void svm_kernels(const svm_state *s, double *v, int64_t n)
 {
-    const bool whole = s->degree == 1 || s->degree == 2 || s->degree == 3 || s->degree == 4;
-
     if (s->kernel == SVM_RBF) {
         for (int64_t i = 0; i < n; i++)
             v[i] *= -s->gamma;
         ml_exp(v, n);
         return;
     }
-    if (s->kernel == SVM_POLY && whole) {
+    if (s->kernel == SVM_POLY && has_whole_degree(s)) {
         ml_powers(v, n, s->gamma, s->coef0, (int)s->degree);
         return;
     }
@@ -152,9 +204,9 @@ static void svm_pairs(const svm_state *s, const double *kernels, double *values,
         for (int64_t j = i + 1; j < s->classes; j++, pair++) {
             const double *for_i = s->coefficients + (j - 1) * s->vector_count,
                          *for_j = s->coefficients + i * s->vector_count;
-            double sum = s->rho[pair];
-            sum += ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
-            sum += ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
+            double sum = s->rho[pair] + (s->folded ? kernels[pair] : 0);
+            sum += s->folded ? 0 : ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
+            sum += s->folded ? 0 : ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
             values[pair] = sum;
             votes[sum > 0 ? i : j] += 1;
         }
@@ -201,11 +253,11 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
     }
 }
 
-/* Doubles of a worker: a row, a kernel value a vector of SVM_ROWS, scores, votes, and room for coupling. */
+/* Doubles of a worker: room, a kernel value a vector of SVM_ROWS, scores, votes, and room for coupling. */
 static int64_t svm_scratch(const svm_state *s)
 {
-    return s->features + SVM_ROWS * s->columns + s->pairs + 2 * s->classes + 2 + 2 * s->classes * s->classes +
-           s->classes;
+    return ml_table_room(&s->table, SVM_ROWS) + SVM_ROWS * s->table.columns + s->pairs + 2 * s->classes + 2 +
+           2 * s->classes * s->classes + s->classes;
 }
 static int64_t svm_columns(const svm_state *s)
 {
@@ -228,6 +280,18 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
     return status;
 }
 
+/* The scores of two classes are what ONNX Runtime makes of the only decision value, which is positive for the first
+ * class: the second one's is that value, and Softmax is left out. */
+static void svm_two_scores(const svm_state *s, double *scores)
+{
+    if (s->transform == ML_SOFTMAX || s->transform == ML_SOFTMAX_ZERO) {
+        scores[1] = scores[0];
+        scores[0] = 1 - scores[1];
+    } else {
+        ml_two_scores(s->transform, true, scores);
+    }
+}
+
 /* Scores of a sample from its kernel values; their scratch follows them. Returns its class. */
 static int64_t svm_classify(const svm_state *s, const double *kernels, double *scores)
 {
@@ -243,15 +307,13 @@ static int64_t svm_classify(const svm_state *s, const double *kernels, double *s
         return best;
     }
     svm_pairs(s, kernels, scores, votes);
+    for (int64_t k = 1; k < n; k++)
+        best = votes[k] > votes[best] ? k : best;
     if (s->prob_a == NULL) {
-        for (int64_t k = 1; k < n; k++)
-            best = votes[k] > votes[best] ? k : best;
-        if (n == 2) { /* positive for the first class */
-            scores[0] = -scores[0];
-            ml_two_scores(s->transform, true, scores);
-        } else {
+        if (n == 2)
+            svm_two_scores(s, scores);
+        else
             ml_transform(s->transform, scores, s->pairs);
-        }
         return best;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -266,21 +328,37 @@ static int64_t svm_classify(const svm_state *s, const double *kernels, double *s
         scores[0] = 1;
     else
         svm_couple(n, r, q, scores);
-    for (int64_t k = 1; k < n; k++)
-        best = scores[k] > scores[best] ? k : best;
     ml_transform(s->transform, scores, n);
     return best;
 }
 
-static double svm_regress(const svm_state *s, const double *kernels)
+static double svm_result(const svm_state *s, double sum)
 {
-    double sum = s->rho[0];
-
-    sum += s->vector_count == 0 ? kernels[0] : ml_dot(s->coefficients, kernels, s->vector_count);
     if (s->one_class)
         return sum > 0 ? 1 : -1;
     ml_transform(s->transform, &sum, 1);
     return sum;
+}
+
+static double svm_regress(const svm_state *s, const double *kernels)
+{
+    const bool direct = s->vector_count == 0 || s->folded;
+
+    return svm_result(s, s->rho[0] + (direct ? kernels[0] : ml_dot(s->coefficients, kernels, s->vector_count)));
+}
+
+/* Rows of floats whose powers are added as they are made. */
+static void svm_powers(const svm_state *s, const kit_call *call, int64_t first, int64_t rows, float *products)
+{
+    ml_table_products(&s->table, (const float *)call->in[0].data + first * s->features, rows, NULL, products,
+                      s->table.columns);
+    for (int64_t r = 0; r < rows; r++) {
+        const double sum = ml_sum_of_powers(products + r * s->table.columns, s->coefficients, s->vector_count, s->gamma,
+                                            s->coef0, (int)s->degree);
+        const double y = svm_result(s, s->rho[0] + sum);
+
+        convert_from_f64(call->out[0].dtype, call->out[0].data, first + r, 1, &y, 0);
+    }
 }
 
 static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -288,23 +366,29 @@ static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const kit_call *call = user;
     const svm_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    double *row = (double *)call->workspace + worker * svm_scratch(s), *kernels = row + s->features;
-    double *scores = kernels + SVM_ROWS * s->columns;
-    int64_t columns = svm_columns(s), o = s->classifies ? 1 : 0;
+    double *room = (double *)call->workspace + worker * svm_scratch(s);
+    double *kernels = room + ml_table_room(&s->table, SVM_ROWS), *scores = kernels + SVM_ROWS * s->table.columns;
+    const int64_t columns = svm_columns(s), wide = s->table.columns, o = s->classifies ? 1 : 0;
+    const bool powers = !s->classifies && s->kernel == SVM_POLY && has_whole_degree(s) && s->vector_count > 0 &&
+                        x->dtype == INLAY_FLOAT;
     inlay_status status = INLAY_OK;
 
     for (int64_t r = begin; r < end && status == INLAY_OK; r += SVM_ROWS) {
         const int64_t count = end - r < SVM_ROWS ? end - r : SVM_ROWS;
 
-        ml_table_rows(s->table, s->columns, s->features, x, r, count, s->kernel == SVM_RBF, row, kernels);
-        svm_kernels(s, kernels, count * s->columns);
+        if (powers) {
+            svm_powers(s, call, r, count, (float *)(void *)kernels);
+            continue;
+        }
+        ml_table_rows(&s->table, x, r, count, s->kernel == SVM_RBF, room, kernels);
+        svm_kernels(s, kernels, count * wide);
         for (int64_t i = 0; i < count && status == INLAY_OK; i++) {
             if (s->classifies) {
-                int64_t best = svm_classify(s, kernels + i * s->columns, scores);
+                int64_t best = svm_classify(s, kernels + i * wide, scores);
                 if (kit_has_output(call, 0))
                     status = ml_put_label(call, &s->labels, best, &call->out[0], r + i);
             } else {
-                scores[0] = svm_regress(s, kernels + i * s->columns);
+                scores[0] = svm_regress(s, kernels + i * wide);
             }
             if (kit_has_output(call, (uint32_t)o))
                 convert_from_f64(call->out[o].dtype, call->out[o].data, (r + i) * columns, columns, scores, 0);
@@ -327,8 +411,9 @@ static inlay_status run_svm(const kit_call *call)
     if (status != INLAY_OK)
         return status;
     return kit_parallel(call, dims[0],
-                        s->labels.texts != NULL ? dims[0] + 1
-                                                : SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) + 1,
+                        s->labels.texts != NULL
+                            ? dims[0] + 1
+                            : (SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) / SVM_ROWS + 1) * SVM_ROWS,
                         svm_rows, &job);
 }
 

@@ -162,7 +162,11 @@ static void pad_columns(const pad_job *job, const char *row, char *out, int64_t 
 
     if (begin >= end)
         return;
-    if (map[begin] < 0) { /* the constant's: then all of them are */
+    if (map[begin] < 0 && job->block == 1) { /* the constant's: then all of them are */
+        memset(out + begin, job->value[0], (size_t)(end - begin));
+        return;
+    }
+    if (map[begin] < 0) {
         strided_fill(out + begin * job->block, job->value, job->element, (end - begin) * job->block / job->element);
         return;
     }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POOL_GRAIN = 1 << 14, POOL_LINES = 64 };
+enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* windows that are looked at together */ };
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"

@@ -204,7 +204,7 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
                              void *acc, const void *shifts)
 {
     const reduce_layout *l = job->l;
-    int64_t index[INLAY_MAX_RANK] = { 0 };
+    int64_t index[INLAY_MAX_RANK];
     int64_t rows = l->rows, row_begin = 0;
     int64_t elem = job->type->elem_bytes;
 
@@ -217,6 +217,8 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
         row_begin = begin * (cut == &rows ? l->row_stride : 1);
     }
     x += row_begin * elem;
+    for (uint32_t d = 0; d < l->reduced_rank; d++)
+        index[d] = 0;
     for (;;) {
         uint32_t d = l->reduced_rank;
         fold(acc, x, rows, l->row_stride, n, shifts);
@@ -235,6 +237,9 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
     }
 }
 
+/* What is taken from each element before it is folded, where that is nothing. */
+alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
+
 /* Tiles of short rows, see reduce_layout.is_short. */
 static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -242,16 +247,18 @@ static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, ui
     const reduce_layout *l = job->l;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
-    alignas(64) char shifts[REDUCE_TILE * sizeof(double)] = { 0 };
+    alignas(64) char room[REDUCE_TILE * sizeof(double)];
+    const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
+    const void *shifts = shifted ? room : no_shifts;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i * REDUCE_TILE, rows = l->outputs - first < REDUCE_TILE ? l->outputs - first : REDUCE_TILE;
         const char *x = job->x + first * l->inner * type->elem_bytes;
 
-        if (job->op->fold == FOLD_EXPONENTIALS) {
-            type->short_rows[FOLD_MAX](shifts, x, rows, 0, l->inner, shifts);
-            type->tame(shifts, rows);
+        if (shifted) {
+            type->short_rows[FOLD_MAX](room, x, rows, 0, l->inner, no_shifts);
+            type->tame(room, rows);
         }
         type->short_rows[job->op->fold](acc, x, rows, 0, l->inner, shifts);
         type->finish(job->y + first * type->elem_bytes, acc, shifts, rows, job->op->finish, l->reduced);
@@ -266,11 +273,14 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
     const reduce_layout *l = job->l;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
-    alignas(64) char shifts[REDUCE_TILE * sizeof(double)] = { 0 };
+    alignas(64) char room[REDUCE_TILE * sizeof(double)];
+    const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
+    const void *shifts = shifted ? room : no_shifts;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t tile = i % l->tiles, kept = i / l->tiles % l->kept, split = i / l->tiles / l->kept;
+        const int64_t row = l->tiles == 1 ? i : i / l->tiles, split = l->splits == 1 ? 0 : row / l->kept;
+        int64_t tile = i - row * l->tiles, kept = row - split * l->kept; /* divisions take as long as a short row */
         int64_t first = tile * REDUCE_TILE; /* column */
         int64_t n = l->inner_reduced ? l->inner : l->inner - first < REDUCE_TILE ? l->inner - first : REDUCE_TILE;
         int64_t width = l->inner_reduced ? 1 : n;
@@ -279,13 +289,14 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
         const reduce_fold *folds = l->inner_reduced ? type->row : type->tile;
         const char *x;
 
-        for (uint32_t d = l->kept_rank; d-- > 0; kept /= l->kept_dims[d])
+        for (uint32_t d = l->kept_rank; d-- > 1; kept /= l->kept_dims[d])
             offset += kept % l->kept_dims[d] * l->kept_strides[d];
+        offset += l->kept_rank > 0 ? kept * l->kept_strides[0] : 0;
         x = job->x + offset * type->elem_bytes;
-        if (job->op->fold == FOLD_EXPONENTIALS) { /* exp(x - max) cannot overflow */
-            type->init(shifts, width, FOLD_MAX);
-            reduce_fold_item(job, folds[FOLD_MAX], x, n, split, shifts, shifts);
-            type->tame(shifts, width);
+        if (shifted) { /* exp(x - max) cannot overflow */
+            type->init(room, width, FOLD_MAX);
+            reduce_fold_item(job, folds[FOLD_MAX], x, n, split, room, no_shifts);
+            type->tame(room, width);
         }
         type->init(acc, width, job->op->fold);
         reduce_fold_item(job, folds[job->op->fold], x, n, split, acc, shifts);

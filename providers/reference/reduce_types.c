@@ -34,7 +34,7 @@ static inline int64_t whole(double v, double least, double most)
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#define CLONES
+#define CLONES KIT_MULTIVERSION
 #include "reduce.inc"
 
 #define SUFFIX f16

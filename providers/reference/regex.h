@@ -1,4 +1,4 @@
-/* regex.h - regular expressions of the RE2 kind, for RegexFullMatch.
+/* regex.h - regular expressions of the RE2 kind, for RegexFullMatch and Tokenizer.
  *
  * A pattern becomes a program for a set of threads that read the text once (Thompson's way): time is proportional to
  * text times program, whatever the pattern, and nothing is allocated while matching.
@@ -23,4 +23,7 @@ void regex_destroy(regex *re); /* NULL is a no-op */
 size_t regex_scratch_bytes(const regex *re);
 /* Does the whole text match? Any number of threads, each with its own scratch. */
 bool regex_full_match(const regex *re, const char *text, size_t bytes, void *scratch);
+/* The leftmost match that begins at byte `from` or behind it, and of those the longest: [*out_begin, *out_end). */
+bool regex_search(const regex *re, const char *text, size_t bytes, size_t from, void *scratch, size_t *out_begin,
+                  size_t *out_end);
 #endif

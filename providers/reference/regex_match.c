@@ -23,7 +23,7 @@ typedef struct threads {
 
 size_t regex_scratch_bytes(const regex *re)
 {
-    return (size_t)re->program_count * (sizeof(uint64_t) + 4 * sizeof(uint32_t)) + 4 * sizeof(uint64_t);
+    return (size_t)re->program_count * (3 * sizeof(uint64_t) + 4 * sizeof(uint32_t)) + 4 * sizeof(uint64_t);
 }
 
 static bool holds(uint32_t which, bool at_begin, bool at_end, bool word_before, bool word_after)
@@ -116,6 +116,73 @@ bool regex_full_match(const regex *re, const char *text, size_t bytes, void *scr
         swap = t.now;
         t.now = t.next;
         t.next = swap;
+        before = c;
+        at += length;
+    }
+}
+
+/* Threads have the place where their match began, and stand in its order: what two of them reach is the first one's,
+ * whose match begins before the other's. */
+bool regex_search(const regex *re, const char *text, size_t bytes, size_t from, void *scratch, size_t *out_begin,
+                  size_t *out_end)
+{
+    const uint32_t n = re->program_count;
+    const char *at = text + from, *end = text + bytes;
+    uint64_t *begins = (uint64_t *)scratch + n, *next_begins = begins + n, *swap_begins;
+    threads t = { .seen = scratch };
+    uint64_t stamp = 1;
+    uint32_t before = 0;
+    bool found = false;
+
+    memset(t.seen, 0, n * sizeof *t.seen);
+    t.now = (uint32_t *)(void *)(next_begins + n);
+    t.next = t.now + n;
+    t.stack = t.next + n;
+    for (;; stamp++) {
+        const uint64_t here = (uint64_t)(at - text);
+        uint32_t length = 0, c = 0, *swap;
+        bool where[4];
+
+        if (at < end)
+            c = regex_decode(at, end, &length);
+        where[0] = at == text;
+        where[1] = at == end;
+        where[2] = at > text + from && regex_is_word(before);
+        where[3] = at < end && regex_is_word(c);
+        t.next_count = 0;
+        for (uint32_t i = 0; i < t.now_count + (found ? 0 : 1); i++) { /* the last one begins here */
+            const uint64_t begin = i < t.now_count ? begins[i] : here;
+            const uint32_t first = t.next_count;
+
+            if (found && begin > *out_begin)
+                break;
+            t.matched = false;
+            follow(re, &t, i < t.now_count ? t.now[i] : 0, stamp, where);
+            for (uint32_t k = first; k < t.next_count; k++)
+                next_begins[k] = begin;
+            if (t.matched) {
+                found = true;
+                *out_begin = (size_t)begin;
+                *out_end = (size_t)here;
+            }
+        }
+        if (at == end)
+            return found;
+        t.now_count = 0;
+        for (uint32_t i = 0; i < t.next_count; i++) {
+            if ((!found || next_begins[i] <= *out_begin) && set_has(re, re->program[t.next[i]].a, c)) {
+                next_begins[t.now_count] = next_begins[i];
+                t.next[t.now_count++] = t.next[i] + 1;
+            }
+        }
+        if (found && t.now_count == 0)
+            return true;
+        swap = t.now;
+        t.now = t.next;
+        t.next = swap;
+        swap_begins = begins;
+        begins = next_begins;
+        next_begins = swap_begins;
         before = c;
         at += length;
     }

@@ -1,5 +1,6 @@
 /* The engine of strided.h. Nothing here knows a type: elements are 1, 2, 4, 8 or 16 bytes. */
 #include "strided.h"
+#include "move_set.h"
 #include <stdlib.h>
 
 /* A range of work that pays for waking a second thread. */
@@ -15,87 +16,27 @@ typedef struct __attribute__((packed, may_alias)) element16 {
     uint64_t low, high;
 } element16;
 
-typedef uint8_t v16u8 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef uint16_t v8u16 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef uint32_t v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
-
-/* The 4 x 4 transposition of 32-bit elements in registers. */
-static inline void micro_4(const char *in, int64_t in_step, char *out, int64_t out_step)
-{
-    const v4u32 a = *(const v4u32 *)(const void *)in;
-    const v4u32 b = *(const v4u32 *)(const void *)(in + in_step);
-    const v4u32 c = *(const v4u32 *)(const void *)(in + 2 * in_step);
-    const v4u32 d = *(const v4u32 *)(const void *)(in + 3 * in_step);
-    const v4u32 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const v4u32 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-
-    *(v4u32 *)(void *)out = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(v4u32 *)(void *)(out + out_step) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(v4u32 *)(void *)(out + 2 * out_step) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(v4u32 *)(void *)(out + 3 * out_step) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
-/* The 8 x 8 transposition of 16-bit elements: three rounds of interleaving row i with row i + 4. */
-static inline void micro_2(const char *in, int64_t in_step, char *out, int64_t out_step)
-{
-    v8u16 rows[8], next[8];
-
-    for (int i = 0; i < 8; i++)
-        rows[i] = *(const v8u16 *)(const void *)(in + i * in_step);
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 4; i++) {
-            next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-        }
-        for (int i = 0; i < 8; i++)
-            rows[i] = next[i];
-    }
-    for (int i = 0; i < 8; i++)
-        *(v8u16 *)(void *)(out + i * out_step) = rows[i];
-}
-
-/* The 16 x 16 transposition of bytes: four rounds of interleaving row i with row i + 8. */
-static inline void micro_1(const char *in, int64_t in_step, char *out, int64_t out_step)
-{
-    v16u8 rows[16], next[16];
-
-    for (int i = 0; i < 16; i++)
-        rows[i] = *(const v16u8 *)(const void *)(in + i * in_step);
-    for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < 8; i++) {
-            next[2 * i] =
-                __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
-                                                      29, 14, 30, 15, 31);
-        }
-        for (int i = 0; i < 16; i++)
-            rows[i] = next[i];
-    }
-    for (int i = 0; i < 16; i++)
-        *(v16u8 *)(void *)(out + i * out_step) = rows[i];
-}
-
 #define T element1
 #define NAME(x) x##_1
-#define MICRO 16
+#define KERNEL_SIZE 0
 #include "strided.inc"
 #undef T
 #undef NAME
-#undef MICRO
+#undef KERNEL_SIZE
 #define T element2
 #define NAME(x) x##_2
-#define MICRO 8
+#define KERNEL_SIZE 1
 #include "strided.inc"
 #undef T
 #undef NAME
-#undef MICRO
+#undef KERNEL_SIZE
 #define T element4
 #define NAME(x) x##_4
-#define MICRO 4
+#define KERNEL_SIZE 2
 #include "strided.inc"
 #undef T
 #undef NAME
-#undef MICRO
+#undef KERNEL_SIZE
 #define T element8
 #define NAME(x) x##_8
 #include "strided.inc"

@@ -41,6 +41,12 @@ static const row rows[] = {
       NULL },
     { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11,12", "S[3]=l,k,m", "i[3]=12,11,-1", NULL },
     { "LabelEncoder", 2, "keys_strings=S:k,l;values_int64s=I:11", "S[1]=l", "i[1]", "do not make a table" },
+    { "LabelEncoder", 2, "keys_int64s=I:-9000000000,5,9000000000,5;values_int64s=I:1,2,3,4", /* far apart; 5 twice */
+      "i[5]=5,9000000000,-9000000000,6,-5", "i[5]=4,3,1,-1,-1", NULL },
+    { "LabelEncoder", 2, "keys_int64s=I:-3,-3,-1;values_int64s=I:1,2,3", "i[4]=-3,-1,-2,-4", "i[4]=2,3,-1,-1", NULL },
+    { "LabelEncoder", 2, "keys_floats=F:nan,0,1;values_int64s=I:1,2,3", "f[4]=-0,nan,1,2", "i[4]=2,1,3,-1", NULL },
+    { "LabelEncoder", 2, "keys_strings=S:a,ab,b,a;values_floats=F:1,2,3,4", "S[4]=b,a,ab,ba", "f[4]=3,4,2,-0", NULL },
+    { "OneHotEncoder", 1, "cats_int64s=I:1000000,7;zeros=i:0", "i[1]=8", "f[1,2]", "is in no category" },
     { "Scaler", 1, "offset=F:1,2;scale=F:2,10", "f[2,2]=1,2,3,4", "f[2,2]=0,0,4,20", NULL },
     { "Scaler", 1, "offset=F:1;scale=F:0.5", "i[1,3]=1,2,5", "f[1,3]=0,0.5,2", NULL },
     { "Normalizer", 1, "norm=s:MAX", "f[2,2]=3,4,0,0", "f[2,2]=0.75,1,0,0", NULL },
@@ -97,7 +103,20 @@ static const row rows[] = {
     { "SVMClassifier", 1,
       "support_vectors=F:1,0,0,1;coefficients=F:1,-1;rho=F:0.1;vectors_per_class=I:1,1;classlabels_ints=I:4,5;"
       "kernel_params=F:0,0,0",
-      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]", NULL }, /* ONNX leaves open what scores these are */
+      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]=-2.1,2.1,1.9,-1.9", NULL }, /* as ONNX Runtime has them */
+};
+
+/* Of com.microsoft, as ONNX Runtime has them. */
+static const row microsoft[] = {
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:2;pad_value=s:#;separators=S:[_.]+", "S[2]=ab__c,xy_.zz",
+      "S[2,2]=ab,#,xy,zz", NULL },
+    { "Tokenizer", 1, "mark=i:1;mincharnum=i:1;pad_value=s:#;tokenexp=s:[a-c]+", "S[2]=xabxc,a",
+      "S[2,4]=\x02,ab,c,\x03,\x02,a,\x03,#", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:3;pad_value=s:#;tokenexp=s:o|ow|own", "S[1]=brown", "S[1,1]=own", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:0;pad_value=s:#;tokenexp=s:a", "S[1]=a", "S[1,1]", "mincharnum is 0" },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#", "S[1]=a", "S[1,1]", "separators or tokenexp" },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;tokenexp=s:(", "S[1]=a", "S[1,1]", "pattern" },
 };
 
 /* ------------------------------------------------------------------ reading rows */
@@ -208,7 +227,7 @@ static void expect(const row *at, rig *r, uint32_t output, const tensor *want)
     }
 }
 
-static void run_row(const row *at)
+static void run_row(const row *at, const char *domain)
 {
     static tensor in[TENSORS], out[TENSORS];
     const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
@@ -222,7 +241,7 @@ static void run_row(const row *at)
     for (uint32_t i = 0; i < ins; i++, name[0]++)
         mw_value(&w, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
     n = mw_node_begin(&w, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
-    wire_text(&w, 7, "ai.onnx.ml");
+    wire_text(&w, 7, domain);
     (void)snprintf(copy, sizeof copy, "%s", at->attrs);
     for (char *t = strtok_r(copy, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
         add_attribute(&w, t);
@@ -231,7 +250,7 @@ static void run_row(const row *at)
     if (outs > 1)
         mw_value(&w, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
     wire_end(&w, g);
-    mw_opset(&w, 8, "ai.onnx.ml", at->version);
+    mw_opset(&w, 8, domain, at->version);
     status = rig_try_open(&w, NULL, &r, &diag);
     for (uint32_t i = 0; status == INLAY_OK && i < ins; i++)
         bind(&r, i, &in[i]);
@@ -249,12 +268,19 @@ static void by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        run_row(&rows[i]);
+        run_row(&rows[i], "ai.onnx.ml");
+}
+
+static void contributed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof microsoft / sizeof microsoft[0]; i++)
+        run_row(&microsoft[i], "com.microsoft");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

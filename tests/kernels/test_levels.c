@@ -363,6 +363,36 @@ static void moves(void **state)
             }
 }
 
+/* Elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several of them. */
+static void turns(void **state)
+{
+    static const int64_t sizes[] = { 1, 2, 3, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+
+    (void)state;
+    EACH_LEVEL(l)
+        for (int64_t log = 0; log < 3; log++)
+            for (int which = 0; which < COUNT * COUNT; which++) {
+                const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
+                const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
+                char *x = malloc((size_t)(rows * x_row + 1)), *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
+
+                assert_true(x != NULL && y != NULL);
+                for (int64_t i = 0; i <= rows * x_row; i++)
+                    x[i] = (char)(noise() * 127);
+                memset(y, 77, (size_t)(columns * y_row + 1));
+                l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
+                for (int64_t c = 0; c < columns; c++) {
+                    for (int64_t r = 0; r < rows; r++)
+                        assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
+                    for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
+                        assert_int_equal(y[1 + c * y_row + i], 77);
+                }
+                assert_true(y[0] == 77);
+                free(x), free(y);
+            }
+}
+
 /* ------------------------------------------------------------------ bytes */
 
 /* To the last bit, halves and what is no number among them. */
@@ -401,7 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles),    cmocka_unit_test(windows), cmocka_unit_test(functions),
         cmocka_unit_test(products), cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
-        cmocka_unit_test(moves),    cmocka_unit_test(bytes),
+        cmocka_unit_test(moves),    cmocka_unit_test(turns),    cmocka_unit_test(bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,70 @@ static void test_rows(void **state)
     }
 }
 
+/* Many rows at once give what each gives alone, in place, too. */
+static void test_many_rows(void **state)
+{
+    enum { ROWS = 37, MOST = 140 };
+    const row_set *all[LEVELS];
+    const uint32_t levels_here = levels(all);
+    float x[ROWS * MOST], y[ROWS * MOST], alone[MOST];
+
+    (void)state;
+    for (uint32_t l = 0; l < levels_here; l++) {
+        for (int n = 1; n <= MOST; n++) {
+            for (int i = 0; i < ROWS * n; i++)
+                x[i] = (float)((i * 37 + n) % 101) / 3 - 16;
+            x[3 * n + n / 2] = NAN;
+            memcpy(y, x, sizeof x);
+            all[l]->softmax(y, y, ROWS, n);
+            for (int r = 0; r < ROWS; r++) {
+                all[l]->softmax(x + r * n, alone, 1, n);
+                for (int i = 0; i < n; i++)
+                    assert_true(r == 3 ? isnan(y[r * n + i]) : fabsf(y[r * n + i] - alone[i]) <= 1e-6f * alone[i]);
+            }
+        }
+    }
+}
+
+static void test_windows(void **state)
+{
+    enum { MOST = 150, GUARD = 40 };
+    const row_set *all[LEVELS];
+    const uint32_t levels_here = levels(all);
+    float x[MOST + 8 * 11], y[MOST + GUARD];
+
+    (void)state;
+    for (uint32_t l = 0; l < levels_here; l++) {
+        for (int n = 1; n <= MOST; n += 1 + n / 20) {
+            for (int taps = 1; taps <= 8; taps++) {
+                const int step = taps % 2 ? 1 : 11;
+
+                for (int i = 0; i < n + (taps - 1) * step; i++)
+                    x[i] = i % 29 == 3 ? -INFINITY : (float)((i * 37 + n) % 101) / 7 - 6;
+                for (int i = 0; i < MOST + GUARD; i++)
+                    y[i] = 77;
+                all[l]->windows(x, y, n, taps, step);
+                for (int i = 0; i < n; i++) {
+                    float top = x[i];
+
+                    for (int t = 1; t < taps; t++)
+                        top = fmaxf(top, x[i + t * step]);
+                    assert_true(y[i] == top);
+                }
+                for (int i = n; i < MOST + GUARD; i++)
+                    assert_true(y[i] == 77);
+            }
+            for (int i = 0; i < n; i++)
+                x[i] = 3e38f;
+            assert_true(all[l]->finite(x, n));
+            x[n * 7 % n] = NAN;
+            assert_false(all[l]->finite(x, n));
+            x[0] = 1, x[n - 1] = -INFINITY;
+            assert_false(all[l]->finite(x, n));
+        }
+    }
+}
+
 static void test_half(void **state)
 {
     const row_set *all[LEVELS];
@@ -192,7 +256,7 @@ int main(void)
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_half),
+        cmocka_unit_test(test_many_rows), cmocka_unit_test(test_windows), cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

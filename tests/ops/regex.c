@@ -105,6 +105,38 @@ static void test_refused(void **state)
     }
 }
 
+/* The leftmost match from some byte on, and the longest of those. */
+static void test_search(void **state)
+{
+    static const struct {
+        const char *pattern, *text;
+        size_t from, begin, end; /* begin > end: there is none */
+    } searches[] = {
+        { "b+", "abbbcb", 0, 1, 4 },      { "b+", "abbbcb", 4, 5, 6 },     { "b+", "abbbcb", 2, 2, 4 },
+        { "a|ab|abc", "xabcd", 0, 1, 4 }, { "abcd|bc", "xabcx", 0, 2, 4 }, { "^a", "ba", 0, 1, 0 },
+        { "a$", "aba", 0, 2, 3 },         { "q*", "abc", 1, 1, 1 },        { "x", "", 0, 1, 0 },
+        { "ab*|b*c", "abbbc", 0, 0, 4 },  { "\\bb", "ab b", 0, 3, 4 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
+        const char *pattern = searches[i].pattern;
+        size_t begin = 1, end = 0;
+        regex *re = NULL;
+        void *scratch;
+        bool found;
+
+        assert_int_equal(regex_create(pattern, strlen(pattern), &re, NULL), INLAY_OK);
+        scratch = malloc(regex_scratch_bytes(re));
+        assert_non_null(scratch);
+        found = regex_search(re, searches[i].text, strlen(searches[i].text), searches[i].from, scratch, &begin, &end);
+        if (found != (searches[i].begin <= searches[i].end) || begin != searches[i].begin || end != searches[i].end)
+            fail_msg("'%s' in '%s': [%zu, %zu)", pattern, searches[i].text, begin, end);
+        free(scratch);
+        regex_destroy(re);
+    }
+}
+
 static void test_case(void **state)
 {
     static const char lower[] = "abc\xc3\xa4\xce\xb1\xd0\xb6\xd1\x8f\xe1\xba\xa1 1";
@@ -125,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matches),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_search),
         cmocka_unit_test(test_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

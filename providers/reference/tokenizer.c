@@ -1,0 +1,214 @@
+/* Tokenizer (com.microsoft 1): texts are cut at separators, or into what an expression matches, or into characters; each
+ * row of tokens is filled up to the longest. Expressions find the leftmost of the longest matches. */
+#include "reference.h"
+#include "regex.h"
+#include <stdlib.h>
+
+enum { TOKENS_OF_CHARACTERS, TOKENS_BETWEEN, TOKENS_OF_MATCHES };
+
+typedef struct token_state {
+    uint32_t kind;
+    bool marks;
+    int64_t least; /* characters of a token */
+    uint32_t count;
+    size_t scratch; /* bytes that any of the expressions needs */
+    regex **expressions; /* [count]: separators, or the token's */
+    inlay_str pad;
+    char text[]; /* of pad */
+} token_state;
+
+static void release_tokens(void *state)
+{
+    token_state *s = state;
+
+    for (uint32_t i = 0; s != NULL && s->expressions != NULL && i < s->count; i++)
+        regex_destroy(s->expressions[i]);
+    if (s != NULL)
+        free(s->expressions);
+    free(s);
+}
+
+static inlay_status read_expressions(token_state *s, const inlay_str *patterns, uint32_t count, inlay_diag *diag)
+{
+    s->expressions = calloc(count, sizeof *s->expressions);
+    if (s->expressions == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the expressions of a Tokenizer");
+    s->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_status status = regex_create(patterns[i].bytes > 0 ? patterns[i].data : "", (size_t)patterns[i].bytes,
+                                           &s->expressions[i], diag);
+        if (status != INLAY_OK)
+            return status;
+        if (regex_scratch_bytes(s->expressions[i]) > s->scratch)
+            s->scratch = regex_scratch_bytes(s->expressions[i]);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status prepare_tokens(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_attr_info *pad = kit_attr(node->info, "pad_value"), *token = kit_attr(node->info, "tokenexp");
+    const inlay_attr_info *separators = kit_attr(node->info, "separators");
+    const bool has_separators = separators != NULL && separators->kind == INLAY_ATTR_STRINGS && separators->count > 0;
+    const bool has_token = token != NULL && token->kind == INLAY_ATTR_STRING && token->s.bytes > 0;
+    const uint64_t bytes = pad != NULL && pad->kind == INLAY_ATTR_STRING ? pad->s.bytes : 0;
+    token_state *s = calloc(1, sizeof *s + (size_t)bytes + 1);
+    inlay_status status = INLAY_OK;
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a Tokenizer");
+    if (bytes > 0)
+        memcpy(s->text, pad->s.data, (size_t)bytes);
+    s->pad = (inlay_str){ s->text, bytes };
+    s->marks = kit_attr_int(node->info, "mark", 0) != 0;
+    s->least = kit_attr_int(node->info, "mincharnum", 1);
+    s->kind = has_token                                                     ? TOKENS_OF_MATCHES
+              : separators != NULL && separators->count == 1 && separators->strings[0].bytes == 0 ? TOKENS_OF_CHARACTERS
+                                                                            : TOKENS_BETWEEN;
+    if (has_separators == has_token)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "a Tokenizer needs either separators or tokenexp");
+    else if (s->least < 1 || (s->kind == TOKENS_OF_CHARACTERS && s->least > 1))
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "mincharnum is %lld; it must be at least 1, and 1 for characters",
+                            (long long)s->least);
+    else if (s->kind != TOKENS_OF_CHARACTERS)
+        status = has_token ? read_expressions(s, &token->s, 1, diag)
+                           : read_expressions(s, separators->strings, separators->count, diag);
+    if (status == INLAY_OK)
+        *out_state = s;
+    else
+        release_tokens(s);
+    return status;
+}
+
+static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)diag;
+    plan->workspace_bytes = ((const token_state *)state)->scratch;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ run */
+
+/* Where tokens go; they lie within the text. */
+typedef struct token_row {
+    const token_state *s;
+    void *scratch;
+    inlay_str *out; /* NULL: they are only counted */
+    int64_t count;
+} token_row;
+
+/* Bytes of the character that begins there; a byte that is no part of one counts as one. */
+static size_t character(const char *at, const char *end)
+{
+    const uint8_t c = (uint8_t)*at;
+    const size_t want = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf8 ? 4 : 1;
+    size_t n = 1;
+
+    while (n < want && at + n < end && ((uint8_t)at[n] & 0xc0) == 0x80)
+        n++;
+    return n == want ? n : 1;
+}
+
+/* Notes the token unless it is too short; returns whether it was long enough. */
+static bool put_token(token_row *row, const char *begin, const char *end)
+{
+    int64_t characters = 0;
+
+    for (const char *at = begin; at < end && characters < row->s->least; at += character(at, end))
+        characters++;
+    if (characters < row->s->least)
+        return false;
+    if (row->out != NULL)
+        row->out[row->count] = (inlay_str){ begin, (uint64_t)(end - begin) };
+    row->count++;
+    return true;
+}
+
+/* What lies between the matches of separator `which`, cut by those behind it. An empty match takes the character behind
+ * it along, as in ONNX Runtime. */
+static void cut(token_row *row, uint32_t which, const char *text, size_t bytes)
+{
+    size_t from = 0, begin, end;
+
+    if (which == row->s->count) {
+        (void)put_token(row, text, text + bytes);
+        return;
+    }
+    while (from < bytes && regex_search(row->s->expressions[which], text, bytes, from, row->scratch, &begin, &end)) {
+        cut(row, which + 1, text + from, begin - from);
+        from = end > begin ? end : begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
+    }
+    cut(row, which + 1, text + from, bytes - from);
+}
+
+static void match(token_row *row, const char *text, size_t bytes)
+{
+    size_t search = 0, begin, end;
+
+    while (search < bytes && regex_search(row->s->expressions[0], text, bytes, search, row->scratch, &begin, &end)) {
+        if (end > begin && put_token(row, text + begin, text + end))
+            search = end;
+        else
+            search = begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
+    }
+}
+
+static int64_t tokens_of(const token_state *s, inlay_str text, void *scratch, inlay_str *out)
+{
+    token_row row = { s, scratch, out, 0 };
+    const char *at = text.bytes > 0 ? text.data : "", *end = at + text.bytes;
+
+    if (s->kind == TOKENS_OF_MATCHES) {
+        match(&row, at, (size_t)text.bytes);
+    } else if (s->kind == TOKENS_BETWEEN) {
+        cut(&row, 0, at, (size_t)text.bytes);
+    } else {
+        for (size_t n; at < end; at += n) {
+            n = character(at, end);
+            (void)put_token(&row, at, at + n);
+        }
+    }
+    return row.count;
+}
+
+static inlay_status run_tokens(const kit_call *call)
+{
+    const token_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const inlay_str *texts = x->data;
+    int64_t dims[3] = { 0 }, most = 0;
+    inlay_status status;
+    inlay_str *y;
+
+    if (x->rank != 1 && x->rank != 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", x->rank);
+    for (int64_t i = 0; i < x->count; i++) {
+        const int64_t n = tokens_of(s, texts[i], call->workspace, NULL);
+        most = n > most ? n : most;
+    }
+    most += s->marks && most > 0 ? 2 : 0; /* without a token there are no rows */
+    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    dims[x->rank] = most;
+    status = kit_alloc_output(call, 0, x->rank + 1, dims);
+    if (status != INLAY_OK)
+        return status;
+    y = call->out[0].data;
+    for (int64_t i = 0; i < x->count && most > 0; i++, y += most) {
+        int64_t n = 0;
+
+        if (s->marks)
+            y[n++] = (inlay_str){ "\x02", 1 };
+        n += tokens_of(s, texts[i], call->workspace, y + n);
+        if (s->marks)
+            y[n++] = (inlay_str){ "\x03", 1 };
+        for (; n < most; n++)
+            y[n] = s->pad;
+    }
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .domain = "com.microsoft", .op_type = "Tokenizer", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_tokens,
+      .release = release_tokens, .shape = shape_tokens, .run = run_tokens },
+};
+const kit_table reference_tokenizer = { kernels, KIT_COUNT(kernels) };
