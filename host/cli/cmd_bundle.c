@@ -141,13 +141,14 @@ done:
     return status;
 }
 
-/* What the session has to be: the providers that bundles have, one thread, nothing measured on this machine alone. */
+/* What the session has to be: the providers that bundles have, one thread, nothing that prices of this machine decide. */
 static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
 {
     inlay_status status;
 
     (void)args;
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
+    INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
@@ -232,10 +233,11 @@ static int print_result(const bundle_args *args, const cli_common *common)
         if (!args->check.ran)
             (void)printf("not tried: nothing here runs programs of %s\n", job->target);
         else if (args->check.same)
-            (void)printf("tried with random inputs: the same bits as `inlay run`\n");
+            (void)printf("tried with random inputs: the same bits as `inlay run --providers onednn,reference --policy "
+                         "priority`\n");
         else
-            (void)printf("tried with random inputs: up to %.1e of the largest result from `inlay run`, which has other "
-                         "kernels %s\n", args->check.largest,
+            (void)printf("tried with random inputs: up to %.1e of the largest result from a session of the same "
+                         "providers, which has other kernels %s\n", args->check.largest,
                          strcmp(job->target, bundle_native_target()) == 0 ? "(libdnnl's)" : "on this CPU");
         for (uint32_t i = 0; i < args->moved_count; i++)
             (void)printf("%s runs on the provider reference: onednn has no loop of its own for it\n",
