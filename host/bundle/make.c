@@ -1,5 +1,4 @@
-#include "bundle/make.h"
-#include "base/hash.h"
+#include "bundle/maker.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +11,7 @@
 
 extern char **environ;
 
-/* LEVEL_ALONE: of bundle_level(), the part without products of bytes. */
-enum { MOST_ARGS = 128, MOST_PARTS = 512, MISSED = 5, LEVEL_ALONE = 15 };
+enum { MOST_ARGS = 128, MISSED = 5 };
 
 /* ------------------------------------------------------------------ places and commands */
 
@@ -92,16 +90,6 @@ static void read_log(const char *log, const char *word, char *out, size_t bytes)
         (void)fclose(f);
 }
 
-typedef struct maker {
-    bundle_job *job;
-    bundle_collection *c;
-    bundle_names n;
-    bundle_facts f;
-    char parts[PATH_MAX];
-    char log[PATH_MAX];
-    inlay_diag *diag;
-} maker;
-
 static bool is_native(const maker *m)
 {
     return strcmp(m->job->target, bundle_native_target()) == 0;
@@ -130,16 +118,16 @@ static inlay_status failed(maker *m, const char *what, const char *tool, int cod
     return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 
-static char *format(maker *m, const char *folder, const char *file)
+char *maker_path(maker *m, const char *folder, const char *file)
 {
     return arena_format(&m->c->a, "%s/%s", folder, file);
 }
 
 /* ------------------------------------------------------------------ sources */
 
-static inlay_status write_file(maker *m, const char *file, FILE **out)
+inlay_status maker_write_file(maker *m, const char *file, FILE **out)
 {
-    char *path = format(m, m->job->dir, file);
+    char *path = maker_path(m, m->job->dir, file);
 
     *out = path != NULL ? fopen(path, "wb") : NULL;
     return *out != NULL ? INLAY_OK
@@ -147,7 +135,7 @@ static inlay_status write_file(maker *m, const char *file, FILE **out)
                                      strerror(errno));
 }
 
-static inlay_status close_file(maker *m, FILE *f, const char *file)
+inlay_status maker_close_file(maker *m, FILE *f, const char *file)
 {
     const bool bad = ferror(f) != 0;
 
@@ -162,7 +150,7 @@ static inlay_status write_assembly(maker *m)
     inlay_status status;
     FILE *f;
 
-    INLAY_TRY(write_file(m, "data.s", &f));
+    INLAY_TRY(maker_write_file(m, "data.s", &f));
     for (int i = 0; i < 2; i++)
         (void)fprintf(f, "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
                          "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
@@ -170,7 +158,7 @@ static inlay_status write_assembly(maker *m)
                       i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->job->dir,
                       i == 0 ? "data" : "packs");
     (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");
-    status = close_file(m, f, "data.s");
+    status = maker_close_file(m, f, "data.s");
 done:
     return status;
 }
@@ -183,24 +171,24 @@ static inlay_status write_sources(maker *m, bool first)
 
     m->f.first = first;
     (void)snprintf(header, sizeof header, "%.120s.h", m->n.name);
-    INLAY_TRY(write_file(m, header, &f));
+    INLAY_TRY(maker_write_file(m, header, &f));
     status = bundle_emit_header(f, m->c, &m->n, &m->f, m->diag);
     if (status != INLAY_OK) {
         (void)fclose(f);
         goto done;
     }
-    INLAY_TRY(close_file(m, f, header));
-    INLAY_TRY(write_file(m, "model.c", &f));
-    status = write_file(m, "data.bin", &data);
+    INLAY_TRY(maker_close_file(m, f, header));
+    INLAY_TRY(maker_write_file(m, "model.c", &f));
+    status = maker_write_file(m, "data.bin", &data);
     if (status != INLAY_OK) {
         (void)fclose(f);
         goto done;
     }
     status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
     m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
-    INLAY_TRY(close_file(m, f, "model.c"));
-    INLAY_TRY(close_file(m, data, "data.bin"));
-    INLAY_TRY(write_file(m, "main.c", &f));
+    INLAY_TRY(maker_close_file(m, f, "model.c"));
+    INLAY_TRY(maker_close_file(m, data, "data.bin"));
+    INLAY_TRY(maker_write_file(m, "main.c", &f));
     if (first)
         (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
                          "int bundle_prepare(const bundle_model *m, const char *path);\n"
@@ -210,107 +198,14 @@ static inlay_status write_sources(maker *m, bool first)
         (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
                          "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n", m->n.name, m->n.name,
                       m->n.name);
-    INLAY_TRY(close_file(m, f, "main.c"));
+    INLAY_TRY(maker_close_file(m, f, "main.c"));
     if (first) {
-        INLAY_TRY(write_file(m, "packs.bin", &f));
-        INLAY_TRY(close_file(m, f, "packs.bin"));
+        INLAY_TRY(maker_write_file(m, "packs.bin", &f));
+        INLAY_TRY(maker_close_file(m, f, "packs.bin"));
     }
     status = write_assembly(m);
 done:
     return status;
-}
-
-/* Does a step of that provider run the operator? */
-static bool has_operator(const maker *m, const char *who, const char *op)
-{
-    for (uint32_t i = 0; i < m->c->step_count; i++) {
-        const bundle_do *d = &m->c->steps[i];
-        graph_node *const *nodes = d->what == DO_RUN ? m->c->parts[d->part].p->graph->nodes : NULL;
-
-        if (nodes == NULL || strcmp(d->step->provider->name, who) != 0)
-            continue;
-        for (uint32_t k = 0; k < d->step->region->node_count; k++)
-            if (strcmp(nodes[d->step->region->nodes[k]]->info.op_type.data, op) == 0)
-                return true;
-    }
-    return false;
-}
-
-static bundle_part_of *find_part(const maker *m, const char *name)
-{
-    for (uint32_t i = 0; i < m->n.part_count; i++)
-        if (strcmp(m->n.parts[i].name, name) == 0)
-            return &m->n.parts[i];
-    return NULL;
-}
-
-/* Are all families of "a+b" needed? */
-static bool has_families(const maker *m, char *word)
-{
-    char *rest = NULL;
-
-    for (const char *name = strtok_r(word, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
-        const bundle_part_of *p = find_part(m, name);
-
-        if (p == NULL || !p->needed)
-            return false;
-    }
-    return true;
-}
-
-/* One line of parts.txt: the part, and what it depends on. */
-static bool read_part(maker *m, char *line)
-{
-    char *rest = NULL;
-    const char *kind = strtok_r(line, " \n", &rest), *name = strtok_r(NULL, " \n", &rest);
-    bundle_part_of *p = name != NULL ? find_part(m, name) : NULL;
-
-    if (name == NULL)
-        return true;
-    if (p == NULL) {
-        if (m->n.part_count == MOST_PARTS)
-            return false;
-        p = &m->n.parts[m->n.part_count++];
-        (void)snprintf(p->name, sizeof p->name, "%s", name);
-        p->kind = strcmp(kind, "table") == 0    ? PART_TABLE
-                  : strcmp(kind, "family") == 0 ? PART_FAMILY
-                  : strcmp(kind, "set") == 0    ? PART_SET
-                  : kind[0] == 'b'              ? PART_BASELINE
-                  : kind[0] == 'l'              ? PART_LEVEL
-                                                : PART_FUNCTION;
-        p->needed = p->kind == PART_BASELINE && !m->n.has_onednn && strcmp(name, "rows_c") == 0;
-    }
-    for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
-        p->needed |= p->kind == PART_SET ? has_families(m, word)
-                                         : has_operator(m, p->kind == PART_TABLE ? "reference" : "onednn", word);
-    }
-    return true;
-}
-
-/* Which parts there are, and which the operators need; what functions are needed shows later. */
-static inlay_status find_needs(maker *m)
-{
-    char path[PATH_MAX + 32], line[512];
-    bool good = true;
-    FILE *f;
-
-    for (uint32_t i = 0; i < m->c->step_count; i++) {
-        if (m->c->steps[i].what != DO_RUN)
-            continue;
-        m->n.has_onednn |= strcmp(m->c->steps[i].step->provider->name, "onednn") == 0;
-        m->n.has_reference |= strcmp(m->c->steps[i].step->provider->name, "reference") == 0;
-    }
-    m->n.parts = arena_array(&m->c->a, MOST_PARTS, sizeof *m->n.parts);
-    if (m->n.parts == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
-    (void)snprintf(path, sizeof path, "%s/parts.txt", m->parts);
-    f = fopen(path, "r");
-    if (f == NULL)
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
-    while (good && fgets(line, sizeof line, f) != NULL)
-        good = read_part(m, line);
-    (void)fclose(f);
-    return good ? INLAY_OK : inlay_fail(m->diag, INLAY_INTERNAL, "%s has too many parts", path);
 }
 
 /* ------------------------------------------------------------------ compiling and linking */
@@ -318,7 +213,7 @@ static inlay_status find_needs(maker *m)
 static inlay_status compile(maker *m, const char *source, const char *object)
 {
     char *include = arena_format(&m->c->a, "-I%s/include", m->parts), *own = arena_format(&m->c->a, "-I%s", m->job->dir);
-    char *in = format(m, m->job->dir, source), *out = format(m, m->job->dir, object);
+    char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
     char *argv[] = { (char *)(uintptr_t)compiler(m), (char *)"-c", (char *)"-O1", (char *)"-fPIC",
                      (char *)"-fvisibility=hidden", (char *)"-ffunction-sections", (char *)"-fno-asynchronous-unwind-tables",
                      own, include, in, (char *)"-o", out, NULL };
@@ -359,10 +254,10 @@ static inlay_status link_program(maker *m, const char *output)
     n = leave_out(m, argv, n);
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
         argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = format(m, m->job->dir, "main.o");
-    argv[n++] = format(m, m->job->dir, "model.o");
-    argv[n++] = format(m, m->job->dir, "data.o");
-    argv[n++] = format(m, m->parts, "libinlay_bundle.a");
+    argv[n++] = maker_path(m, m->job->dir, "main.o");
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
     argv[n++] = (char *)"-lm";
     argv[n] = NULL;
     for (uint32_t i = 0; i < n; i++)
@@ -402,9 +297,9 @@ static inlay_status link_object(maker *m, const char *output)
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
         argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = format(m, m->job->dir, "model.o");
-    argv[n++] = format(m, m->job->dir, "data.o");
-    argv[n++] = format(m, m->parts, "libinlay_bundle.a");
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
     argv[n] = NULL;
     hide[h++] = (char *)(uintptr_t)output;
     hide[h] = NULL;
@@ -458,161 +353,6 @@ static inlay_status publish_header(maker *m)
 
 /* ------------------------------------------------------------------ the first run */
 
-static int by_key(const void *a, const void *b)
-{
-    const bundle_pack_entry *x = a, *y = b;
-
-    if (x->key[0] != y->key[0])
-        return x->key[0] < y->key[0] ? -1 : 1;
-    return x->key[1] < y->key[1] ? -1 : x->key[1] > y->key[1];
-}
-
-/* What a first run wrote. */
-typedef struct pack_account {
-    unsigned char *bytes; /* all of it, the heap's */
-    uint64_t size;
-    uint64_t level, arena_bytes;
-    const unsigned char *fates, *packs, *end;
-} pack_account;
-
-static bool read_account(maker *m, uint32_t level, pack_account *out)
-{
-    char *path = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
-    FILE *f = path != NULL ? fopen(path, "rb") : NULL;
-    uint64_t fates = 0;
-    struct stat st;
-    bool good = f != NULL && fstat(fileno(f), &st) == 0 && st.st_size >= 16;
-
-    for (uint32_t i = 0; i < m->c->step_count; i++)
-        if (m->c->steps[i].what == DO_RUN)
-            fates += m->f.values[m->c->steps[i].part];
-    out->size = good ? (uint64_t)st.st_size : 0;
-    out->bytes = good ? malloc((size_t)out->size) : NULL;
-    good = out->bytes != NULL && out->size >= 16 + fates && fread(out->bytes, 1, (size_t)out->size, f) == out->size;
-    if (f != NULL)
-        (void)fclose(f);
-    if (!good)
-        return false;
-    memcpy(&out->level, out->bytes, 8);
-    memcpy(&out->arena_bytes, out->bytes + 8, 8);
-    out->fates = out->bytes + 16;
-    out->packs = out->fates + fates;
-    out->end = out->bytes + out->size;
-    return true;
-}
-
-/* Regions come in the order of their steps: a constant is left out where all who read it packed it. */
-static bool find_unread(maker *m, const unsigned char *fates)
-{
-    const bool first = m->f.unread == NULL;
-
-    if (first)
-        m->f.unread = arena_array(&m->c->a, (size_t)m->c->part_count + 1, sizeof *m->f.unread);
-    for (uint32_t i = 0; first && m->f.unread != NULL && i < m->c->part_count; i++) {
-        m->f.unread[i] = arena_alloc(&m->c->a, (size_t)m->c->parts[i].p->graph->value_count + 1);
-        if (m->f.unread[i] == NULL)
-            return false;
-    }
-    for (uint32_t i = 0; m->f.unread != NULL && i < m->c->step_count; i++) {
-        const bundle_do *d = &m->c->steps[i];
-        const graph *g = d->what == DO_RUN ? m->c->parts[d->part].p->graph : NULL;
-
-        for (uint32_t k = 0; g != NULL && k < d->step->region->node_count; k++) {
-            const inlay_node_info *n = &g->nodes[d->step->region->nodes[k]]->info;
-
-            for (uint32_t x = 0; x < n->input_count; x++)
-                if (n->inputs[x] != INLAY_NONE)
-                    m->f.unread[d->part][n->inputs[x]] |=
-                        fates[m->f.value[d->part][n->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
-        }
-        fates += g != NULL ? m->f.values[d->part] : 0;
-    }
-    return m->f.unread != NULL;
-}
-
-/* Adds the packs of an account to packs.bin and the table; what is there already is not written again. */
-static bool add_packs(maker *m, const pack_account *a, FILE *to, uint64_t *at, uint32_t *capacity)
-{
-    static const char zeros[64];
-    uint64_t head[3];
-
-    for (const unsigned char *p = a->packs; p < a->end; p += head[2]) {
-        bundle_pack_entry entry;
-        uint32_t same = 0;
-
-        if ((uint64_t)(a->end - p) < sizeof head)
-            return false;
-        memcpy(head, p, sizeof head);
-        p += sizeof head;
-        if ((uint64_t)(a->end - p) < head[2])
-            return false;
-        entry = (bundle_pack_entry){ { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[2], *at,
-                                     hash_blocks(p, (size_t)head[2], 0) };
-        while (same < m->f.pack_count && (m->f.packs[same].bytes != entry.bytes || m->f.packs[same].hash != entry.hash))
-            same++;
-        if (m->f.pack_count == *capacity) {
-            bundle_pack_entry *more = arena_array(&m->c->a, *capacity = *capacity * 2 + 64, sizeof *more);
-
-            if (more == NULL)
-                return false;
-            if (m->f.pack_count > 0)
-                memcpy(more, m->f.packs, m->f.pack_count * sizeof *more);
-            m->f.packs = more;
-        }
-        if (same < m->f.pack_count) {
-            entry.offset = m->f.packs[same].offset;
-        } else {
-            const uint64_t pad = (64 - head[2] % 64) % 64;
-
-            if (fwrite(p, 1, (size_t)head[2], to) != head[2] || fwrite(zeros, 1, (size_t)pad, to) != pad)
-                return false;
-            *at += head[2] + pad;
-        }
-        m->f.packs[m->f.pack_count++] = entry;
-    }
-    return true;
-}
-
-/* Packs that are the same at every level count for all of them, the others for their own. What they were made of is left
- * out, but where CPUs differ in products of bytes, too, which this one cannot try. */
-static inlay_status read_accounts(maker *m, uint32_t count)
-{
-    pack_account list[2] = { { 0 }, { 0 } };
-    const bundle_part_of *bytes;
-    uint64_t at = 0;
-    uint32_t capacity = 0;
-    FILE *to = NULL;
-    inlay_status status;
-    bool good = true;
-
-    for (uint32_t i = 0; good && i < count; i++) {
-        good = read_account(m, i, &list[i]);
-        if (good && list[i].arena_bytes > m->f.arena_bytes)
-            m->f.arena_bytes = list[i].arena_bytes;
-    }
-    m->f.arena_bytes = (m->f.arena_bytes + 4095) / 4096 * 4096;
-    bytes = find_part(m, "byte_set_of_cpu");
-    if (good && count == 2 && (list[0].size != list[1].size ||
-                               memcmp(list[0].fates, list[1].fates, (size_t)list[0].size - 16) != 0))
-        m->f.packs_levels = bytes != NULL && bytes->needed ? UINT32_MAX : LEVEL_ALONE;
-    for (uint32_t i = 0; good && m->f.packs_levels != UINT32_MAX && i < count; i++)
-        good = find_unread(m, list[i].fates);
-    INLAY_TRY(write_file(m, "packs.bin", &to));
-    for (uint32_t i = 0; good && i < (m->f.packs_levels == 0 ? 1 : count); i++)
-        good = add_packs(m, &list[i], to, &at, &capacity);
-    INLAY_TRY(close_file(m, to, "packs.bin"));
-    m->f.packs_bytes = at;
-    m->job->pack_count = m->f.pack_count;
-    if (m->f.pack_count > 0)
-        qsort(m->f.packs, m->f.pack_count, sizeof *m->f.packs, by_key);
-    if (!good)
-        status = inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
-done:
-    for (uint32_t i = 0; i < count; i++)
-        free(list[i].bytes);
-    return status;
-}
-
 /* The program that starts the target's programs; NULL: none is needed. */
 static const char *emulator(const maker *m)
 {
@@ -661,7 +401,7 @@ static inlay_status read_missed(maker *m, bool *out_again)
     char name[80];
 
     read_log(m->log, "", name, sizeof name);
-    p = find_part(m, name);
+    p = maker_part(m, name);
     if (p == NULL || p->needed)
         return inlay_fail(m->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
     p->needed = true;
@@ -674,7 +414,7 @@ static const char *const levels[] = { "auto", "avx2" };
 
 static inlay_status prepare(maker *m, uint32_t level, bool *out_again)
 {
-    char *started = format(m, m->job->dir, "first");
+    char *started = maker_path(m, m->job->dir, "first");
     char *wrote = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
     char *argv[4] = { (char *)(uintptr_t)emulator(m), started, wrote, NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;
@@ -750,22 +490,22 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
-    INLAY_TRY(find_needs(&m));
+    INLAY_TRY(maker_find_needs(&m));
     INLAY_TRY(tell(&m, 0.1, "compiling"));
-    INLAY_TRY(build(&m, true, format(&m, job->dir, "first")));
+    INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
     INLAY_TRY(tell(&m, 0.5, "packing"));
     for (uint32_t level = 0; level < levels_of(&m);) {
         bool again = false;
 
         INLAY_TRY(prepare(&m, level, &again));
         if (again)
-            INLAY_TRY(build(&m, true, format(&m, job->dir, "first")));
+            INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
         level += !again;
     }
     if (job->prepared)
-        INLAY_TRY(read_accounts(&m, levels_of(&m)));
+        INLAY_TRY(maker_read_accounts(&m, levels_of(&m)));
     INLAY_TRY(tell(&m, 0.7, "linking"));
-    job->tried = format(&m, job->dir, "whole");
+    job->tried = maker_path(&m, job->dir, "whole");
     INLAY_TRY(build(&m, false, job->kind == BUNDLE_PROGRAM ? job->output : job->tried));
     if (job->kind == BUNDLE_PROGRAM)
         job->tried = job->output;
