@@ -208,3 +208,70 @@ inlay_status change_dim(graph_model *model, const char *name, int64_t size, inla
                       "x:0%s%.150s%s",
                       name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
 }
+
+/* ------------------------------------------------------------------ constants */
+
+/* One number of that type; false: the text is none. */
+static bool read_number(const char *text, inlay_dtype dtype, void *out, uint64_t *out_bytes)
+{
+    char *end;
+    const double f = strtod(text, &end);
+    const long long i = strtoll(text, NULL, 10);
+
+    *out_bytes = inlay_dtype_bits(dtype) / 8;
+    if (end == text || *end != '\0')
+        return false;
+    switch (dtype) {
+    case INLAY_FLOAT:
+        *(float *)out = (float)f;
+        return true;
+    case INLAY_DOUBLE:
+        *(double *)out = f;
+        return true;
+    case INLAY_INT64:
+        *(int64_t *)out = i;
+        return (double)i == f;
+    case INLAY_INT32:
+        *(int32_t *)out = (int32_t)i;
+        return (double)*(int32_t *)out == f;
+    case INLAY_BOOL:
+        *(uint8_t *)out = i != 0;
+        return f == 0 || f == 1;
+    default:
+        return false;
+    }
+}
+
+inlay_status change_constant(graph_model *model, const char *input, const char *value, inlay_diag *diag)
+{
+    static const int64_t one = 1;
+    graph *g = model->main;
+    const listed names = { g, g->inputs };
+    const char *near = nearest_name(input, nth_name, &names, g->input_count);
+    uint32_t i = 0, rank;
+    uint64_t number = 0, bytes;
+    const graph_value *v;
+    inlay_status status;
+    void *data;
+
+    while (i < g->input_count && strcmp(nth_name(&names, i), input) != 0)
+        i++;
+    if (i == g->input_count)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no input is called '%.150s'%s%.150s%s", input,
+                          near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    v = &g->values[g->inputs[i]];
+    rank = v->declared_rank;
+    if (!v->declared || rank > 1 || !read_number(value, v->declared_dtype, &number, &bytes))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s, and cannot be the one number '%.50s'", input,
+                          inlay_dtype_name(v->declared_dtype), value);
+    data = arena_copy(&model->arena, &number, sizeof number);
+    if (data == NULL)
+        return no_memory(diag);
+    status = graph_set_constant(g, g->inputs[i], v->declared_dtype, rank, &one, data, bytes);
+    if (status != INLAY_OK)
+        return no_memory(diag);
+    for (; i + 1 < g->input_count; i++)
+        g->inputs[i] = g->inputs[i + 1];
+    g->input_count--;
+    return INLAY_OK;
+}

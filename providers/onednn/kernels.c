@@ -210,13 +210,13 @@ static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, c
         *out_why = "oneDNN takes long to prepare for rows of that length";
         return false;
     }
-    return kn_is_whole(b);
+    return kn_is_whole(b) && !b->state->alone;
 }
 
 static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_is_whole(b) && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && is_wide(c));
+    return kn_is_whole(b) && !b->state->alone && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && is_wide(c));
 }
 
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)

@@ -136,7 +136,7 @@ double kn_inner_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 bool kn_plain_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return c->p.packed && !b->state->bf16;
+    return c->p.packed && !b->state->bf16 && !b->state->alone;
 }
 
 double kn_plain_ns(const rg_build *b, const rg_group *group, const kn_case *c)

@@ -49,6 +49,8 @@ bool kn_spares_library(rg_build *b)
     double gain = 0, cost = 0;
     bool needed = false;
 
+    if (b->state->alone)
+        return true;
     if (b->state->bf16 || b->state->kernel != KN_COUNT || b->attempt != NULL)
         return false;
     for (uint32_t g = 0; g < b->group_count; g++) {

@@ -1,0 +1,377 @@
+#include "bundle/collect.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include "plan/memory.h"
+#include "plan/planner.h"
+#include <string.h>
+
+typedef struct collector {
+    bundle_collection *c;
+    inlay_diag *diag;
+} collector;
+
+static inlay_status no_memory(const collector *k)
+{
+    return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bundle the model");
+}
+
+/* Room for one more of list; NULL: no memory. */
+static void *grow(arena *a, void *list, uint32_t count, uint32_t *capacity, size_t bytes)
+{
+    const uint32_t wanted = *capacity > 0 ? 2 * *capacity : 32;
+    void *more;
+
+    if (count < *capacity)
+        return list;
+    more = arena_array(a, wanted, bytes);
+    if (more == NULL)
+        return NULL;
+    if (count > 0)
+        memcpy(more, list, count * bytes);
+    *capacity = wanted;
+    return more;
+}
+
+static uint32_t add_item(collector *k, bundle_item item)
+{
+    bundle_collection *c = k->c;
+    bundle_item *items = grow(&c->a, c->items, c->item_count, &c->item_capacity, sizeof *items);
+
+    if (items == NULL)
+        return INLAY_NONE;
+    c->items = items;
+    items[c->item_count] = item;
+    return c->item_count++;
+}
+
+/* A step with room for its items; they are in use there. NULL: no memory. */
+static bundle_do *add_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
+{
+    bundle_collection *c = k->c;
+    bundle_do *steps = grow(&c->a, c->steps, c->step_count, &c->step_capacity, sizeof *steps), *s;
+
+    if (steps == NULL)
+        return NULL;
+    c->steps = steps;
+    s = &steps[c->step_count];
+    *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
+    s->in = arena_array(&c->a, (size_t)in_count + out_count + 1, sizeof *s->in);
+    s->out = s->in != NULL ? s->in + in_count : NULL;
+    return s->in != NULL ? s : NULL;
+}
+
+/* The items of the newest step are in use while it runs. */
+static void finish_step(collector *k)
+{
+    bundle_collection *c = k->c;
+    const bundle_do *s = &c->steps[c->step_count];
+
+    for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
+        bundle_item *item = &c->items[s->in[i]];
+
+        item->first = item->first < c->step_count ? item->first : c->step_count;
+        item->last = item->last > c->step_count ? item->last : c->step_count;
+    }
+    c->step_count++;
+}
+
+static inlay_status copy_item(collector *k, uint32_t from, uint32_t to)
+{
+    bundle_do *s = add_step(k, DO_COPY, 1, 1);
+
+    if (s == NULL)
+        return no_memory(k);
+    s->in[0] = from;
+    s->out[0] = to;
+    finish_step(k);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ values */
+
+static inlay_status fixed_bytes(const collector *k, const inlay_value_info *info, uint64_t *out_bytes)
+{
+    size_t bytes;
+
+    if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
+                          info->name.data, info->dtype == INLAY_STRING ? "a tensor of texts" : "no tensor");
+    if (!plan_info_bytes(info, &bytes))
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "the size of '%s' is not fixed: fix the open sizes of the inputs "
+                          "with --dim NAME=N; sizes that depend on data cannot be bundled", info->name.data);
+    *out_bytes = bytes;
+    return INLAY_OK;
+}
+
+/* A value that a step of the part makes gets a place in the slab. */
+static inlay_status make_value(collector *k, uint32_t part, uint32_t v)
+{
+    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
+    bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
+    uint32_t number;
+    inlay_status status = fixed_bytes(k, info, &item.bytes);
+
+    if (status != INLAY_OK)
+        return status;
+    number = add_item(k, item);
+    k->c->parts[part].item_of[v] = number;
+    return number != INLAY_NONE ? INLAY_OK : no_memory(k);
+}
+
+/* The item of a value that is read; a constant gets one when it is first asked for. */
+static inlay_status find_item(collector *k, uint32_t part, uint32_t v, uint32_t *out)
+{
+    const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
+
+    if (k->c->parts[part].item_of[v] == INLAY_NONE && info->data != NULL)
+        k->c->parts[part].item_of[v] = add_item(k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX,
+                                                                  .bytes = info->data_bytes, .data = info->data });
+    *out = k->c->parts[part].item_of[v];
+    if (*out == INLAY_NONE)
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static inlay_status walk(collector *k, uint32_t part);
+
+static inlay_status add_part(collector *k, const program *p, uint32_t *out)
+{
+    bundle_collection *c = k->c;
+    bundle_part *parts = grow(&c->a, c->parts, c->part_count, &c->part_capacity, sizeof *parts);
+    uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);
+
+    if (parts == NULL || item_of == NULL)
+        return no_memory(k);
+    memset(item_of, 0xff, p->graph->value_count * sizeof *item_of);
+    c->parts = parts;
+    c->parts[c->part_count] = (bundle_part){ p, item_of };
+    *out = c->part_count++;
+    return INLAY_OK;
+}
+
+/* A branch: its captures are items of the graph around it, and what it makes goes where the node's outputs are. */
+static inlay_status add_branch(collector *k, uint32_t part, const program_step *s, uint32_t body)
+{
+    const graph_body *b = &s->node->bodies[body];
+    const program *inner = s->bodies[body];
+    inlay_status status;
+    uint32_t number, from;
+
+    INLAY_TRY(add_part(k, inner, &number));
+    for (uint32_t i = 0; i < b->capture_count; i++) {
+        if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        INLAY_TRY(find_item(k, part, b->capture_outer[i], &from));
+        k->c->parts[number].item_of[b->capture_inner[i]] = from;
+    }
+    INLAY_TRY(walk(k, number));
+    for (uint32_t o = 0; o < s->node->info.output_count && o < inner->graph->output_count; o++) {
+        const uint32_t v = s->node->info.outputs[o];
+
+        if (v == INLAY_NONE)
+            continue;
+        INLAY_TRY(find_item(k, number, inner->graph->outputs[o], &from));
+        if (k->c->items[from].bytes != k->c->items[k->c->parts[part].item_of[v]].bytes) {
+            status = inlay_fail(k->diag, INLAY_UNSUPPORTED, "the branches of If node '%s' make outputs of different "
+                                "sizes", s->node->info.name.data);
+            goto done;
+        }
+        INLAY_TRY(copy_item(k, from, k->c->parts[part].item_of[v]));
+    }
+done:
+    return status;
+}
+
+/* The sizes of an If's outputs, where inference left them to the branches. */
+static inlay_status settle_outputs(collector *k, uint32_t part, const program_step *s)
+{
+    const graph *g = k->c->parts[part].p->graph, *then = s->bodies[0]->graph;
+
+    for (uint32_t o = 0; o < s->node->info.output_count; o++) {
+        const uint32_t v = s->node->info.outputs[o];
+        const inlay_value_info *inner = &then->values[then->outputs[o]].info;
+        size_t bytes;
+
+        if (v == INLAY_NONE)
+            continue;
+        if (!plan_info_bytes(&g->values[v].info, &bytes)) {
+            g->values[v].info.rank = inner->rank;
+            g->values[v].info.dims = inner->dims;
+        }
+        if (make_value(k, part, v) != INLAY_OK)
+            return k->diag != NULL ? k->diag->code : INLAY_UNSUPPORTED;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status add_if(collector *k, uint32_t part, const program_step *s)
+{
+    const bool then_first = strcmp(s->node->bodies[0].attr, "then_branch") == 0;
+    bundle_do *unless, *jump;
+    uint32_t cond, unless_at, jump_at;
+    inlay_status status;
+
+    INLAY_TRY(find_item(k, part, s->node->info.inputs[0], &cond));
+    INLAY_TRY(settle_outputs(k, part, s));
+    unless = add_step(k, DO_UNLESS, 1, 0);
+    if (unless == NULL)
+        return no_memory(k);
+    unless->in[0] = cond;
+    unless_at = k->c->step_count;
+    finish_step(k);
+    INLAY_TRY(add_branch(k, part, s, then_first ? 0 : 1));
+    jump = add_step(k, DO_JUMP, 0, 0);
+    if (jump == NULL)
+        return no_memory(k);
+    jump_at = k->c->step_count;
+    finish_step(k);
+    k->c->steps[unless_at].target = k->c->step_count;
+    INLAY_TRY(add_branch(k, part, s, then_first ? 1 : 0));
+    k->c->steps[jump_at].target = k->c->step_count;
+done:
+    return status;
+}
+
+static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
+{
+    const part_region *r = s->region;
+    bundle_do *step = add_step(k, DO_RUN, r->input_count, r->output_count);
+    inlay_status status = INLAY_OK;
+
+    if (step == NULL)
+        return no_memory(k);
+    step->part = part;
+    step->step = s;
+    for (uint32_t i = 0; i < r->input_count; i++)
+        INLAY_TRY(find_item(k, part, r->inputs[i], &step->in[i]));
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        INLAY_TRY(make_value(k, part, r->outputs[i]));
+        step->out[i] = k->c->parts[part].item_of[r->outputs[i]];
+    }
+    finish_step(k);
+done:
+    return status;
+}
+
+static bool all_known(const graph *g, const part_region *r)
+{
+    for (uint32_t i = 0; i < r->output_count; i++)
+        if (g->values[r->outputs[i]].info.data == NULL)
+            return false;
+    return r->output_count > 0;
+}
+
+static inlay_status walk(collector *k, uint32_t part)
+{
+    const program *p = k->c->parts[part].p;
+    inlay_status status = INLAY_OK;
+    uint32_t from;
+
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = &p->steps[i];
+
+        if (s->provider == NULL && strcmp(s->node->info.op_type.data, "If") == 0 && s->node->body_count == 2) {
+            INLAY_TRY(add_if(k, part, s));
+        } else if (s->provider == NULL) {
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "%s node '%s' cannot be bundled: of control flow a bundle has "
+                              "If alone", s->node->info.op_type.data, s->node->info.name.data);
+        } else if (all_known(p->graph, s->region)) {
+            continue; /* shape arithmetic: inference has the elements */
+        } else if (s->view && s->region->input_count > 0 && s->region->inputs[0] == s->node->info.inputs[0]) {
+            INLAY_TRY(find_item(k, part, s->region->inputs[0], &from));
+            k->c->parts[part].item_of[s->region->outputs[0]] = from;
+        } else {
+            INLAY_TRY(add_run(k, part, s));
+        }
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status add_inputs(collector *k)
+{
+    const graph *g = k->c->parts[0].p->graph;
+
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        bundle_item item = { .kind = ITEM_INPUT, .index = i };
+        inlay_status status = fixed_bytes(k, &g->values[g->inputs[i]].info, &item.bytes);
+
+        if (status != INLAY_OK)
+            return status;
+        k->c->parts[0].item_of[g->inputs[i]] = add_item(k, item);
+        if (k->c->parts[0].item_of[g->inputs[i]] == INLAY_NONE)
+            return no_memory(k);
+    }
+    return INLAY_OK;
+}
+
+/* Outputs are made where the caller wants them; those that are an input, a constant, or another output are copied. */
+static inlay_status place_outputs(collector *k)
+{
+    const graph *g = k->c->parts[0].p->graph;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < g->output_count; o++) {
+        uint32_t item;
+
+        INLAY_TRY(find_item(k, 0, g->outputs[o], &item));
+        if (k->c->items[item].kind == ITEM_SLAB) {
+            k->c->items[item].kind = ITEM_OUTPUT;
+            k->c->items[item].index = o;
+        } else {
+            const uint32_t to = add_item(k, (bundle_item){ .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX,
+                                                           .bytes = k->c->items[item].bytes });
+            if (to == INLAY_NONE)
+                return no_memory(k);
+            INLAY_TRY(copy_item(k, item, to));
+        }
+    }
+done:
+    return status;
+}
+
+static inlay_status lay_out(collector *k)
+{
+    bundle_collection *c = k->c;
+    memory_item *list = arena_array(&c->a, (size_t)c->item_count + 1, sizeof *list);
+    uint32_t count = 0;
+
+    if (list == NULL)
+        return no_memory(k);
+    for (uint32_t i = 0; i < c->item_count; i++)
+        if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
+            list[count++] = (memory_item){ .bytes = c->items[i].bytes, .first = c->items[i].first,
+                                           .last = c->items[i].last };
+    if (!memory_place(list, count, c->step_count + 1, 64, &c->a, &c->slab_bytes, &c->lower_bound_bytes))
+        return no_memory(k);
+    count = 0;
+    for (uint32_t i = 0; i < c->item_count; i++)
+        if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
+            c->items[i].offset = list[count++].offset;
+    return INLAY_OK;
+}
+
+inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inlay_diag *diag)
+{
+    collector k = { out, diag };
+    inlay_status status;
+    uint32_t main;
+
+    *out = (bundle_collection){ 0 };
+    INLAY_TRY(add_part(&k, s->main, &main));
+    INLAY_TRY(add_inputs(&k));
+    INLAY_TRY(walk(&k, main));
+    INLAY_TRY(place_outputs(&k));
+    status = lay_out(&k);
+done:
+    return status;
+}
+
+void bundle_collection_deinit(bundle_collection *c)
+{
+    arena_deinit(&c->a);
+}

@@ -1,0 +1,48 @@
+/* bundle/collect.h - a session as a flat list of steps with a place for every tensor: what a program without a host
+ * needs to know. */
+#ifndef BUNDLE_COLLECT_H
+#define BUNDLE_COLLECT_H
+#include "session/session.h"
+
+/* Where a value lies. */
+typedef enum item_kind { ITEM_SLAB, ITEM_INPUT, ITEM_OUTPUT, ITEM_DATA } item_kind;
+typedef struct bundle_item {
+    item_kind kind;
+    uint32_t index;       /* of the model's input or output */
+    uint32_t first, last; /* steps between which it is in use */
+    uint64_t bytes;
+    uint64_t offset;      /* SLAB: in the slab; DATA: set by whoever writes the constants */
+    const void *data;     /* DATA */
+} bundle_item;
+
+/* A graph of the session: the main one or a body. */
+typedef struct bundle_part {
+    const program *p;
+    uint32_t *item_of; /* [value_count] INLAY_NONE: not known at run time */
+} bundle_part;
+
+typedef enum bundle_what { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP } bundle_what;
+typedef struct bundle_do {
+    bundle_what what;
+    uint32_t part;            /* RUN */
+    const program_step *step; /* RUN */
+    uint32_t target;          /* UNLESS, JUMP: a step */
+    uint32_t *in, *out;       /* items */
+    uint32_t in_count, out_count;
+} bundle_do;
+
+typedef struct bundle_collection {
+    arena a;
+    bundle_part *parts;
+    bundle_item *items;
+    bundle_do *steps;
+    uint32_t part_count, item_count, step_count;
+    uint32_t part_capacity, item_capacity, step_capacity;
+    uint64_t slab_bytes, lower_bound_bytes;
+} bundle_collection;
+
+/* Lists what a run of the session does; memory is the collection's, but it borrows the session. INLAY_UNSUPPORTED names
+ * the node or the input that a program without a host cannot have. The caller releases *out whatever comes of it. */
+INLAY_NODISCARD inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inlay_diag *diag);
+void bundle_collection_deinit(bundle_collection *c);
+#endif

@@ -1,0 +1,547 @@
+#include "bundle/maker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { MOST_ARGS = 128, MISSED = 5 };
+
+/* ------------------------------------------------------------------ places and commands */
+
+const char *bundle_native_target(void)
+{
+#if defined(__aarch64__)
+    return "aarch64-linux-gnu";
+#else
+    return "x86_64-linux-gnu";
+#endif
+}
+
+/* The folder of the run-time part for the target, relative to this program. */
+static bool find_parts(const char *target, char out[PATH_MAX])
+{
+    char here[PATH_MAX], path[PATH_MAX + 256];
+    const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+    char *slash;
+
+    if (n <= 0)
+        return false;
+    here[n] = '\0';
+    slash = strrchr(here, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    (void)snprintf(path, sizeof path, "%s/%s/%s", here, INLAY_BUNDLE_FROM_BIN, target);
+    return realpath(path, out) != NULL;
+}
+
+bool bundle_has_target(const char *target)
+{
+    char path[PATH_MAX];
+
+    return find_parts(target, path);
+}
+
+/* Runs argv with its output in log; the exit code, 127 where there is no such program, -1 where it could not be run. */
+static int run(char *const *argv, const char *log)
+{
+    posix_spawn_file_actions_t actions;
+    int code = -1, error;
+    pid_t pid;
+
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return -1;
+    error = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (error == 0)
+        error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return error == ENOENT ? 127 : -1;
+    while (waitpid(pid, &code, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+}
+
+/* The first line of the log that has `word`, otherwise the first one. */
+static void read_log(const char *log, const char *word, char *out, size_t bytes)
+{
+    FILE *f = fopen(log, "r");
+    char line[1024];
+
+    out[0] = '\0';
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (out[0] == '\0' || strstr(line, word) != NULL)
+            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, line);
+        if (strstr(line, word) != NULL)
+            break;
+    }
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+static bool is_native(const maker *m)
+{
+    return strcmp(m->job->target, bundle_native_target()) == 0;
+}
+
+static const char *compiler(const maker *m)
+{
+    static char text[128];
+
+    if (m->job->cc != NULL)
+        return m->job->cc;
+    if (is_native(m))
+        return "cc";
+    (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
+    return text;
+}
+
+static inlay_status failed(maker *m, const char *what, const char *tool, int code)
+{
+    char line[400];
+
+    if (code == 127)
+        return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
+                          tool);
+    read_log(m->log, "rror", line, sizeof line);
+    return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
+}
+
+char *maker_path(maker *m, const char *folder, const char *file)
+{
+    return arena_format(&m->c->a, "%s/%s", folder, file);
+}
+
+/* ------------------------------------------------------------------ sources */
+
+inlay_status maker_write_file(maker *m, const char *file, FILE **out)
+{
+    char *path = maker_path(m, m->job->dir, file);
+
+    *out = path != NULL ? fopen(path, "wb") : NULL;
+    return *out != NULL ? INLAY_OK
+                        : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file,
+                                     strerror(errno));
+}
+
+inlay_status maker_close_file(maker *m, FILE *f, const char *file)
+{
+    const bool bad = ferror(f) != 0;
+
+    if (fclose(f) != 0 || bad)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+    return INLAY_OK;
+}
+
+/* The constants as bytes in an object, by the assembler's .incbin. */
+static inlay_status write_assembly(maker *m)
+{
+    inlay_status status;
+    FILE *f;
+
+    INLAY_TRY(maker_write_file(m, "data.s", &f));
+    for (int i = 0; i < 2; i++)
+        (void)fprintf(f, "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
+                         "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
+                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->n.name,
+                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->job->dir,
+                      i == 0 ? "data" : "packs");
+    (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");
+    status = maker_close_file(m, f, "data.s");
+done:
+    return status;
+}
+
+static inlay_status write_sources(maker *m, bool first)
+{
+    char header[160];
+    FILE *f = NULL, *data = NULL;
+    inlay_status status;
+
+    m->f.first = first;
+    (void)snprintf(header, sizeof header, "%.120s.h", m->n.name);
+    INLAY_TRY(maker_write_file(m, header, &f));
+    status = bundle_emit_header(f, m->c, &m->n, &m->f, m->diag);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        goto done;
+    }
+    INLAY_TRY(maker_close_file(m, f, header));
+    INLAY_TRY(maker_write_file(m, "model.c", &f));
+    status = maker_write_file(m, "data.bin", &data);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        goto done;
+    }
+    status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
+    m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
+    INLAY_TRY(maker_close_file(m, f, "model.c"));
+    INLAY_TRY(maker_close_file(m, data, "data.bin"));
+    INLAY_TRY(maker_write_file(m, "main.c", &f));
+    if (first)
+        (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
+                         "int bundle_prepare(const bundle_model *m, const char *path);\n"
+                         "int main(int argc, char **argv)\n{\n"
+                         "    return argc == 2 ? bundle_prepare(&%s_model, argv[1]) : 2;\n}\n", m->n.name, m->n.name);
+    else
+        (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
+                         "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n", m->n.name, m->n.name,
+                      m->n.name);
+    INLAY_TRY(maker_close_file(m, f, "main.c"));
+    if (first) {
+        INLAY_TRY(maker_write_file(m, "packs.bin", &f));
+        INLAY_TRY(maker_close_file(m, f, "packs.bin"));
+    }
+    status = write_assembly(m);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ compiling and linking */
+
+static inlay_status compile(maker *m, const char *source, const char *object)
+{
+    char *include = arena_format(&m->c->a, "-I%s/include", m->parts), *own = arena_format(&m->c->a, "-I%s", m->job->dir);
+    char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
+    char *argv[] = { (char *)(uintptr_t)compiler(m), (char *)"-c", (char *)"-O1", (char *)"-fPIC",
+                     (char *)"-fvisibility=hidden", (char *)"-ffunction-sections", (char *)"-fno-asynchronous-unwind-tables",
+                     own, include, in, (char *)"-o", out, NULL };
+    int code;
+
+    if (include == NULL || own == NULL || in == NULL || out == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = run(argv, m->log);
+    return code == 0 ? INLAY_OK : failed(m, "compiling the bundle", argv[0], code);
+}
+
+static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
+
+/* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
+static uint32_t leave_out(maker *m, char **argv, uint32_t n)
+{
+    for (uint32_t i = 0; m->n.isa != NULL && i < m->n.part_count && n < MOST_ARGS / 2; i++)
+        if (m->n.parts[i].kind == PART_LEVEL)
+            argv[n++] = arena_format(&m->c->a, "-Wl,--defsym=%s=0", m->n.parts[i].name);
+    return n;
+}
+
+static inlay_status link_program(maker *m, const char *output)
+{
+    char *argv[MOST_ARGS];
+    uint32_t n = 0;
+    int code;
+
+    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)"-static";
+    argv[n++] = (char *)"-no-pie";
+    argv[n++] = (char *)"-Wl,-z,norelro";
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)output;
+    argv[n++] = (char *)"-Wl,--gc-sections";
+    argv[n++] = (char *)"-Wl,--build-id=none";
+    argv[n++] = (char *)"-s";
+    n = leave_out(m, argv, n);
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
+        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(m, m->job->dir, "main.o");
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+    argv[n++] = (char *)"-lm";
+    argv[n] = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (argv[i] == NULL)
+            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = run(argv, m->log);
+    return code == 0 ? INLAY_OK : failed(m, "linking the bundle", argv[0], code);
+}
+
+/* A tool of the target's binutils. */
+static char *tool_of(maker *m, const char *tool)
+{
+    return is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
+}
+
+static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+/* Everything in one object, with the bundle's functions alone to be seen. */
+static inlay_status link_object(maker *m, const char *output)
+{
+    char *argv[MOST_ARGS], *hide[FUNCTIONS + 4];
+    uint32_t n = 0, h = 0;
+    int code;
+
+    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)"-r";
+    argv[n++] = (char *)"-nostdlib";
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)output;
+    argv[n++] = (char *)"-Wl,--gc-sections";
+    n = leave_out(m, argv, n);
+    hide[h++] = tool_of(m, "objcopy");
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
+        hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
+    }
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
+        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+    argv[n] = NULL;
+    hide[h++] = (char *)(uintptr_t)output;
+    hide[h] = NULL;
+    for (uint32_t i = 0; i < n + h; i++)
+        if ((i < n ? argv[i] : hide[i - n]) == NULL)
+            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = run(argv, m->log);
+    if (code != 0)
+        return failed(m, "linking the object", argv[0], code);
+    code = run(hide, m->log);
+    return code == 0 ? INLAY_OK : failed(m, "hiding the object's symbols", hide[0], code);
+}
+
+static inlay_status link_library(maker *m, const char *output)
+{
+    char *object = arena_format(&m->c->a, "%s/%s.o", m->job->dir, m->n.name);
+    char *argv[] = { tool_of(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
+    inlay_status status;
+    int code;
+
+    if (object == NULL || argv[0] == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    INLAY_TRY(link_object(m, object));
+    (void)remove(output);
+    code = run(argv, m->log);
+    if (code != 0)
+        status = failed(m, "writing the library", argv[0], code);
+done:
+    return status;
+}
+
+/* The header goes beside the output: what stands before its last dot, and ".h". */
+static inlay_status publish_header(maker *m)
+{
+    const char *slash = strrchr(m->job->output, '/'), *dot = strrchr(m->job->output, '.');
+    const int stem = dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - m->job->output)
+                                                                   : (int)strlen(m->job->output);
+    char *path = arena_format(&m->c->a, "%.*s.h", stem, m->job->output);
+    inlay_status status;
+    FILE *f;
+
+    f = path != NULL ? fopen(path, "wb") : NULL;
+    if (f == NULL)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path != NULL ? path : "the header",
+                          strerror(errno));
+    status = bundle_emit_header(f, m->c, &m->n, &m->f, m->diag);
+    if (fclose(f) != 0 && status == INLAY_OK)
+        status = inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path, strerror(errno));
+    return status;
+}
+
+/* ------------------------------------------------------------------ the first run */
+
+/* The program that starts the target's programs; NULL: none is needed. */
+static const char *emulator(const maker *m)
+{
+    return is_native(m) ? NULL : strncmp(m->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false";
+}
+
+/* The node that was refused, which may stand in the sentence alone, and its operator. */
+static void name_node(maker *m, const char *why)
+{
+    const char *begin = strstr(why, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
+
+    if (m->job->node[0] == '\0' && end != NULL)
+        (void)snprintf(m->job->node, sizeof m->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
+    m->job->op[0] = '\0';
+    for (uint32_t p = 0; p < m->c->part_count; p++) {
+        const graph *g = m->c->parts[p].p->graph;
+
+        for (uint32_t n = 0; n < g->node_count; n++)
+            if (strcmp(g->nodes[n]->info.name.data, m->job->node) == 0)
+                (void)snprintf(m->job->op, sizeof m->job->op, "%s", g->nodes[n]->info.op_type.data);
+    }
+    if (m->job->op[0] == '\0')
+        m->job->node[0] = '\0';
+}
+
+/* What the program printed when a provider could not compile a region: the node, then why. */
+static inlay_status read_refusal(maker *m)
+{
+    FILE *f = fopen(m->log, "r");
+    char why[400] = "";
+
+    if (f != NULL && fgets(m->job->node, sizeof m->job->node, f) != NULL)
+        (void)!fgets(why, sizeof why, f);
+    if (f != NULL)
+        (void)fclose(f);
+    m->job->node[strcspn(m->job->node, "\n")] = '\0';
+    why[strcspn(why, "\n")] = '\0';
+    name_node(m, why);
+    return inlay_fail(m->diag, INLAY_UNSUPPORTED, "%s", why);
+}
+
+/* A function that was left out is needed. */
+static inlay_status read_missed(maker *m, bool *out_again)
+{
+    bundle_part_of *p;
+    char name[80];
+
+    read_log(m->log, "", name, sizeof name);
+    p = maker_part(m, name);
+    if (p == NULL || p->needed)
+        return inlay_fail(m->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
+    p->needed = true;
+    *out_again = true;
+    return INLAY_OK;
+}
+
+/* Levels of instructions that programs choose from; the first is whatever this CPU has. */
+static const char *const levels[] = { "auto", "avx2" };
+
+static inlay_status prepare(maker *m, uint32_t level, bool *out_again)
+{
+    char *started = maker_path(m, m->job->dir, "first");
+    char *wrote = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
+    char *argv[4] = { (char *)(uintptr_t)emulator(m), started, wrote, NULL };
+    char **start = argv[0] != NULL ? argv : argv + 1;
+    int code;
+
+    if (started == NULL || wrote == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    (void)setenv("INLAY_ISA", levels[level], 1);
+    code = run(start, m->log);
+    (void)unsetenv("INLAY_ISA");
+    m->job->node[0] = '\0';
+    if (code == 3)
+        return read_refusal(m);
+    if (code == MISSED)
+        return read_missed(m, out_again);
+    if (code == 127 && !is_native(m))
+        return INLAY_OK; /* no emulator: it packs when it starts */
+    if (code != 0)
+        return failed(m, "starting the bundle once", start[0], code);
+    m->job->prepared = true;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status tell(const maker *m, double fraction, const char *what)
+{
+    if (m->job->progress != NULL && m->job->progress(m->job->user, fraction, what) != 0)
+        return inlay_fail(m->diag, INLAY_CANCELLED, "stopped");
+    return INLAY_OK;
+}
+
+static inlay_status build(maker *m, bool first, const char *output)
+{
+    inlay_status status;
+
+    INLAY_TRY(write_sources(m, first));
+    INLAY_TRY(compile(m, "model.c", "model.o"));
+    INLAY_TRY(compile(m, "main.c", "main.o"));
+    INLAY_TRY(compile(m, "data.s", "data.o"));
+    status = link_program(m, output);
+done:
+    return status;
+}
+
+/* How many levels of instructions the program has to be tried at. */
+static uint32_t levels_of(const maker *m)
+{
+    return is_native(m) && strncmp(m->job->target, "x86_64", 6) == 0 && m->n.isa == NULL ? 2 : 1;
+}
+
+/* libmodel.a -> model; "model" where there is no memory. */
+static const char *default_name(maker *m)
+{
+    const char *slash = strrchr(m->job->output, '/'), *base = slash != NULL ? slash + 1 : m->job->output;
+    const char *name, *dot = strrchr(base, '.');
+
+    if (m->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
+        base += 3;
+    name = arena_string_n(&m->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
+    return name != NULL && name[0] != '\0' ? name : "model";
+}
+
+inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
+{
+    maker m = { .job = job, .c = c, .diag = diag, .n = { .isa = job->isa } };
+    struct stat st;
+    inlay_status status;
+
+    if (!find_parts(job->target, m.parts))
+        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no run-time part for target '%s' here (%s/%s)", job->target,
+                          INLAY_BUNDLE_FROM_BIN, job->target);
+    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    INLAY_TRY(maker_find_needs(&m));
+    INLAY_TRY(tell(&m, 0.1, "compiling"));
+    INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
+    INLAY_TRY(tell(&m, 0.5, "packing"));
+    for (uint32_t level = 0; level < levels_of(&m);) {
+        bool again = false;
+
+        INLAY_TRY(prepare(&m, level, &again));
+        if (again)
+            INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
+        level += !again;
+    }
+    if (job->prepared)
+        INLAY_TRY(maker_read_accounts(&m, levels_of(&m)));
+    INLAY_TRY(tell(&m, 0.7, "linking"));
+    job->tried = maker_path(&m, job->dir, "whole");
+    INLAY_TRY(build(&m, false, job->kind == BUNDLE_PROGRAM ? job->output : job->tried));
+    if (job->kind == BUNDLE_PROGRAM)
+        job->tried = job->output;
+    else
+        INLAY_TRY(publish_header(&m));
+    if (job->kind == BUNDLE_LIBRARY)
+        INLAY_TRY(link_library(&m, job->output));
+    if (job->kind == BUNDLE_OBJECT)
+        INLAY_TRY(link_object(&m, job->output));
+    job->arena_bytes = m.f.arena_bytes;
+    job->file_bytes = stat(job->output, &st) == 0 ? (uint64_t)st.st_size : 0;
+done:
+    return status;
+}
+
+inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
+{
+    maker m = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
+    char *argv[MOST_ARGS + 8], path[PATH_MAX + 8];
+    uint32_t n = 0;
+    int code;
+
+    if (count > MOST_ARGS)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MOST_ARGS);
+    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    if (emulator(&m) != NULL)
+        argv[n++] = (char *)(uintptr_t)emulator(&m);
+    (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
+    argv[n++] = path;
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)dir;
+    for (uint32_t i = 0; i < count; i++)
+        argv[n++] = inputs[i];
+    argv[n] = NULL;
+    code = run(argv, m.log);
+    if (code == 127 && !is_native(&m))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no %s here", argv[0]);
+    return code == 0 ? INLAY_OK : failed(&m, "trying the bundle", argv[0], code);
+}

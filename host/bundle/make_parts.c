@@ -1,0 +1,98 @@
+/* What a program can leave out of the providers. */
+#include "bundle/maker.h"
+#include <errno.h>
+#include <string.h>
+
+enum { MOST_PARTS = 512 };
+
+/* Does a step of that provider run the operator? */
+static bool has_operator(const maker *m, const char *who, const char *op)
+{
+    for (uint32_t i = 0; i < m->c->step_count; i++) {
+        const bundle_do *d = &m->c->steps[i];
+        graph_node *const *nodes = d->what == DO_RUN ? m->c->parts[d->part].p->graph->nodes : NULL;
+
+        if (nodes == NULL || strcmp(d->step->provider->name, who) != 0)
+            continue;
+        for (uint32_t k = 0; k < d->step->region->node_count; k++)
+            if (strcmp(nodes[d->step->region->nodes[k]]->info.op_type.data, op) == 0)
+                return true;
+    }
+    return false;
+}
+
+bundle_part_of *maker_part(const maker *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->n.part_count; i++)
+        if (strcmp(m->n.parts[i].name, name) == 0)
+            return &m->n.parts[i];
+    return NULL;
+}
+
+/* Are all families of "a+b" needed? */
+static bool has_families(const maker *m, char *word)
+{
+    char *rest = NULL;
+
+    for (const char *name = strtok_r(word, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
+        const bundle_part_of *p = maker_part(m, name);
+
+        if (p == NULL || !p->needed)
+            return false;
+    }
+    return true;
+}
+
+/* One line of parts.txt: the part, and what it depends on. */
+static bool read_part(maker *m, char *line)
+{
+    char *rest = NULL;
+    const char *kind = strtok_r(line, " \n", &rest), *name = strtok_r(NULL, " \n", &rest);
+    bundle_part_of *p = name != NULL ? maker_part(m, name) : NULL;
+
+    if (name == NULL)
+        return true;
+    if (p == NULL) {
+        if (m->n.part_count == MOST_PARTS)
+            return false;
+        p = &m->n.parts[m->n.part_count++];
+        (void)snprintf(p->name, sizeof p->name, "%s", name);
+        p->kind = strcmp(kind, "table") == 0    ? PART_TABLE
+                  : strcmp(kind, "family") == 0 ? PART_FAMILY
+                  : strcmp(kind, "set") == 0    ? PART_SET
+                  : kind[0] == 'b'              ? PART_BASELINE
+                  : kind[0] == 'l'              ? PART_LEVEL
+                                                : PART_FUNCTION;
+        p->needed = p->kind == PART_BASELINE && !m->n.has_onednn && strcmp(name, "rows_c") == 0;
+    }
+    for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
+        p->needed |= p->kind == PART_SET ? has_families(m, word)
+                                         : has_operator(m, p->kind == PART_TABLE ? "reference" : "onednn", word);
+    }
+    return true;
+}
+
+inlay_status maker_find_needs(maker *m)
+{
+    char path[PATH_MAX + 32], line[512];
+    bool good = true;
+    FILE *f;
+
+    for (uint32_t i = 0; i < m->c->step_count; i++) {
+        if (m->c->steps[i].what != DO_RUN)
+            continue;
+        m->n.has_onednn |= strcmp(m->c->steps[i].step->provider->name, "onednn") == 0;
+        m->n.has_reference |= strcmp(m->c->steps[i].step->provider->name, "reference") == 0;
+    }
+    m->n.parts = arena_array(&m->c->a, MOST_PARTS, sizeof *m->n.parts);
+    if (m->n.parts == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    (void)snprintf(path, sizeof path, "%s/parts.txt", m->parts);
+    f = fopen(path, "r");
+    if (f == NULL)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
+    while (good && fgets(line, sizeof line, f) != NULL)
+        good = read_part(m, line);
+    (void)fclose(f);
+    return good ? INLAY_OK : inlay_fail(m->diag, INLAY_INTERNAL, "%s has too many parts", path);
+}

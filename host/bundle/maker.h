@@ -1,0 +1,33 @@
+/* bundle/maker.h - a bundle while it is made: make.c, make_parts.c and make_packs.c work on it. Private to this folder. */
+#ifndef BUNDLE_MAKER_H
+#define BUNDLE_MAKER_H
+#include "bundle/make.h"
+#include <limits.h>
+
+typedef struct maker {
+    bundle_job *job;
+    bundle_collection *c;
+    bundle_names n;
+    bundle_facts f;
+    char parts[PATH_MAX];
+    char log[PATH_MAX];
+    inlay_diag *diag;
+} maker;
+
+/* "FOLDER/FILE" in the collection's arena; NULL: no memory. */
+char *maker_path(maker *m, const char *folder, const char *file);
+/* A file in the job's folder. */
+INLAY_NODISCARD inlay_status maker_write_file(maker *m, const char *file, FILE **out);
+INLAY_NODISCARD inlay_status maker_close_file(maker *m, FILE *f, const char *file);
+
+/* make_parts.c: which parts of the providers there are, and which the operators need; what functions are needed shows in
+ * the first runs. */
+INLAY_NODISCARD inlay_status maker_find_needs(maker *m);
+/* NULL: there is none of that name. */
+bundle_part_of *maker_part(const maker *m, const char *name);
+
+/* make_packs.c: takes over what `count` first runs wrote. Packs that are the same at every level count for all of them,
+ * the others for their own. What they were made of is left out, but where CPUs differ in products of bytes, too, which
+ * this one cannot try. */
+INLAY_NODISCARD inlay_status maker_read_accounts(maker *m, uint32_t count);
+#endif

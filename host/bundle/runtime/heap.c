@@ -1,0 +1,216 @@
+/* Memory of the providers while they start: one arena, first fit. The bundle is linked with --wrap, so that malloc and
+ * its like come here and nothing else of the system's is used. The lists are short, and nothing is allocated once the
+ * model runs. */
+#include "bundle.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A block: free ones are in the list, ordered by address. The head is a multiple of 64 bytes away from the start. */
+typedef struct block {
+    uint64_t bytes; /* behind the head */
+    struct block *next;
+    char pad[64 - 16];
+} block;
+
+enum { HEAD = sizeof(block), PIECE = 16 << 20 };
+
+static block *free_list;
+static char *begin, *end; /* of the fixed arena */
+static uint64_t in_use, peak, calls;
+static int is_fixed;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void give(block *b)
+{
+    block **at = &free_list;
+
+    while (*at != NULL && *at < b)
+        at = &(*at)->next;
+    b->next = *at;
+    *at = b;
+    if (b->next != NULL && (char *)b + HEAD + b->bytes == (char *)b->next) {
+        b->bytes += HEAD + b->next->bytes;
+        b->next = b->next->next;
+    }
+    if (at != &free_list) { /* the block before it holds the pointer */
+        block *before = (block *)(void *)((char *)at - offsetof(block, next));
+
+        if ((char *)before + HEAD + before->bytes == (char *)b) {
+            before->bytes += HEAD + b->bytes;
+            before->next = b->next;
+        }
+    }
+}
+
+static void add(void *memory, uint64_t bytes)
+{
+    block *b = memory;
+
+    if (bytes <= HEAD)
+        return;
+    b->bytes = bytes / 64 * 64 - HEAD;
+    give(b);
+}
+
+void heap_open(void *memory, uint64_t bytes)
+{
+    is_fixed = memory != NULL;
+    if (is_fixed) { /* what was taken before it was open stays where it is, and is not used again */
+        begin = memory;
+        end = begin + bytes;
+        free_list = NULL;
+        add(memory, bytes);
+    }
+}
+
+/* The system's pages, in large pieces. */
+static int grow(uint64_t bytes)
+{
+    uint64_t piece = (bytes + 2 * HEAD + 4095) / 4096 * 4096;
+    void *memory;
+
+    if (is_fixed)
+        return 0;
+    if (piece < PIECE)
+        piece = PIECE;
+    memory = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 0;
+    add(memory, piece);
+    return 1;
+}
+
+static block *take(uint64_t bytes)
+{
+    for (block **at = &free_list; *at != NULL; at = &(*at)->next) {
+        block *b = *at;
+
+        if (b->bytes < bytes)
+            continue;
+        if (b->bytes >= bytes + HEAD + 64) {
+            block *rest = (block *)(void *)((char *)b + HEAD + bytes);
+
+            rest->bytes = b->bytes - bytes - HEAD;
+            rest->next = b->next;
+            b->bytes = bytes;
+            *at = rest;
+        } else {
+            *at = b->next;
+        }
+        return b;
+    }
+    return NULL;
+}
+
+void *heap_alloc(uint64_t bytes, uint64_t alignment)
+{
+    block *b;
+    char *data;
+
+    /* Larger alignments keep the head's address in front of the data. */
+    bytes = (bytes + (alignment > 64 ? alignment : 0) + 63) / 64 * 64;
+    if (bytes == 0)
+        bytes = 64;
+    if (bytes > UINT64_C(1) << 46)
+        return NULL;
+    (void)pthread_mutex_lock(&lock);
+    calls++;
+    b = take(bytes);
+    if (b == NULL && grow(bytes))
+        b = take(bytes);
+    if (b != NULL) {
+        const uint64_t reach = is_fixed ? (uint64_t)((char *)b + HEAD + b->bytes - begin) : in_use + b->bytes + HEAD;
+
+        in_use += b->bytes + HEAD;
+        if (reach > peak)
+            peak = reach;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (b == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    data = (char *)b + HEAD;
+    if (alignment > 64)
+        data = (char *)(((uintptr_t)data + alignment - 1) / alignment * alignment);
+    *(block **)(void *)(data - sizeof(block *)) = b;
+    return data;
+}
+
+uint64_t heap_peak(void)
+{
+    return peak;
+}
+
+uint64_t heap_calls(void)
+{
+    return calls;
+}
+
+/* ------------------------------------------------------------------ the C library's names */
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void __wrap_free(void *p);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return heap_alloc(bytes, 64);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    size_t all;
+    void *p;
+
+    if (__builtin_mul_overflow(count, bytes, &all))
+        return NULL;
+    p = heap_alloc(all, 64);
+    if (p != NULL)
+        memset(p, 0, all);
+    return p;
+}
+
+void __wrap_free(void *p)
+{
+    block *b;
+
+    if (p == NULL || (is_fixed && ((char *)p < begin || (char *)p >= end)))
+        return;
+    b = *(block **)(void *)((char *)p - sizeof(block *));
+    (void)pthread_mutex_lock(&lock);
+    in_use -= b->bytes + HEAD;
+    give(b);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    void *p = heap_alloc(bytes, 64);
+
+    if (p != NULL && old != NULL) {
+        const block *b = *(block **)(void *)((char *)old - sizeof(block *));
+        const size_t had = (size_t)((const char *)b + HEAD + b->bytes - (char *)old);
+
+        memcpy(p, old, had < bytes ? had : bytes);
+        __wrap_free(old);
+    }
+    return p;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return heap_alloc(bytes, alignment);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    *out = heap_alloc(bytes, alignment);
+    return *out == NULL ? ENOMEM : 0;
+}

@@ -1,0 +1,63 @@
+/* The first run of a bundle, while it is made: starts the model and writes down what that took and what was packed. */
+#include "bundle.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+uint32_t bundle_level(void);
+int bundle_prepare(const bundle_model *m, const char *path);
+void bundle_missed(const char *name);
+
+static void write_pack(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes)
+{
+    const uint64_t head[3] = { key[0], key[1], bytes };
+
+    (void)fwrite(head, sizeof head, 1, ctx);
+    (void)fwrite(data, 1, bytes, ctx);
+}
+
+int bundle_prepare(const bundle_model *m, const char *path)
+{
+    const uint64_t room = UINT64_C(1) << 34;
+    void *arena = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    FILE *to = fopen(path, "wb");
+    static void *tensors[256];
+    uint64_t head[2];
+    int status;
+
+    if (arena == MAP_FAILED || to == NULL)
+        return 1;
+    status = bundle_start(m, arena, room);
+    if (status != INLAY_OK) {
+        (void)fprintf(stderr, "%s\n%s\n", bundle_error_node(), bundle_error());
+        return status == INLAY_UNSUPPORTED ? 3 : 1;
+    }
+    for (uint32_t i = 0; i < m->input_count + m->output_count && i < 256; i++) {
+        const bundle_tensor *t = i < m->input_count ? &m->inputs[i] : &m->outputs[i - m->input_count];
+
+        tensors[i] = mmap(NULL, t->bytes + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (tensors[i] == MAP_FAILED)
+            return 1;
+    }
+    /* What is only made in a run counts, and so do the parts that it calls. */
+    status = bundle_run(m, (const void *const *)tensors, tensors + m->input_count);
+    if (status != INLAY_OK) {
+        (void)fprintf(stderr, "%s\n", bundle_error());
+        return 1;
+    }
+    head[0] = bundle_level();
+    head[1] = bundle_arena_peak();
+    (void)fwrite(head, sizeof head, 1, to);
+    for (uint32_t r = 0; r < m->region_count; r++)
+        (void)fwrite(bundle_constant_fates(r), 1, m->regions[r].graph->value_count, to);
+    bundle_made_packs(write_pack, to);
+    return fclose(to) == 0 ? 0 : 1;
+}
+
+/* A part that was left out is called after all. */
+void bundle_missed(const char *name)
+{
+    (void)fprintf(stderr, "%s\n", name);
+    _exit(5);
+}

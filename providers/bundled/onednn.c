@@ -1,0 +1,61 @@
+/* The provider onednn without oneDNN: regions that run on its own loops. What needs the library is INLAY_UNSUPPORTED
+ * when it is compiled (dn_none.c), and names the node. */
+#include "bundled.h"
+#include "bytes.h"
+#include "cpu.h"
+#include "kernels.h"
+#include "moves.h"
+#include "nbits.h"
+#include "quant.h"
+#include "sgemm.h"
+#include "tiles.h"
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    rg_state *state = calloc(1, sizeof *state);
+
+    (void)ctx;
+    *out_state = state;
+#if defined(__x86_64__)
+    if (!cpu_has(CPU_AVX2))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this program needs a CPU with AVX2");
+#endif
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+    state->scratch = calloc(1, sizeof *state->scratch);
+    state->packed_for = kn_packs_create();
+    if (state->scratch == NULL || state->packed_for == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+    state->host = host;
+    state->budget = args->max_threads;
+    state->packs = host->extension(host->ctx, INLAY_EXT_PACKS);
+    state->tiles = tiles_of_cpu();
+    state->moves = moves_of_cpu();
+    state->bytes = byte_set_of_cpu();
+    state->sgemm = state->attend = sg_kernel_best();
+    state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
+    state->kernel = KN_COUNT;
+    state->by_model = true;
+    state->limbs = NB_EXACT;
+    state->winograd = true;
+    state->alone = true;
+    return INLAY_OK;
+}
+
+const inlay_provider *bundled_onednn(const inlay_host *host)
+{
+    static const inlay_provider provider = {
+        .struct_size = sizeof provider,
+        .name = "onednn",
+        .create = create,
+        .compile = rg_compile,
+        .release_compiled = rg_release_compiled,
+        .specialize = rg_specialize,
+        .release_instance = rg_release_instance,
+        .execute = rg_execute,
+    };
+
+    (void)host;
+    return &provider;
+}

@@ -1,0 +1,117 @@
+#!/bin/bash
+# inlay bundle as its users meet it: programs and libraries, what they compute, what they leave out, what is refused.
+#   bundle.sh INLAY MAKE_MODELS APP_C   the executable; the program that writes the models; a user of a library
+set -u
+inlay=$1
+app=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+checks=0 wrong=0
+"$2" "$work" || exit 1
+cd "$work" || exit 1
+common=(--no-config --quiet)
+
+complain() {
+    wrong=$((wrong + 1))
+    echo "WRONG: $*"
+    head -c 900 out err
+}
+
+# does FILTER ARGUMENT...   the bundle is made, and jq says of --json.
+does() {
+    local filter=$1
+    shift
+    checks=$((checks + 1))
+    if ! "$inlay" bundle "$@" "${common[@]}" --json >out 2>err </dev/null || ! jq -e "$filter" out >/dev/null 2>&1; then
+        complain "inlay bundle $*: jq '$filter' of"
+    fi
+}
+
+# fails CODE TEXT ARGUMENT...   one line of stderr says so, and nothing is left behind.
+fails() {
+    local code=$1 text=$2 got
+    shift 2
+    checks=$((checks + 1))
+    "$inlay" bundle "$@" "${common[@]}" >out 2>err </dev/null
+    got=$?
+    if [ $got -ne "$code" ] || [ "$(grep -vc "^Try " err)" != 1 ] || ! grep -qF -- "$text" err || compgen -G 'none*' >/dev/null; then
+        complain "inlay bundle $*: exit code $got; not '$text' in"
+    fi
+}
+
+# holds WHAT COMMAND...
+holds() {
+    local what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" >out 2>err </dev/null || complain "$what"
+}
+
+# ---- programs: bits of `inlay run` (the verb compares them), nothing dynamic, no memory asked for in runs
+does '.tried and .same and .arena_bytes > 0' mlp.onnx -o mlp
+holds "a program is static" sh -c '! readelf -d ./mlp | grep -q NEEDED'
+holds "no allocation in runs" sh -c './mlp --info --repeat 20 | grep -qx "allocations_in_runs 0"'
+does '.tried and .same' net.onnx -o net --dim N=2
+does '.tried and .same' branches.onnx -o branches
+does '.tried and .same' branches.onnx -o branches_set --set s=1
+holds "an input that is set is gone" sh -c '! ./branches_set --help | grep -q "input 1"'
+for level in avx2 auto; do
+    holds "level $level" env INLAY_ISA=$level ./net --info
+done
+
+# ---- both branches, by files
+# A .npy file of one int64: a header of 118 bytes ('v'), then the number.
+npy() {
+    printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
+}
+{ npy; printf '\001\000\000\000\000\000\000\000'; } >one.npy
+{ npy; printf '\377\377\377\377\377\377\377\377'; } >minus.npy
+npy >head
+mkdir -p taken other
+holds "a branch" ./branches s=one.npy -o taken
+holds "the other branch" ./branches s=minus.npy -o other
+holds "a file of another size" sh -c '! ./branches s=head 2>err2 && grep -q "not a readable" err2'
+holds "an input that is not there" sh -c '! ./branches t=one.npy 2>err2 && grep -q "no such input" err2'
+holds "bad flags" sh -c '! ./branches --wat 2>err2 && grep -q "not understood" err2'
+
+# ---- libraries and objects: a header, five symbols, a buffer of the caller's
+does '.same' mlp.onnx -o libmlp.a --library
+holds "only its functions are seen" sh -c '[ "$(nm libmlp.a 2>/dev/null | grep -c " [TDBR] ")" = 5 ]'
+wraps=(-Wl,--wrap=malloc,--wrap=calloc)
+mv libmlp.h mlp.h
+holds "a user compiles" cc -std=c11 -Wall -Wextra -Werror -I. "$app" libmlp.a "${wraps[@]}" -lm -o app
+holds "it runs in a buffer, and asks for no memory" sh -c './app >first 2>asked && grep -qx "asked 0" asked'
+holds "a buffer that is too small is an error" sh -c '! ./app 8192 2>small && grep -q "no memory\|too small" small'
+does '.same' mlp.onnx -o mlp.o --object
+holds "an object links" cc -std=c11 -I. "$app" mlp.o "${wraps[@]}" -lm -o app_o
+holds "and computes the same" sh -c './app_o >second 2>asked && cmp first second'
+if command -v musl-gcc >/dev/null; then
+    does '.same' mlp.onnx -o mlp_musl --cc musl-gcc
+    holds "the MLP with musl is below 700 KB" sh -c '[ "$(stat -c %s mlp_musl)" -lt 700000 ]'
+fi
+arm=$(dirname "$inlay")/../lib/inlay/bundle/aarch64-linux-gnu
+if [ -d "$arm" ] && command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+    does '.tried' mlp.onnx -o mlp_arm --target aarch64-linux-gnu
+    holds "arm64 under qemu" qemu-aarch64 ./mlp_arm --info
+else
+    fails 3 "no run-time part for target 'aarch64-linux-gnu'" mlp.onnx -o none --target aarch64-linux-gnu
+fi
+
+# ---- what is refused
+fails 2 "which file is to be written" mlp.onnx
+fails 4 "not fixed" net.onnx -o none
+fails 4 "not fixed" dynamic.onnx -o none
+does ".same" loop.onnx -o loop # unrolled
+fails 4 "If alone" loop.onnx -o none --level 0
+fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
+fails 2 "from 1" net.onnx -o none --dim N=0
+fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
+fails 2 "cannot be the one number" branches.onnx -o none --set x=1
+fails 2 "not both" mlp.onnx -o none --library --object
+fails 3 "no program 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
+fails 3 "cannot be opened" nothing.onnx -o none
+fails 3 "no run-time part for target 'vax'" mlp.onnx -o none --target vax
+
+echo "$checks checks, $wrong wrong"
+[ $wrong -eq 0 ]

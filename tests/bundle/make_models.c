@@ -1,0 +1,105 @@
+/* The models of bundle.sh: make_models FOLDER. */
+#include "planted.h"
+#include <stdio.h>
+
+static void write_model(const char *folder, const char *stem, wire *w)
+{
+    char path[600];
+    FILE *file;
+
+    assert_int_equal(w->splice_count, 0);
+    (void)snprintf(path, sizeof path, "%.400s/%.100s.onnx", folder, stem);
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(w->bytes, 1, w->count, file) != w->count || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+    wire_deinit(w);
+}
+
+/* Two layers, 64 to 48 to 10. */
+static void write_mlp(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "1,64", 17);
+
+    plant_floats(&w, "w1", "64,48", 0.02F);
+    plant_floats(&w, "b1", "48", 0.1F);
+    plant_floats(&w, "w2", "48,10", 0.03F);
+    mw_node(&w, "Gemm", "x,w1,b1", "h");
+    mw_node(&w, "Relu", "h", "r");
+    mw_node(&w, "MatMul", "r,w2", "y");
+    plant_end(&w, g, "1,10");
+    write_model(folder, "mlp", &w);
+}
+
+/* Convolutions, a pool, and what the provider reference runs; the batch is open. */
+static void write_net(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "N,3,16,16", 17);
+
+    plant_floats(&w, "w1", "16,3,3,3", 0.05F);
+    plant_floats(&w, "w2", "16,16,1,1", 0.05F);
+    mw_node(&w, "Conv", "x,w1", "a");
+    mw_node(&w, "Relu", "a", "b");
+    mw_node(&w, "Conv", "b,w2", "c");
+    mw_node(&w, "GlobalAveragePool", "c", "d");
+    mw_node(&w, "Flatten", "d", "e");
+    mw_node(&w, "Cosh", "e", "y");
+    plant_end(&w, g, "N,16");
+    write_model(folder, "net", &w);
+}
+
+/* y = s is positive ? tanh(x) + x : 2 x */
+static void write_if(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "2,8", 17);
+    wire_mark n;
+    mw_body body;
+
+    mw_value(&w, MW_INPUT, "s", INLAY_INT64, "");
+    rig_scalar(&w, "zero", INLAY_INT64, 0);
+    mw_node(&w, "Greater", "s,zero", "positive");
+    n = mw_node_begin(&w, "If", "positive", "y");
+    body = mw_body_begin(&w, "then_branch", "then");
+    mw_node(&w, "Tanh", "x", "t");
+    mw_node(&w, "Add", "t,x", "sum");
+    mw_value(&w, MW_OUTPUT, "sum", INLAY_FLOAT, "2,8");
+    mw_body_end(&w, body);
+    body = mw_body_begin(&w, "else_branch", "else");
+    mw_node(&w, "Add", "x,x", "twice");
+    mw_value(&w, MW_OUTPUT, "twice", INLAY_FLOAT, "2,8");
+    mw_body_end(&w, body);
+    wire_end(&w, n);
+    plant_end(&w, g, "2,8");
+    write_model(folder, "branches", &w);
+}
+
+/* How many elements are not zero depends on data. */
+static void write_dynamic(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "8", 17);
+
+    mw_node(&w, "NonZero", "x", "i");
+    rig_node_int(&w, "Cast", "i", "y", "to", INLAY_FLOAT);
+    plant_end(&w, g, "1,K");
+    write_model(folder, "dynamic", &w);
+}
+
+int main(int argc, char **argv)
+{
+    wire loop = { 0 };
+
+    if (argc != 2)
+        return 2;
+    write_mlp(argv[1]);
+    write_net(argv[1]);
+    write_if(argv[1]);
+    write_dynamic(argv[1]);
+    plant_loop(&loop);
+    write_model(argv[1], "loop", &loop);
+    return 0;
+}
