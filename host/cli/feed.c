@@ -1,6 +1,7 @@
 #include "cli/feed.h"
 #include "base/checked.h"
 #include "base/element.h"
+#include "cli/raw.h"
 #include "cli/value.h"
 #include "config/options.h"
 #include "session/session.h"
@@ -360,6 +361,8 @@ static inlay_status make_one(const request *r, inlay_value **out_value)
         return make_random(r, NULL, out_value);
     if (source != NULL && strncmp(source, "random:", 7) == 0)
         return make_random(r, source + 7, out_value);
+    if (source != NULL && raw_is(source, r->info))
+        return raw_load(source, r->info, out_value, r->diag);
     if (source != NULL)
         return value_load(source, r->info, out_value, r->diag);
     if (r->feed->dir != NULL) {

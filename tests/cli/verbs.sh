@@ -59,7 +59,7 @@ check() {
 
 add=$node/test_add/model.onnx
 texts=$node/test_strnormalizer_export_monday_casesensintive_lower/model.onnx
-verbs='run test bench inspect check doctor edit diff bundle reduce sparsity optimize extract quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
+verbs='run test bench inspect check doctor edit diff bundle reduce sparsity optimize extract pipe quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
 # Where it was built.
 [ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
 

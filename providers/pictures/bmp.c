@@ -1,0 +1,267 @@
+/* bmp.c - BMP: 1, 4, 8, 16, 24 and 32 bits a pixel, plain, with masks or run-length coded. */
+#include "codec.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, MASKS = 3, ALPHA_MASKS = 6 };
+
+typedef struct bmp {
+    const uint8_t *bytes;
+    size_t count, pixels; /* where they begin */
+    int64_t width, height;
+    bool top_down;
+    uint32_t bits, compression;
+    uint32_t mask[3]; /* of red, green and blue */
+    uint8_t palette[256][3];
+    uint32_t colours;
+} bmp;
+
+static bool is(const uint8_t *bytes, size_t count)
+{
+    return count >= 26 && codec_starts(bytes, count, "BM", 2);
+}
+
+static uint32_t word(const uint8_t *b)
+{
+    return b[0] | (uint32_t)b[1] << 8;
+}
+
+static uint32_t dword(const uint8_t *b)
+{
+    return word(b) | word(b + 2) << 16;
+}
+
+static inlay_status damaged(const picture_sink *sink, const char *what)
+{
+    return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "BMP: %s", what);
+}
+
+/* The palette behind the headers: entries of 3 bytes in the oldest version, of 4 since. */
+static void read_palette(bmp *b, size_t at, uint32_t entry, uint32_t wanted)
+{
+    const uint32_t most = b->bits <= 8 ? 1u << b->bits : 0;
+
+    b->colours = wanted == 0 || wanted > most ? most : wanted;
+    for (uint32_t i = 0; i < b->colours && at + 3 <= b->count && at + 3 <= b->pixels; i++, at += entry) {
+        b->palette[i][0] = b->bytes[at + 2];
+        b->palette[i][1] = b->bytes[at + 1];
+        b->palette[i][2] = b->bytes[at];
+    }
+}
+
+static inlay_status read_header(bmp *b, const picture_sink *sink)
+{
+    const uint32_t header = dword(b->bytes + 14), mask_at = 14 + 40;
+    size_t palette = 14 + (size_t)header;
+    int64_t height;
+
+    b->pixels = dword(b->bytes + 10);
+    if (header == 12) {
+        b->width = word(b->bytes + 18);
+        height = word(b->bytes + 20);
+        b->bits = word(b->bytes + 24);
+        read_palette(b, palette, 3, 0);
+    } else if (header >= 40 && header < 4096 && b->count >= 14 + (size_t)header) {
+        b->width = (int32_t)dword(b->bytes + 18);
+        height = (int32_t)dword(b->bytes + 22);
+        b->bits = word(b->bytes + 28);
+        b->compression = dword(b->bytes + 30);
+        if (b->compression == MASKS || b->compression == ALPHA_MASKS) {
+            if (b->count < mask_at + 12)
+                return damaged(sink, "the file ends within its header");
+            for (uint32_t i = 0; i < 3; i++)
+                b->mask[i] = dword(b->bytes + mask_at + 4 * i);
+            palette += header == 40 ? 12 : 0;
+        }
+        read_palette(b, palette, 4, dword(b->bytes + 46));
+    } else {
+        return damaged(sink, "the header is of no known version, or the file ends within it");
+    }
+    b->top_down = height < 0;
+    b->height = height < 0 ? -height : height;
+    if (b->width < 1 || b->height < 1 || b->pixels >= b->count)
+        return damaged(sink, "the header is damaged");
+    return INLAY_OK;
+}
+
+/* The bits of v under the mask, as 0 to 255. */
+static uint8_t masked(uint32_t v, uint32_t mask)
+{
+    uint32_t shift = 0, top;
+
+    if (mask == 0)
+        return 0;
+    while (((mask >> shift) & 1) == 0)
+        shift++;
+    top = mask >> shift;
+    return (uint8_t)((uint64_t)((v & mask) >> shift) * 255 / top);
+}
+
+static void pixel_row(const bmp *b, const uint8_t *from, uint8_t *rgb)
+{
+    static const uint32_t mask16[3] = { 0x7c00, 0x3e0, 0x1f }, mask32[3] = { 0xff0000, 0xff00, 0xff };
+    const uint32_t *mask = b->compression == PLAIN ? (b->bits == 16 ? mask16 : mask32) : b->mask;
+
+    for (int64_t x = 0; x < b->width; x++, rgb += 3) {
+        if (b->bits <= 8) {
+            const uint64_t bit = (uint64_t)x * b->bits;
+            const uint32_t index = from[bit / 8] >> (8 - b->bits - bit % 8) & ((1u << b->bits) - 1);
+
+            memcpy(rgb, b->palette[index], 3);
+        } else if (b->bits == 24) {
+            rgb[0] = from[3 * x + 2];
+            rgb[1] = from[3 * x + 1];
+            rgb[2] = from[3 * x];
+        } else {
+            const uint32_t v = b->bits == 16 ? word(from + 2 * x) : dword(from + 4 * x);
+
+            for (int k = 0; k < 3; k++)
+                rgb[k] = masked(v, mask[k]);
+        }
+    }
+}
+
+static inlay_status read_plain(const bmp *b, picture_sink *sink, uint8_t *row)
+{
+    const uint64_t stride = ((uint64_t)b->width * b->bits + 31) / 32 * 4, need = stride * (uint64_t)b->height;
+
+    if (need > b->count - b->pixels && need - stride + ((uint64_t)b->width * b->bits + 7) / 8 > b->count - b->pixels)
+        return damaged(sink, "the file ends before its pixels do");
+    for (int64_t y = 0; y < b->height; y++) {
+        pixel_row(b, b->bytes + b->pixels + stride * (uint64_t)y, row);
+        picture_row(sink, b->top_down ? y : b->height - 1 - y, row);
+    }
+    return INLAY_OK;
+}
+
+/* Runs of equal pixels, literal ones, and moves; index takes a byte per pixel. What no run reaches is colour 0. */
+static inlay_status read_runs(const bmp *b, picture_sink *sink, uint8_t *index, uint8_t *row)
+{
+    const bool four = b->compression == RLE4;
+    size_t at = b->pixels;
+    int64_t x = 0, y = 0;
+
+    while (at + 2 <= b->count && y < b->height) {
+        const uint32_t n = b->bytes[at], v = b->bytes[at + 1];
+
+        at += 2;
+        if (n == 0 && v == 1)
+            break;
+        if (n == 0 && v == 0) {
+            x = 0;
+            y++;
+        } else if (n == 0 && v == 2) {
+            if (at + 2 > b->count)
+                break;
+            x += b->bytes[at];
+            y += b->bytes[at + 1];
+            at += 2;
+        } else {
+            const uint32_t run = n > 0 ? n : v;
+            const size_t bytes = n > 0 ? 0 : four ? (run + 1) / 2 : run;
+
+            if (at + bytes > b->count)
+                break;
+            for (uint32_t i = 0; i < run && x < b->width; i++, x++) {
+                const uint32_t byte = n > 0 ? v : b->bytes[at + (four ? i / 2 : i)];
+
+                index[y * b->width + x] = (uint8_t)(four ? (i % 2 == 0 ? byte >> 4 : byte & 15) : byte);
+            }
+            at += (bytes + 1) / 2 * 2;
+        }
+    }
+    for (y = 0; y < b->height; y++) {
+        for (x = 0; x < b->width; x++)
+            memcpy(row + 3 * x, b->palette[index[y * b->width + x]], 3);
+        picture_row(sink, b->top_down ? y : b->height - 1 - y, row);
+    }
+    return INLAY_OK;
+}
+
+static bool is_known(const bmp *b)
+{
+    switch (b->compression) {
+    case PLAIN:
+        return b->bits == 1 || b->bits == 4 || b->bits == 8 || b->bits == 16 || b->bits == 24 || b->bits == 32;
+    case RLE8:
+        return b->bits == 8;
+    case RLE4:
+        return b->bits == 4;
+    case MASKS:
+    case ALPHA_MASKS:
+        return b->bits == 16 || b->bits == 32;
+    default:
+        return false;
+    }
+}
+
+static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
+{
+    bmp b = { .bytes = bytes, .count = count };
+    uint8_t *row = NULL, *index = NULL;
+    bool runs;
+    uint64_t most;
+    inlay_status status;
+
+    INLAY_TRY(read_header(&b, sink));
+    if (!is_known(&b)) {
+        status = inlay_fail(sink->diag, INLAY_UNSUPPORTED, "BMP: %u bits a pixel with compression %u are not supported",
+                            b.bits, b.compression);
+        goto done;
+    }
+    runs = b.compression == RLE8 || b.compression == RLE4;
+    /* A move of 4 bytes skips at most 255 rows of the widest picture: of runs the pixels alone set no bound. */
+    most = runs ? 0 : (uint64_t)count * 8 / b.bits + 8;
+    INLAY_TRY(picture_begin(sink, "BMP", (uint64_t)b.height, (uint64_t)b.width, most));
+    row = malloc((size_t)b.width * 3);
+    index = runs ? calloc((size_t)b.width, (size_t)b.height) : NULL;
+    if (row == NULL || (runs && index == NULL)) {
+        status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "BMP: no memory for rows");
+        goto done;
+    }
+    status = runs ? read_runs(&b, sink, index, row) : read_plain(&b, sink, row);
+done:
+    free(row);
+    free(index);
+    return status;
+}
+
+static void put_dword(uint8_t *to, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
+                           inlay_diag *diag)
+{
+    const size_t stride = ((size_t)width * 3 + 3) / 4 * 4;
+    uint8_t head[54] = { 'B', 'M' }, *row = calloc(1, stride);
+    inlay_status status = INLAY_OK;
+
+    (void)quality;
+    if (row == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "BMP: no memory");
+    put_dword(head + 2, (uint32_t)(sizeof head + stride * (size_t)height));
+    put_dword(head + 10, sizeof head);
+    put_dword(head + 14, 40);
+    put_dword(head + 18, (uint32_t)width);
+    put_dword(head + 22, (uint32_t)height);
+    head[26] = 1;
+    head[28] = 24;
+    put_dword(head + 34, (uint32_t)(stride * (size_t)height));
+    INLAY_TRY(picture_append(out, head, sizeof head, diag));
+    for (int64_t y = height - 1; y >= 0; y--) {
+        const uint8_t *from = rgb + y * width * 3;
+
+        for (int64_t x = 0; x < width; x++)
+            for (int k = 0; k < 3; k++)
+                row[3 * x + k] = from[3 * x + 2 - k];
+        INLAY_TRY(picture_append(out, row, stride, diag));
+    }
+done:
+    free(row);
+    return status;
+}
+
+const codec codec_bmp = { .name = "BMP", .is = is, .decode = decode, .ending = "bmp", .encode = encode };

@@ -1,0 +1,182 @@
+/* jp2.c - JPEG 2000 by openjpeg. */
+#include "codec.h"
+#include <openjpeg.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    const uint8_t *bytes;
+    uint64_t count, at;
+    char why[200];
+} reader;
+
+static bool is_boxed(const uint8_t *b, size_t n)
+{
+    return codec_starts(b, n, "\0\0\0\x0cjP  \r\n\x87\n", 12);
+}
+
+static bool is(const uint8_t *b, size_t n)
+{
+    return is_boxed(b, n) || codec_starts(b, n, "\xff\x4f\xff\x51", 4);
+}
+
+static void on_error(const char *text, void *user)
+{
+    reader *r = user;
+
+    strncpy(r->why, text, sizeof r->why - 1);
+    r->why[strcspn(r->why, "\n")] = '\0';
+}
+
+static void on_message(const char *text, void *user)
+{
+    (void)text;
+    (void)user;
+}
+
+static OPJ_SIZE_T on_read(void *to, OPJ_SIZE_T count, void *user)
+{
+    reader *r = user;
+    const uint64_t left = r->count - r->at, n = count < left ? count : left;
+
+    if (n == 0)
+        return (OPJ_SIZE_T)-1;
+    memcpy(to, r->bytes + r->at, n);
+    r->at += n;
+    return n;
+}
+
+static OPJ_OFF_T on_skip(OPJ_OFF_T count, void *user)
+{
+    reader *r = user;
+    const uint64_t left = r->count - r->at;
+
+    if (count < 0 || left == 0)
+        return -1;
+    r->at += (uint64_t)count < left ? (uint64_t)count : left;
+    return count;
+}
+
+static OPJ_BOOL on_seek(OPJ_OFF_T to, void *user)
+{
+    reader *r = user;
+
+    if (to < 0 || (uint64_t)to > r->count)
+        return OPJ_FALSE;
+    r->at = (uint64_t)to;
+    return OPJ_TRUE;
+}
+
+/* The sample of a component at a pixel of the picture as 8 bits; components may be coarser than the picture. */
+static int sample(const opj_image_comp_t *c, uint32_t x, uint32_t y)
+{
+    const uint32_t cx = x / c->dx < c->w ? x / c->dx : c->w - 1, cy = y / c->dy < c->h ? y / c->dy : c->h - 1;
+    int64_t v = c->data[(size_t)cy * c->w + cx];
+
+    if (c->sgnd)
+        v += (int64_t)1 << (c->prec - 1);
+    v = c->prec > 8 ? v >> (c->prec - 8) : c->prec < 8 ? v * 255 / (((int64_t)1 << c->prec) - 1) : v;
+    return v < 0 ? 0 : v > 255 ? 255 : (int)v;
+}
+
+static uint8_t byte_of(double v)
+{
+    return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)(v + 0.5);
+}
+
+static inlay_status put_rows(const opj_image_t *image, picture_sink *sink)
+{
+    const uint32_t colours = image->numcomps >= 3 ? 3 : 1;
+    const bool luma = image->color_space == OPJ_CLRSPC_SYCC && colours == 3;
+    uint8_t *row = malloc((size_t)sink->width * 3);
+
+    if (row == NULL)
+        return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "JPEG 2000: no memory for rows");
+    for (int64_t y = 0; y < sink->height; y++) {
+        for (int64_t x = 0; x < sink->width; x++) {
+            int v[3];
+
+            for (uint32_t k = 0; k < 3; k++)
+                v[k] = sample(&image->comps[colours == 3 ? k : 0], (uint32_t)x, (uint32_t)y);
+            if (luma) {
+                const double l = v[0], cb = v[1] - 128, cr = v[2] - 128;
+
+                row[3 * x] = byte_of(l + 1.402 * cr);
+                row[3 * x + 1] = byte_of(l - 0.344136 * cb - 0.714136 * cr);
+                row[3 * x + 2] = byte_of(l + 1.772 * cb);
+                continue;
+            }
+            for (int k = 0; k < 3; k++)
+                row[3 * x + k] = (uint8_t)v[k];
+        }
+        picture_row(sink, y, row);
+    }
+    free(row);
+    return INLAY_OK;
+}
+
+static bool is_sound(const opj_image_t *image, bool read)
+{
+    if (image->numcomps == 0 || image->x1 <= image->x0 || image->y1 <= image->y0)
+        return false;
+    for (uint32_t i = 0; i < image->numcomps && i < 3; i++) {
+        const opj_image_comp_t *c = &image->comps[i];
+
+        if (c->prec < 1 || c->prec > 31 || c->dx < 1 || c->dy < 1 || c->w < 1 || c->h < 1 || (read && c->data == NULL))
+            return false;
+    }
+    return true;
+}
+
+static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_image_t **image, const reader *r,
+                             picture_sink *sink)
+{
+    opj_dparameters_t parameters;
+    inlay_status status;
+
+    opj_set_default_decoder_parameters(&parameters);
+    if (!opj_setup_decoder(decoder, &parameters) || !opj_read_header(stream, decoder, image) ||
+        !is_sound(*image, false))
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
+                          r->why[0] != '\0' ? r->why : "the header is damaged");
+    status = picture_begin(sink, "JPEG 2000", (uint64_t)(*image)->y1 - (*image)->y0,
+                           (uint64_t)(*image)->x1 - (*image)->x0, 0);
+    if (status != INLAY_OK)
+        return status;
+    if (!opj_decode(decoder, stream, *image) || !opj_end_decompress(decoder, stream) || !is_sound(*image, true))
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
+                          r->why[0] != '\0' ? r->why : "the picture is damaged");
+    return put_rows(*image, sink);
+}
+
+static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
+{
+    reader r = { .bytes = bytes, .count = count };
+    opj_codec_t *decoder = opj_create_decompress(is_boxed(bytes, count) ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
+    opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
+    opj_image_t *image = NULL;
+    inlay_status status;
+
+    if (decoder == NULL || stream == NULL) {
+        status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "JPEG 2000: no memory");
+        goto done;
+    }
+    (void)opj_set_error_handler(decoder, on_error, &r);
+    (void)opj_set_warning_handler(decoder, on_message, NULL);
+    (void)opj_set_info_handler(decoder, on_message, NULL);
+    opj_stream_set_user_data(stream, &r, NULL);
+    opj_stream_set_user_data_length(stream, count);
+    opj_stream_set_read_function(stream, on_read);
+    opj_stream_set_skip_function(stream, on_skip);
+    opj_stream_set_seek_function(stream, on_seek);
+    status = read_all(decoder, stream, &image, &r, sink);
+done:
+    if (stream != NULL)
+        opj_stream_destroy(stream);
+    if (decoder != NULL)
+        opj_destroy_codec(decoder);
+    opj_image_destroy(image);
+    return status;
+}
+
+const codec codec_jp2 = { .name = "JPEG 2000", .library = "openjpeg", .is = is, .decode = decode };

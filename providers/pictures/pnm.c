@@ -1,0 +1,140 @@
+/* pnm.c - PNM: P1 to P6, that is PBM, PGM and PPM as text or as bytes. */
+#include "codec.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct reader {
+    const uint8_t *bytes;
+    size_t count, at;
+} reader;
+
+static bool is(const uint8_t *b, size_t n)
+{
+    return n >= 3 && b[0] == 'P' && b[1] >= '1' && b[1] <= '6' &&
+           (b[2] == ' ' || b[2] == '\n' || b[2] == '\r' || b[2] == '\t' || b[2] == '#');
+}
+
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static void skip(reader *r)
+{
+    while (r->at < r->count && (is_space(r->bytes[r->at]) || r->bytes[r->at] == '#')) {
+        if (r->bytes[r->at] == '#')
+            while (r->at < r->count && r->bytes[r->at] != '\n')
+                r->at++;
+        else
+            r->at++;
+    }
+}
+
+/* The next number, or one digit of a bitmap; false: there is none. */
+static bool number(reader *r, bool digit, uint32_t *out)
+{
+    uint32_t v = 0;
+    size_t from;
+
+    skip(r);
+    from = r->at;
+    while (r->at < r->count && r->bytes[r->at] >= '0' && r->bytes[r->at] <= '9' && v < 100000000) {
+        v = v * 10 + (uint32_t)(r->bytes[r->at++] - '0');
+        if (digit)
+            break;
+    }
+    *out = v;
+    return r->at > from;
+}
+
+static uint8_t scaled(uint32_t v, uint32_t most)
+{
+    const uint32_t clipped = v > most ? most : v;
+
+    return (uint8_t)(most == 255 ? clipped : ((uint64_t)clipped * 510 + most) / (2 * (uint64_t)most));
+}
+
+/* One row of samples as bytes. */
+static bool read_row(reader *r, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
+{
+    const bool text = kind <= '3', bits = kind == '1' || kind == '4', colour = kind == '3' || kind == '6';
+    const int channels = colour ? 3 : 1;
+
+    for (int64_t x = 0; x < width; x++) {
+        for (int k = 0; k < channels; k++) {
+            uint32_t v = 0;
+
+            if (text) {
+                if (!number(r, bits, &v))
+                    return false;
+            } else if (bits) {
+                v = r->bytes[r->at + (size_t)x / 8] >> (7 - x % 8) & 1;
+            } else {
+                v = r->bytes[r->at++];
+                if (most > 255)
+                    v = v << 8 | r->bytes[r->at++];
+            }
+            rgb[3 * x + k] = bits ? (v ? 0 : 255) : scaled(v, most);
+        }
+        for (int k = channels; k < 3; k++)
+            rgb[3 * x + k] = rgb[3 * x];
+    }
+    if (kind == '4')
+        r->at += ((size_t)width + 7) / 8;
+    return true;
+}
+
+static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
+{
+    reader r = { bytes, count, 2 };
+    const uint8_t kind = bytes[1];
+    uint32_t width = 0, height = 0, most = 1;
+    uint64_t row_bytes, left;
+    uint8_t *row;
+    inlay_status status;
+
+    if (!number(&r, false, &width) || !number(&r, false, &height) ||
+        (kind != '1' && kind != '4' && !number(&r, false, &most)) || most < 1 || most > 65535)
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the header is damaged");
+    r.at += kind > '3' ? 1 : 0; /* the one white space behind the header */
+    left = r.at < count ? count - r.at : 0;
+    row_bytes =
+        kind == '4' ? ((uint64_t)width + 7) / 8 : (uint64_t)width * (kind == '6' ? 3 : 1) * (most > 255 ? 2 : 1);
+    if (kind <= '3')
+        row_bytes = kind == '1' ? width : (uint64_t)width * (kind == '3' ? 6 : 2) - 1;
+    if (width == 0 || height == 0 || row_bytes > left / height + 1 || row_bytes * height > left + 1)
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT,
+                          "PNM: the header says %u x %u pixels, for which the file is too short", width, height);
+    if (kind > '3' && row_bytes * height > left)
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the file ends before its pixels do");
+    status = picture_begin(sink, "PNM", height, width, 0);
+    if (status != INLAY_OK)
+        return status;
+    row = malloc((size_t)width * 3);
+    if (row == NULL)
+        return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "PNM: no memory for rows");
+    for (int64_t y = 0; status == INLAY_OK && y < sink->height; y++) {
+        if (read_row(&r, kind, sink->width, most, row))
+            picture_row(sink, y, row);
+        else
+            status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT,
+                                "PNM: the file ends before its pixels do, or has "
+                                "something else than numbers at byte %llu",
+                                (unsigned long long)r.at);
+    }
+    free(row);
+    return status;
+}
+
+static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
+                           inlay_diag *diag)
+{
+    char head[48];
+    const int n = snprintf(head, sizeof head, "P6\n%d %d\n255\n", (int)width, (int)height);
+    const inlay_status status = picture_append(out, head, (size_t)n, diag);
+
+    (void)quality;
+    return status == INLAY_OK ? picture_append(out, rgb, (size_t)(height * width * 3), diag) : status;
+}
+
+const codec codec_pnm = { .name = "PNM", .is = is, .decode = decode, .ending = "ppm", .encode = encode };

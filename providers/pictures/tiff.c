@@ -1,0 +1,190 @@
+/* tiff.c - TIFF by libtiff: the first picture of a file, as 8-bit RGB. The library brings
+ * eight others along, so it is opened by the first such file, and not with the plugin. */
+#include "codec.h"
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+#include <tiffio.h>
+
+/* What is used of the library: TIFF before each name. */
+#define FUNCTIONS(X)                                                                                                   \
+    X(OpenOptionsAlloc)                                                                                                \
+    X(OpenOptionsSetMaxSingleMemAlloc)                                                                                 \
+    X(OpenOptionsSetErrorHandlerExtR)                                                                                  \
+    X(OpenOptionsSetWarningHandlerExtR)                                                                                \
+    X(ClientOpenExt)                                                                                                   \
+    X(OpenOptionsFree)                                                                                                 \
+    X(GetField)                                                                                                        \
+    X(RGBAImageOK)                                                                                                     \
+    X(ReadRGBAImageOriented)                                                                                           \
+    X(Close)
+
+static struct {
+#define MEMBER(name) __typeof__(TIFF##name) *name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+    bool there;
+} lib;
+static once_flag opened = ONCE_FLAG_INIT;
+
+static void open_library(void)
+{
+    void *handle = dlopen(TIFF_SONAME, RTLD_NOW | RTLD_LOCAL);
+
+    lib.there = handle != NULL;
+#define FIND(name) lib.there = lib.there && (*(void **)&lib.name = dlsym(handle, "TIFF" #name)) != NULL;
+    FUNCTIONS(FIND)
+#undef FIND
+}
+
+typedef struct reader {
+    const uint8_t *bytes;
+    uint64_t count, at;
+    char why[200];
+} reader;
+
+static bool is(const uint8_t *b, size_t n)
+{
+    return codec_starts(b, n, "II*\0", 4) || codec_starts(b, n, "MM\0*", 4) || codec_starts(b, n, "II+\0", 4) ||
+           codec_starts(b, n, "MM\0+", 4);
+}
+
+static tmsize_t on_read(thandle_t handle, void *to, tmsize_t count)
+{
+    reader *r = (reader *)handle;
+    const uint64_t left = r->at < r->count ? r->count - r->at : 0, n = (uint64_t)count < left ? (uint64_t)count : left;
+
+    if (n > 0)
+        memcpy(to, r->bytes + r->at, n);
+    r->at += n;
+    return (tmsize_t)n;
+}
+
+static tmsize_t on_write(thandle_t handle, void *from, tmsize_t count)
+{
+    (void)handle;
+    (void)from;
+    (void)count;
+    return -1;
+}
+
+static toff_t on_seek(thandle_t handle, toff_t offset, int whence)
+{
+    reader *r = (reader *)handle;
+
+    r->at = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
+    return r->at;
+}
+
+static int on_close(thandle_t handle)
+{
+    (void)handle;
+    return 0;
+}
+
+static toff_t on_size(thandle_t handle)
+{
+    return ((reader *)handle)->count;
+}
+
+static int on_error(TIFF *t, void *user, const char *module, const char *format, va_list args)
+{
+    reader *r = user;
+
+    (void)t;
+    (void)module;
+    (void)vsnprintf(r->why, sizeof r->why, format, args);
+    return 1;
+}
+
+static int on_warning(TIFF *t, void *user, const char *module, const char *format, va_list args)
+{
+    (void)t;
+    (void)user;
+    (void)module;
+    (void)format;
+    (void)args;
+    return 1;
+}
+
+static TIFF *open_tiff(reader *r, int64_t max_pixels)
+{
+    TIFFOpenOptions *options = lib.OpenOptionsAlloc();
+    TIFF *t;
+
+    if (options == NULL)
+        return NULL;
+    lib.OpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)max_pixels * 4 + (1 << 20));
+    lib.OpenOptionsSetErrorHandlerExtR(options, on_error, r);
+    lib.OpenOptionsSetWarningHandlerExtR(options, on_warning, r);
+    t = lib.ClientOpenExt("picture", "rm", (thandle_t)r, on_read, on_write, on_seek, on_close, on_size, NULL, NULL,
+                          options);
+    lib.OpenOptionsFree(options);
+    return t;
+}
+
+/* One pixel after the other as libtiff packs them: red in the low byte. */
+static void put_rows(picture_sink *sink, uint32_t *pixels)
+{
+    for (int64_t y = 0; y < sink->height; y++) {
+        const uint32_t *from = pixels + y * sink->width;
+        uint8_t *row = (uint8_t *)(pixels + y * sink->width); /* 3 bytes are written where 4 were read */
+
+        for (int64_t x = 0; x < sink->width; x++) {
+            const uint32_t p = from[x];
+
+            row[3 * x] = (uint8_t)TIFFGetR(p);
+            row[3 * x + 1] = (uint8_t)TIFFGetG(p);
+            row[3 * x + 2] = (uint8_t)TIFFGetB(p);
+        }
+        picture_row(sink, y, row);
+    }
+}
+
+static inlay_status read_all(TIFF *t, reader *r, picture_sink *sink)
+{
+    uint32_t width = 0, height = 0, *pixels;
+    char why[1024] = "";
+    inlay_status status;
+
+    if (!lib.GetField(t, TIFFTAG_IMAGEWIDTH, &width) || !lib.GetField(t, TIFFTAG_IMAGELENGTH, &height) ||
+        !lib.RGBAImageOK(t, why))
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %.200s",
+                          why[0] != '\0' ? why : "the file says no size");
+    status = picture_begin(sink, "TIFF", height, width, 0);
+    if (status != INLAY_OK)
+        return status;
+    pixels = malloc((size_t)width * height * sizeof *pixels);
+    if (pixels == NULL)
+        return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "TIFF: no memory for the picture");
+    if (lib.ReadRGBAImageOriented(t, width, height, pixels, ORIENTATION_TOPLEFT, 1))
+        put_rows(sink, pixels);
+    else
+        status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
+                            r->why[0] != '\0' ? r->why : "the picture is damaged");
+    free(pixels);
+    return status;
+}
+
+static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
+{
+    reader r = { .bytes = bytes, .count = count };
+    inlay_status status;
+    TIFF *t;
+
+    call_once(&opened, open_library);
+    if (!lib.there)
+        return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "TIFF: " TIFF_SONAME " is not installed, or another version");
+    t = open_tiff(&r, sink->max_pixels);
+    if (t == NULL)
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
+                          r.why[0] != '\0' ? r.why : "the header is damaged");
+    status = read_all(t, &r, sink);
+    lib.Close(t);
+    return status;
+}
+
+const codec codec_tiff = { .name = "TIFF", .library = "libtiff", .is = is, .decode = decode };

@@ -1,0 +1,103 @@
+/* audio.c - AudioDecoder: the samples of a sound file. */
+#include "prepost.h"
+#include "sound.h"
+#include <stdlib.h>
+
+typedef struct audio_state {
+    int64_t rate;
+    bool mix;
+} audio_state;
+
+static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[2] = { pp_fixed(1), pp_open() };
+    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[bytes of a file], or with a 1 before it", diag);
+
+    (void)ctx;
+    return status != INLAY_OK ? status : pp_set(in, 0, 2, dims);
+}
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    const int64_t rate = kit_attr_int(node->info, "downsampling_rate", 0);
+
+    return (rate >= 0 && rate <= 1000000) ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 0 to 1000000", "downsampling_rate is %lld", (long long)rate);
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    audio_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "AudioDecoder");
+    *s = (audio_state){ kit_attr_int(node->info, "downsampling_rate", 0),
+                        kit_attr_int(node->info, "stereo_to_mono", 0) != 0 };
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t bytes = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, bytes >= 0, 2000 + 20.0 * (bytes >= 0 ? (double)bytes : 320000));
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const audio_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    sound made;
+    int64_t dims[2] = { 1, 0 };
+    inlay_status status;
+
+    INLAY_TRY(sound_decode(x->data, (size_t)x->count, &made, call->diag));
+    if (s->mix)
+        sound_mix(&made);
+    if (s->rate > 0 && s->rate != made.rate) {
+        if (made.channels > 1) {
+            status =
+                inlay_fail(call->diag, INLAY_UNSUPPORTED,
+                           "AudioDecoder: %lld channels at another rate; set stereo_to_mono", (long long)made.channels);
+            goto done;
+        }
+        INLAY_TRY(sound_resample(&made, s->rate, call->diag));
+    }
+    dims[1] = made.frames * made.channels;
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    if (dims[1] > 0)
+        memcpy(call->out[0].data, made.samples, (size_t)dims[1] * sizeof(float));
+done:
+    free(made.samples);
+    return status;
+}
+
+/* Two frames of two channels, 16 bits, 8000 a second. */
+static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0"
+                          "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20";
+static const int64_t file_dims[] = { sizeof wav - 1 }, both_dims[] = { 1, 4 }, mixed_dims[] = { 1, 2 };
+static const float both[] = { 0.5f, -0.5f, 0.25f, 0.25f }, mixed[] = { 0, 0.25f };
+static const inlay_tensor_view file_view[] = { { wav, sizeof wav - 1, file_dims, 1, INLAY_UINT8 } };
+static const inlay_tensor_view both_view[] = { PP_VIEW(both, both_dims, INLAY_FLOAT) };
+static const inlay_tensor_view mixed_view[] = { PP_VIEW(mixed, mixed_dims, INLAY_FLOAT) };
+static const inlay_attr_info as_is[] = { PP_ATTR_INT("stereo_to_mono", 0) },
+                             to_mono[] = { PP_ATTR_INT("stereo_to_mono", 1) };
+static const inlay_op_example examples[] = {
+    PP_EXAMPLE("two channels, one sample of each after the other", as_is, file_view, both_view, 0),
+    PP_EXAMPLE("the mean of both", to_mono, file_view, mixed_view, 1e-7),
+};
+
+const pp_operator pp_audio_decoder = {
+    .op_type = "AudioDecoder",
+    .signature = "encoded:B, format?:S -> pcm:F; B=uint8, S=string, F=float; downsampling_rate:i=0, stereo_to_mono:i=0",
+    .doc =
+        "The samples of a sound file, [1, samples], -1 to 1: WAV, and by libsndfile FLAC, MP3, Ogg and others. "
+        "downsampling_rate above 0 changes the rate to it, in either direction; stereo_to_mono 1 takes the mean of the "
+        "channels. The format is told by the bytes; the input of that name is not looked at.",
+    .extensions = true,
+    .infer = infer,
+    PP_EXAMPLES(examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN, .supports = supports, .cost = cost, .prepare = prepare, .run = run },
+};

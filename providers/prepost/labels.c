@@ -1,0 +1,185 @@
+/* labels.c - TopKLabels: the best classes by name. */
+#include "lines.h"
+#include "prepost.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *text_of(const inlay_node_info *node, const char *attr, uint64_t *bytes)
+{
+    const inlay_attr_info *a = kit_attr(node, attr);
+    const bool has = a != NULL && a->kind == INLAY_ATTR_STRING;
+
+    *bytes = has ? a->s.bytes : 0;
+    return has ? a->s.data : "";
+}
+
+lines *lines_create(const inlay_node_info *node, const char *attr, size_t head)
+{
+    uint64_t bytes;
+    const char *text = text_of(node, attr, &bytes);
+    uint32_t count = bytes > 0 && text[bytes - 1] != '\n' ? 1 : 0;
+    char *copy, *base;
+    lines *l;
+
+    for (uint64_t i = 0; i < bytes; i++)
+        count += text[i] == '\n';
+    base = calloc(1, head + sizeof *l + count * sizeof *l->list + bytes + 1);
+    if (base == NULL)
+        return NULL;
+    l = (lines *)(void *)(base + head);
+    l->list = (inlay_str *)(void *)(l + 1);
+    copy = (char *)(l->list + count);
+    memcpy(copy, text, bytes);
+    for (uint64_t at = 0; l->count < count; l->count++) {
+        const char *end = memchr(copy + at, '\n', bytes - at);
+        const uint64_t n = (end != NULL ? (uint64_t)(end - copy) : bytes) - at;
+
+        l->list[l->count] = (inlay_str){ copy + at, n > 0 && copy[at + n - 1] == '\r' ? n - 1 : n };
+        at += n + 1;
+    }
+    return l;
+}
+
+/* ------------------------------------------------------------------ TopKLabels */
+
+typedef struct top_state {
+    int64_t k;
+    lines labels; /* last, see lines.h */
+} top_state;
+
+static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    inlay_dim dims[2] = { pp_fixed(1), pp_fixed(kit_attr_int(in->node, "k", 5)) };
+    inlay_status status = pp_want_rank(in, 0, 1, 2, "[classes] or [N, classes]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (dims[1].value < 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "TopKLabels: k is 1 or more");
+    if (!pp_knows_rank(x))
+        dims[0] = dims[1] = pp_open();
+    else if (x->rank == 2)
+        dims[0] = x->dims[0];
+    if (pp_knows_rank(x) && x->dims[x->rank - 1].kind != INLAY_DIM_FIXED)
+        dims[1] = pp_open();
+    else if (pp_knows_rank(x) && x->dims[x->rank - 1].value < dims[1].value)
+        dims[1] = x->dims[x->rank - 1];
+    for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
+        status = pp_set(in, i, 2, dims);
+    return status;
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    lines *l = lines_create(node->info, "labels", offsetof(top_state, labels));
+    top_state *s;
+
+    if (l == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "TopKLabels");
+    s = (top_state *)(void *)((char *)l - offsetof(top_state, labels));
+    s->k = kit_attr_int(node->info, "k", 5);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0];
+    const int64_t rows = x->count >= 0 && x->rank == 2 ? x->dims[0] : 1;
+
+    /* Each label is a string of its own. */
+    pp_cost(cost, x->count >= 0,
+            500 + 2.0 * (x->count >= 0 ? (double)x->count : 1000) +
+                800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
+}
+
+static inlay_status put_label(const kit_call *call, const lines *labels, int64_t class, inlay_str *to)
+{
+    char number[24];
+
+    if (class < labels->count)
+        return pp_put_string(call, to, labels->list[class].data, labels->list[class].bytes);
+    return pp_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)class));
+}
+
+/* Places of the k largest of a row, the first of equals first; NaN last. */
+static void top(const float *row, int64_t count, int64_t k, int64_t *at)
+{
+    int64_t have = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = have;
+
+        while (place > 0 &&
+               (row[i] > row[at[place - 1]] || (row[at[place - 1]] != row[at[place - 1]] && row[i] == row[i])))
+            place--;
+        if (place >= k)
+            continue;
+        have += have < k;
+        memmove(at + place + 1, at + place, (size_t)(have - place - 1) * sizeof *at);
+        at[place] = i;
+    }
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const top_state *s = state;
+
+    (void)diag;
+    plan->workspace_bytes = (uint64_t)s->k * sizeof(int64_t);
+    for (uint32_t i = 0; i < plan->out_count; i++)
+        plan->allocates |= plan->out[i].count < 0 ? 1u << i : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const top_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t classes = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
+    const int64_t k = s->k < classes ? s->k : classes, dims[2] = { rows, k };
+    int64_t *at = call->workspace;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < 3; i++)
+        if (kit_has_output(call, i) && call->out[i].data == NULL)
+            INLAY_TRY(kit_alloc_output(call, i, 2, dims));
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row = (const float *)x->data + r * classes;
+
+        top(row, classes, k, at);
+        for (int64_t i = 0; i < k; i++) {
+            if (kit_has_output(call, 0))
+                INLAY_TRY(put_label(call, &s->labels, at[i], (inlay_str *)call->out[0].data + r * k + i));
+            if (kit_has_output(call, 1))
+                ((float *)call->out[1].data)[r * k + i] = row[at[i]];
+            if (kit_has_output(call, 2))
+                ((int64_t *)call->out[2].data)[r * k + i] = at[i];
+        }
+    }
+done:
+    return status;
+}
+
+static const int64_t score_dims[] = { 1, 3 }, best_dims[] = { 1, 2 };
+static const float scores[] = { 0.25f, 0.5f, 0.125f }, best[] = { 0.5f, 0.25f };
+static const int64_t places[] = { 1, 0 };
+static const inlay_str names[] = { PP_STR("dog"), PP_STR("cat") };
+static const inlay_tensor_view score_view[] = { PP_VIEW(scores, score_dims, INLAY_FLOAT) };
+static const inlay_tensor_view best_view[] = { PP_VIEW(names, best_dims, INLAY_STRING),
+                                               PP_VIEW(best, best_dims, INLAY_FLOAT),
+                                               PP_VIEW(places, best_dims, INLAY_INT64) };
+static const inlay_attr_info two[] = { PP_ATTR_INT("k", 2), PP_ATTR_STRING("labels", "cat\ndog\nbird\n") };
+static const inlay_op_example examples[] = { PP_EXAMPLE("the two best of three", two, score_view, best_view, 0) };
+
+const pp_operator pp_top_k_labels = {
+    .op_type = "TopKLabels",
+    .signature = "scores:F -> labels:S, values?:F, indices?:I; F=float, S=string, I=int64; k:i=5, labels:s=''",
+    .doc = "The k best of each row of scores, [N, classes] or [classes], best first, as [N, k]: labels (a line of the "
+           "attribute each; a class without one is its number), scores, classes.",
+    .infer = infer,
+    PP_EXAMPLES(examples),
+    .kernel = { .cost = cost, .prepare = prepare, .shape = shape, .run = run },
+};

@@ -1,0 +1,355 @@
+/* mel.c - MelSpectrogram, as Whisper and librosa have it. */
+#include "fft.h"
+#include "prepost.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const logs[] = { "none", "whisper", "db", "ln", "log10" };
+static const char *const pads[] = { "reflect", "zero" };
+static const char *const scales[] = { "slaney", "htk" };
+static const char *const norms[] = { "slaney", "none" };
+enum { LOG_NONE, LOG_WHISPER, LOG_DB, LOG_LN, LOG_10 };
+enum { MAX_FFT = 1 << 20, MAX_MELS = 4096 };
+
+/* A filter: bins [first, first + count) with weights. */
+typedef struct filter {
+    int64_t first, count;
+    const double *weights;
+} filter;
+
+typedef struct mel_state {
+    int64_t n_fft, hop, mels, samples, bins;
+    bool centre, reflect, drop_last;
+    int log;
+    double power;
+    double *window;  /* [n_fft] Hann's, periodic */
+    double *weights; /* of all filters */
+    filter *filters; /* [mels] */
+    double *tables;
+    fft f;
+} mel_state;
+
+static void release(void *state)
+{
+    mel_state *s = state;
+
+    if (s != NULL) {
+        free(s->window);
+        free(s->weights);
+        free(s->filters);
+        free(s->tables);
+    }
+    free(s);
+}
+
+/* ------------------------------------------------------------------ the mel scale */
+
+/* Slaney's: linear below 1000 Hz, logarithmic above; HTK's: 2595 log10(1 + f / 700). */
+static double mel_of(double hz, bool htk)
+{
+    const double step = 200.0 / 3, from = 1000, log_step = log(6.4) / 27;
+
+    if (htk)
+        return 2595 * log10(1 + hz / 700);
+    return hz < from ? hz / step : from / step + log(hz / from) / log_step;
+}
+
+static double hz_of(double mel, bool htk)
+{
+    const double step = 200.0 / 3, from = 1000, log_step = log(6.4) / 27;
+
+    if (htk)
+        return 700 * (pow(10, mel / 2595) - 1);
+    return mel < from / step ? mel * step : from * exp(log_step * (mel - from / step));
+}
+
+/* Triangles over the bins, of the height 1 or (Slaney's norm) of the area 1. */
+static bool make_filters(mel_state *s, double rate, double low, double high, bool htk, bool slaney)
+{
+    const double from = mel_of(low, htk), step = (mel_of(high, htk) - from) / (double)(s->mels + 1);
+    double *at;
+
+    s->filters = calloc((size_t)s->mels, sizeof *s->filters);
+    s->weights = calloc((size_t)(s->mels * s->bins), sizeof *s->weights);
+    if (s->filters == NULL || s->weights == NULL)
+        return false;
+    at = s->weights;
+    for (int64_t m = 0; m < s->mels; m++) {
+        const double left = hz_of(from + step * (double)m, htk), middle = hz_of(from + step * (double)(m + 1), htk);
+        const double right = hz_of(from + step * (double)(m + 2), htk), height = slaney ? 2 / (right - left) : 1;
+        filter *f = &s->filters[m];
+
+        f->weights = at;
+        for (int64_t k = 0; k < s->bins; k++) {
+            const double hz = (double)k * rate / (double)s->n_fft;
+            const double up = (hz - left) / (middle - left), down = (right - hz) / (right - middle);
+            const double w = (up < down ? up : down) * height;
+
+            if (!(w > 0))
+                continue;
+            if (f->count == 0)
+                f->first = k;
+            for (; f->first + f->count < k; f->count++) /* none in between: triangles have no holes */
+                *at++ = 0;
+            *at++ = w;
+            f->count++;
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ frames */
+
+/* What a loop over frames needs. */
+typedef struct job {
+    const mel_state *s;
+    const float *x;
+    int64_t count, whole, frames; /* samples there are; with zeros behind them; columns */
+    float *to;                    /* [mels, frames] */
+    double *scratch;              /* of all workers */
+    size_t scratch_count;         /* of one */
+} job;
+
+static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const job *j = user;
+    const mel_state *s = j->s;
+    double *data = j->scratch + worker * j->scratch_count, *powers = data + 2 * s->n_fft, *inner = powers + s->bins;
+
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t start = t * s->hop - (s->centre ? s->n_fft / 2 : 0);
+
+        for (int64_t i = 0; i < s->n_fft; i++) {
+            int64_t at = start + i;
+
+            /* What is behind the last sample is zeros up to the whole, and what is around the whole is its mirror. */
+            if (s->reflect && j->whole > 1 && (at < 0 || at >= j->whole)) {
+                at %= 2 * (j->whole - 1);
+                at = at < 0 ? at + 2 * (j->whole - 1) : at;
+                at = at < j->whole ? at : 2 * (j->whole - 1) - at;
+            }
+            data[2 * i] = at >= 0 && at < j->count ? (double)j->x[at] * s->window[i] : 0;
+            data[2 * i + 1] = 0;
+        }
+        fft_run(&s->f, false, data, inner);
+        for (int64_t k = 0; k < s->bins; k++) {
+            const double square = data[2 * k] * data[2 * k] + data[2 * k + 1] * data[2 * k + 1];
+
+            powers[k] = s->power == 2 ? square : s->power == 1 ? sqrt(square) : pow(square, s->power / 2);
+        }
+        for (int64_t m = 0; m < s->mels; m++) {
+            const filter *f = &s->filters[m];
+            double sum = 0;
+
+            for (int64_t k = 0; k < f->count; k++)
+                sum += f->weights[k] * powers[f->first + k];
+            j->to[m * j->frames + t] = (float)sum;
+        }
+    }
+    return INLAY_OK;
+}
+
+/* Logarithms of a spectrogram, in place. */
+static void take_logs(const mel_state *s, float *x, int64_t count)
+{
+    float most = -INFINITY;
+
+    for (int64_t i = 0; i < count && s->log != LOG_NONE; i++) {
+        const double v = x[i] > 1e-10f ? (double)x[i] : 1e-10;
+
+        x[i] = (float)(s->log == LOG_LN ? log(v) : s->log == LOG_DB ? 10 * log10(v) : log10(v));
+        most = x[i] > most ? x[i] : most;
+    }
+    if (s->log != LOG_WHISPER && s->log != LOG_DB)
+        return;
+    for (int64_t i = 0; i < count; i++) {
+        const float least = most - (s->log == LOG_DB ? 80 : 8);
+
+        x[i] = x[i] > least ? x[i] : least;
+        if (s->log == LOG_WHISPER)
+            x[i] = (x[i] + 4) / 4;
+    }
+}
+
+static int64_t frames_of(int64_t samples, int64_t n_fft, int64_t hop, bool centre, bool drop_last)
+{
+    const int64_t room = centre ? samples + n_fft / 2 * 2 - n_fft : samples - n_fft;
+    const int64_t frames = room < 0 ? 0 : room / hop + 1;
+
+    return drop_last && frames > 0 ? frames - 1 : frames;
+}
+
+/* ------------------------------------------------------------------ MelSpectrogram */
+
+static bool drops_last(const inlay_node_info *node)
+{
+    return strcmp(kit_attr_string(node, "log", "none"), "whisper") == 0;
+}
+
+static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const int64_t samples = kit_attr_int(in->node, "samples", 0), fft_size = kit_attr_int(in->node, "n_fft", 400);
+    const int64_t hop = kit_attr_int(in->node, "hop", 160);
+    int64_t known = samples;
+    inlay_dim dims[3] = { pp_fixed(1), pp_fixed(kit_attr_int(in->node, "mels", 80)), pp_open() };
+    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[samples] or [N, samples]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || dims[1].value < 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 or more", MAX_FFT);
+    if (!pp_knows_rank(x))
+        dims[0] = pp_open();
+    else if (x->rank == 2)
+        dims[0] = x->dims[0];
+    if (known == 0 && pp_knows_rank(x) && x->dims[x->rank - 1].kind == INLAY_DIM_FIXED)
+        known = x->dims[x->rank - 1].value;
+    if (known > 0)
+        dims[2] =
+            pp_fixed(frames_of(known, fft_size, hop, kit_attr_int(in->node, "center", 1) != 0, drops_last(in->node)));
+    return pp_set(in, 0, 3, dims);
+}
+
+static bool supports_mel(const kit_node *node, kit_refusal *why)
+{
+    const int64_t rate = kit_attr_int(node->info, "sample_rate", 16000), mels = kit_attr_int(node->info, "mels", 80);
+    const double low = kit_attr_float(node->info, "f_min", 0), high = kit_attr_float(node->info, "f_max", 0);
+
+    if (rate < 1 || mels > MAX_MELS || low < 0 || (high != 0 && !(high > low)) || !(low < (double)rate / 2))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use f_min < f_max up to half the rate, and at most 4096 mels",
+                          "sample_rate is %lld, mels %lld, f_min %g, f_max %g", (long long)rate, (long long)mels, low,
+                          high);
+    return pp_one_of(node, "log", "none", logs, KIT_COUNT(logs), why) &&
+           pp_one_of(node, "pad", "reflect", pads, 2, why) && pp_one_of(node, "scale", "slaney", scales, 2, why) &&
+           pp_one_of(node, "norm", "slaney", norms, 2, why);
+}
+
+static bool make_window(mel_state *s)
+{
+    s->tables = calloc(fft_table_count(s->n_fft) + 1, sizeof *s->tables);
+    s->window = calloc((size_t)s->n_fft, sizeof *s->window);
+    if (s->tables == NULL || s->window == NULL)
+        return false;
+    fft_init(&s->f, s->n_fft, s->tables);
+    for (int64_t i = 0; i < s->n_fft; i++)
+        s->window[i] = 0.5 - 0.5 * cos(2 * acos(-1.0) * (double)i / (double)s->n_fft);
+    return true;
+}
+
+static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_node_info *n = node->info;
+    const double rate = (double)kit_attr_int(n, "sample_rate", 16000), high = kit_attr_float(n, "f_max", 0);
+    mel_state *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram");
+    s->n_fft = kit_attr_int(n, "n_fft", 400);
+    s->bins = s->n_fft / 2 + 1;
+    s->hop = kit_attr_int(n, "hop", 160);
+    s->mels = kit_attr_int(n, "mels", 80);
+    s->samples = kit_attr_int(n, "samples", 0);
+    s->centre = kit_attr_int(n, "center", 1) != 0;
+    s->reflect = strcmp(kit_attr_string(n, "pad", "reflect"), "reflect") == 0;
+    s->drop_last = drops_last(n);
+    s->log = pp_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
+    s->power = kit_attr_float(n, "power", 2);
+    if (!make_window(s) || !make_filters(s, rate, kit_attr_float(n, "f_min", 0), high > 0 ? high : rate / 2,
+                                         strcmp(kit_attr_string(n, "scale", "slaney"), "htk") == 0,
+                                         strcmp(kit_attr_string(n, "norm", "slaney"), "slaney") == 0)) {
+        release(s);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram: no memory for the filters");
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count, samples = kit_attr_int(node->info, "samples", 0);
+    const double n = (double)kit_attr_int(node->info, "n_fft", 400), hop = (double)kit_attr_int(node->info, "hop", 160);
+    const double all = samples > 0 ? (double)samples : count >= 0 ? (double)count : 160000;
+
+    /* Lengths that are no power of two take three transforms of a longer one. */
+    pp_cost(cost, count >= 0, 5000 + all / hop * n * log2(n) * 12);
+}
+
+static size_t scratch_of(const mel_state *s)
+{
+    return (size_t)(2 * s->n_fft + s->bins) + fft_scratch_count(&s->f);
+}
+
+static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const mel_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+
+    if (x->count < 0 || (x->rank != 1 && x->rank != 2))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "MelSpectrogram: sound is [samples] or [N, samples]");
+    plan->workspace_bytes = scratch_of(s) * sizeof(double) * plan->max_threads;
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run_mel(const kit_call *call)
+{
+    const mel_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t rows = x->rank == 2 ? x->dims[0] : 1, width = x->dims[x->rank - 1];
+    const int64_t whole = s->samples > 0 ? s->samples : width;
+    job j = { .s = s,
+              .count = width < whole ? width : whole,
+              .whole = whole,
+              .scratch = call->workspace,
+              .scratch_count = scratch_of(s) };
+    int64_t dims[3] = { rows, s->mels, 0 };
+    inlay_status status = INLAY_OK;
+
+    j.frames = dims[2] = frames_of(whole, s->n_fft, s->hop, s->centre, s->drop_last);
+    if (call->out[0].data == NULL)
+        status = kit_alloc_output(call, 0, 3, dims);
+    for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
+        j.x = (const float *)x->data + r * width;
+        j.to = (float *)call->out[0].data + r * s->mels * j.frames;
+        status = kit_parallel(call, j.frames, 16, do_frames, &j);
+        take_logs(s, j.to, s->mels * j.frames);
+    }
+    return status;
+}
+
+/* A sine of period 4 in a frame of 4: all of its power is in bin 1, of (4 / 4)^2 with Hann's window. */
+static const int64_t sine_dims[] = { 4 }, sine_mel_dims[] = { 1, 1, 1 };
+static const float sine[] = { 0, 1, 0, -1 }, sine_mel[] = { 1 };
+static const inlay_tensor_view sine_view[] = { PP_VIEW(sine, sine_dims, INLAY_FLOAT) };
+static const inlay_tensor_view sine_mel_view[] = { PP_VIEW(sine_mel, sine_mel_dims, INLAY_FLOAT) };
+static const inlay_attr_info sine_attrs[] = { PP_ATTR_INT("n_fft", 4),          PP_ATTR_INT("hop", 4),
+                                              PP_ATTR_INT("mels", 1),           PP_ATTR_INT("sample_rate", 8),
+                                              PP_ATTR_INT("center", 0),         PP_ATTR_STRING("norm", "none"),
+                                              PP_ATTR_STRING("scale", "slaney") };
+static const inlay_op_example mel_examples[] = {
+    PP_EXAMPLE("a sine under one filter of height 1", sine_attrs, sine_view, sine_mel_view, 1e-6),
+};
+
+const pp_operator pp_mel_spectrogram = {
+    .op_type = "MelSpectrogram",
+    .signature =
+        "pcm:F -> mel:F; F=float; sample_rate:i=16000, n_fft:i=400, hop:i=160, mels:i=80, f_min:f=0, f_max:f=0, "
+        "scale:s='slaney', norm:s='slaney', power:f=2, center:i=1, pad:s='reflect', log:s='none', samples:i=0",
+    .doc =
+        "Mel spectrogram of sound, [samples] or [N, samples], as [N, mels, frames], with Hann's window. Defaults are "
+        "Whisper's, whose log is \"whisper\" (log10, at most 8 below the largest, (x + 4) / 4; the last frame is left "
+        "out); librosa's are n_fft 2048, hop 512, mels 128 and pad \"zero\". log is none, whisper, db, ln or log10; "
+        "samples cuts or fills up with zeros first; f_max 0 is half the rate; scale is slaney or htk, norm slaney or "
+        "none.",
+    .infer = infer_mel,
+    PP_EXAMPLES(mel_examples),
+    .kernel = { .supports = supports_mel,
+                .cost = cost_mel,
+                .prepare = prepare_mel,
+                .release = release,
+                .shape = shape_mel,
+                .run = run_mel },
+};

@@ -1,0 +1,352 @@
+/* normalize.c - NormalizeImage, ImageFromPlanes and CropImage: pixels to what a model computes with and back. */
+#include "prepost.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const layouts[] = { "nchw", "nhwc" };
+enum { MAX_CHANNELS = 16 };
+
+/* ------------------------------------------------------------------ NormalizeImage */
+
+/* A byte has 256 values: what becomes of each is computed once. */
+typedef struct normalize_state {
+    bool planes, batch;
+    uint32_t channels; /* that mean and std name; 1 = the same for all */
+    float table[MAX_CHANNELS][256];
+    float mean[MAX_CHANNELS], deviation[MAX_CHANNELS], scale;
+} normalize_state;
+
+static uint32_t floats_of(const inlay_node_info *node, const char *name, const float **out)
+{
+    const inlay_attr_info *a = kit_attr(node, name);
+    const bool has = a != NULL && a->kind == INLAY_ATTR_FLOATS;
+
+    *out = has ? a->floats : NULL;
+    return has ? a->count : 0;
+}
+
+static inlay_status infer_normalize(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
+    const uint32_t batch = kit_attr_int(in->node, "batch", 1) != 0;
+    inlay_dim dims[4] = { pp_fixed(1), pp_open(), pp_open(), pp_open() };
+    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (pp_knows_rank(x)) {
+        dims[1] = x->dims[planes ? 2 : 0];
+        dims[2] = x->dims[planes ? 0 : 1];
+        dims[3] = x->dims[planes ? 1 : 2];
+    }
+    return pp_set(in, 0, 3 + batch, dims + 1 - batch);
+}
+
+static bool supports_normalize(const kit_node *node, kit_refusal *why)
+{
+    const float *mean, *deviation;
+    const uint32_t n = floats_of(node->info, "mean", &mean), m = floats_of(node->info, "std", &deviation);
+
+    if (n > MAX_CHANNELS || m > MAX_CHANNELS || (n > 1 && m > 1 && n != m))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "give each as many as the picture has channels, or one",
+                          "mean has %u numbers and std %u", n, m);
+    for (uint32_t i = 0; i < m; i++)
+        if (!(fabsf(deviation[i]) > 0))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use numbers other than 0", "std has a 0");
+    return pp_one_of(node, "layout", "nchw", layouts, 2, why);
+}
+
+static inlay_status prepare_normalize(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const float *mean, *deviation, scale = (float)kit_attr_float(node->info, "scale", 1.0 / 255);
+    const uint32_t n = floats_of(node->info, "mean", &mean), m = floats_of(node->info, "std", &deviation);
+    normalize_state *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "NormalizeImage");
+    s->planes = strcmp(kit_attr_string(node->info, "layout", "nchw"), "nchw") == 0;
+    s->batch = kit_attr_int(node->info, "batch", 1) != 0;
+    s->channels = n > m ? n : m > 0 ? m : 1;
+    s->scale = scale;
+    for (uint32_t c = 0; c < s->channels; c++) {
+        s->mean[c] = n == 0 ? 0 : mean[n > 1 ? c : 0];
+        s->deviation[c] = m == 0 ? 1 : deviation[m > 1 ? c : 0];
+        for (int v = 0; v < 256; v++)
+            s->table[c][v] = ((float)v * scale - s->mean[c]) / s->deviation[c];
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void cost_normalize(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 500 + 0.7 * (count >= 0 ? (double)count : 3e5));
+}
+
+static inlay_status shape_normalize(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const normalize_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+
+    if (x->count >= 0 && x->rank == 3 && s->channels > 1 && x->dims[2] != s->channels)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "NormalizeImage: mean and std are of %u channels, but the picture has %lld", s->channels,
+                          (long long)x->dims[2]);
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+static float normal(const normalize_state *s, const kit_tensor *x, int64_t i, uint32_t c)
+{
+    return x->dtype == INLAY_UINT8 ? s->table[c][((const uint8_t *)x->data)[i]]
+                                   : (((const float *)x->data)[i] * s->scale - s->mean[c]) / s->deviation[c];
+}
+
+static inlay_status normalize_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const normalize_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t width = x->dims[1], channels = x->dims[2], plane = x->dims[0] * width;
+    float *y = call->out[0].data;
+
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t c = 0; c < channels; c++) {
+            const uint32_t which = s->channels > 1 ? (uint32_t)c : 0;
+            const int64_t from = row * width * channels + c;
+            float *to = s->planes ? y + c * plane + row * width : y + from;
+            const int64_t step = s->planes ? 1 : channels;
+
+            for (int64_t i = 0; i < width; i++)
+                to[i * step] = normal(s, x, from + i * channels, which);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_normalize(const kit_call *call)
+{
+    const normalize_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t dims[4] = { 1, s->planes ? x->dims[2] : x->dims[0], s->planes ? x->dims[0] : x->dims[1],
+                              s->planes ? x->dims[1] : x->dims[2] };
+    inlay_status status = INLAY_OK;
+
+    if (s->channels > 1 && x->dims[2] != s->channels)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "NormalizeImage: mean and std are of %u channels, but the "
+                          "picture has %lld",
+                          s->channels, (long long)x->dims[2]);
+    if (call->out[0].data == NULL)
+        status = kit_alloc_output(call, 0, s->batch ? 4 : 3, s->batch ? dims : dims + 1);
+    return status != INLAY_OK ? status : kit_parallel(call, x->dims[0], 16, normalize_rows, (void *)(uintptr_t)call);
+}
+
+static const int64_t pixel_dims[] = { 1, 2, 3 }, planes_dims[] = { 1, 3, 1, 2 };
+static const uint8_t pixels[] = { 0, 51, 255, 255, 102, 0 };
+static const float planes_out[] = { -1, 1, -0.6f, -0.2f, 1, -1 };
+static const float half[] = { 0.5f };
+static const inlay_tensor_view pixel_view[] = { PP_VIEW(pixels, pixel_dims, INLAY_UINT8) };
+static const inlay_tensor_view planes_view[] = { PP_VIEW(planes_out, planes_dims, INLAY_FLOAT) };
+#define HALF(title)                                                                                                    \
+    {                                                                                                                  \
+        .name = PP_STR(title), .kind = INLAY_ATTR_FLOATS, .floats = half, .count = 1                                   \
+    }
+static const inlay_attr_info halves[] = { HALF("mean"), HALF("std") };
+static const inlay_op_example normalize_examples[] = {
+    PP_EXAMPLE("bytes as -1 to 1, in planes", halves, pixel_view, planes_view, 1e-6),
+};
+
+const pp_operator pp_normalize_image = {
+    .op_type = "NormalizeImage",
+    .signature = "X:T -> Y:F; T=uint8|float, F=float; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw', "
+                 "batch:i=1",
+    .doc =
+        "(X * scale - mean) / std of a picture [height, width, channels], as [1, channels, height, width] (layout "
+        "nchw) or [1, height, width, channels] (nhwc); batch 0 leaves the 1 out. mean and std have a number for each "
+        "channel, one for all, or none (0 and 1).",
+    .infer = infer_normalize,
+    PP_EXAMPLES(normalize_examples),
+    .kernel = { .supports = supports_normalize,
+                .cost = cost_normalize,
+                .prepare = prepare_normalize,
+                .shape = shape_normalize,
+                .run = run_normalize },
+};
+
+/* ------------------------------------------------------------------ ImageFromPlanes */
+
+static inlay_status infer_planes(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
+    inlay_dim dims[3] = { pp_open(), pp_open(), pp_open() };
+    const inlay_status status = pp_want_rank(in, 0, 3, 4, "[1, channels, height, width], or without the 1", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (pp_knows_rank(x)) {
+        const inlay_dim *d = x->dims + (x->rank - 3);
+
+        dims[0] = d[planes ? 1 : 0];
+        dims[1] = d[planes ? 2 : 1];
+        dims[2] = d[planes ? 0 : 2];
+    }
+    return pp_set(in, 0, 3, dims);
+}
+
+static bool supports_planes(const kit_node *node, kit_refusal *why)
+{
+    return pp_one_of(node, "layout", "nchw", layouts, 2, why);
+}
+
+static inlay_status shape_planes(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+
+    (void)state;
+    if (x->count >= 0 && x->rank == 4 && x->dims[0] != 1)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ImageFromPlanes: a batch of %lld; only one picture is taken",
+                          (long long)x->dims[0]);
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run_planes(const kit_call *call)
+{
+    const normalize_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t *d = x->dims + (x->rank - 3);
+    const int64_t dims[3] = { d[s->planes ? 1 : 0], d[s->planes ? 2 : 1], d[s->planes ? 0 : 2] };
+    const int64_t plane = dims[0] * dims[1];
+    const float *from = x->data;
+    uint8_t *to;
+
+    if (call->out[0].data == NULL) {
+        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    to = call->out[0].data;
+    for (int64_t i = 0; i < plane; i++) {
+        for (int64_t c = 0; c < dims[2]; c++) {
+            const uint32_t which = s->channels > 1 && c < s->channels ? (uint32_t)c : 0;
+            const float v =
+                (from[s->planes ? c * plane + i : i * dims[2] + c] * s->deviation[which] + s->mean[which]) / s->scale;
+
+            *to++ = v > 0 ? (v < 255 ? (uint8_t)lrintf(v) : 255) : 0;
+        }
+    }
+    return INLAY_OK;
+}
+
+static const inlay_op_example planes_examples[] = {
+    PP_EXAMPLE("-1 to 1, in planes, as bytes", halves, planes_view, pixel_view, 0),
+};
+
+const pp_operator pp_image_from_planes = {
+    .op_type = "ImageFromPlanes",
+    .signature = "X:F -> Y:B; F=float, B=uint8; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw'",
+    .doc = "The picture [height, width, channels] of which NormalizeImage with the same attributes makes X; what is "
+           "beyond 0 to 255 is cut off.",
+    .infer = infer_planes,
+    PP_EXAMPLES(planes_examples),
+    .kernel = { .supports = supports_planes,
+                .cost = cost_normalize,
+                .prepare = prepare_normalize,
+                .shape = shape_planes,
+                .run = run_planes },
+};
+
+/* ------------------------------------------------------------------ CropImage */
+
+static inlay_status infer_crop(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    inlay_dim dims[3] = { pp_fixed(kit_attr_int(in->node, "height", 0)), pp_fixed(kit_attr_int(in->node, "width", 0)) };
+    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (dims[0].value < 1 || dims[1].value < 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "CropImage: height and width are 1 or more");
+    dims[2] = pp_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : pp_open();
+    return pp_set(in, 0, 3, dims);
+}
+
+static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int64_t *size = malloc(2 * sizeof *size);
+
+    if (size == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CropImage");
+    size[0] = kit_attr_int(node->info, "height", 0);
+    size[1] = kit_attr_int(node->info, "width", 0);
+    *out_state = size;
+    return INLAY_OK;
+}
+
+static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+/* As torchvision: the offset is rounded to even, and what lies outside is 0. */
+static int64_t offset_of(int64_t in, int64_t out)
+{
+    return (int64_t)lrint((double)(in - out) / 2);
+}
+
+static inlay_status run_crop(const kit_call *call)
+{
+    const int64_t *size = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t channels = x->dims[2], dims[3] = { size[0], size[1], channels };
+    const int64_t top = offset_of(x->dims[0], size[0]), left = offset_of(x->dims[1], size[1]);
+    const int64_t from = left < 0 ? 0 : left, end = left + size[1] < x->dims[1] ? left + size[1] : x->dims[1];
+    uint8_t *to;
+
+    if (call->out[0].data == NULL) {
+        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    to = call->out[0].data;
+    memset(to, 0, (size_t)(size[0] * size[1] * channels));
+    for (int64_t y = 0; y < size[0]; y++)
+        if (y + top >= 0 && y + top < x->dims[0] && end > from)
+            memcpy(to + (y * size[1] + from - left) * channels,
+                   (const uint8_t *)x->data + ((y + top) * x->dims[1] + from) * channels,
+                   (size_t)((end - from) * channels));
+    return INLAY_OK;
+}
+
+static const int64_t wide_dims[] = { 1, 4, 1 }, middle_dims[] = { 3, 2, 1 };
+static const uint8_t wide[] = { 1, 2, 3, 4 }, middle[] = { 0, 0, 2, 3, 0, 0 };
+static const inlay_tensor_view wide_view[] = { PP_VIEW(wide, wide_dims, INLAY_UINT8) };
+static const inlay_tensor_view middle_view[] = { PP_VIEW(middle, middle_dims, INLAY_UINT8) };
+static const inlay_attr_info to_middle[] = { PP_ATTR_INT("height", 3), PP_ATTR_INT("width", 2) };
+static const inlay_op_example crop_examples[] = {
+    PP_EXAMPLE("the middle of a row, with a row of zeros above and below", to_middle, wide_view, middle_view, 0),
+};
+
+const pp_operator pp_crop_image = {
+    .op_type = "CropImage",
+    .signature = "X:B -> Y:B; B=uint8; height:i!, width:i!",
+    .doc = "The middle of a picture [height, width, channels], of that size; what lies outside of it is 0.",
+    .infer = infer_crop,
+    PP_EXAMPLES(crop_examples),
+    .kernel = { .prepare = prepare_crop, .shape = shape_crop, .run = run_crop },
+};

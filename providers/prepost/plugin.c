@@ -1,0 +1,87 @@
+/* plugin.c - the plugin prepost: what surrounds a model, as operators of its graph. */
+#include "prepost.h"
+#include <stdlib.h>
+
+#define OPERATOR(name) &pp_##name,
+static const pp_operator *const all[] = {
+#include "operators.def"
+};
+#undef OPERATOR
+enum { ALL = sizeof all / sizeof all[0], MOST = 2 * ALL };
+
+/* Filled in by inlay_plugin_open, always with the same: it is called by one thread at a time. */
+static inlay_operator operators[MOST];
+static kit_kernel kernels[MOST];
+static kit_table table = { kernels, 0 };
+static const kit_table *const tables[] = { &table };
+
+static const inlay_option options[] = { { .name = "max_pixels",
+                                          .doc = "The largest picture that is decoded, in pixels.",
+                                          .default_value = "100000000",
+                                          .min = 1,
+                                          .max = INT64_C(4290250000),
+                                          .kind = INLAY_OPTION_INT } };
+
+static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+{
+    pp_settings *s = malloc(sizeof *s);
+
+    (void)host;
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open the provider");
+    s->max_pixels = 100000000;
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        if (strcmp(v->name, options[0].name) == 0)
+            s->max_pixels = v->i;
+    }
+    *out = s;
+    return INLAY_OK;
+}
+
+static const kit_provider provider = { .name = "prepost",
+                                       .description = "Pictures, sound, text and boxes before and after a model",
+                                       .tables = tables,
+                                       .table_count = KIT_COUNT(tables),
+                                       .options = options,
+                                       .option_count = KIT_COUNT(options),
+                                       .open = open_provider,
+                                       .close = free };
+
+static kit_plugin prepost = { .name = "prepost", .version = "1.0.0", .provider = &provider, .operators = operators };
+
+static void add(const pp_operator *o, const char *domain)
+{
+    const uint32_t i = table.count++;
+
+    operators[i] = (inlay_operator){ .struct_size = sizeof operators[i],
+                                     .domain = domain,
+                                     .op_type = o->op_type,
+                                     .signature = o->signature,
+                                     .doc = o->doc,
+                                     .since_version = 1,
+                                     .infer = o->infer,
+                                     .examples = o->examples,
+                                     .example_count = o->example_count,
+                                     .example_stride = sizeof o->examples[0] };
+    kernels[i] = o->kernel;
+    kernels[i].domain = domain;
+    kernels[i].op_type = o->op_type;
+    kernels[i].since_max = 1;
+}
+
+INLAY_PLUGIN_NOTE("prepost", "prepost", PP_DOMAIN " " PP_CONTRIB " " PP_EXTENSIONS)
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    static kit_exports exports;
+
+    table.count = 0;
+    for (int i = 0; i < ALL; i++) {
+        add(all[i], all[i]->extensions ? PP_CONTRIB : PP_DOMAIN);
+        if (all[i]->extensions)
+            add(all[i], PP_EXTENSIONS);
+    }
+    prepost.operator_count = table.count;
+    return kit_open(&prepost, &exports, host, out_plugin, diag);
+}

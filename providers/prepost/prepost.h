@@ -1,0 +1,100 @@
+/* prepost.h - what the files of the plugin share.
+ *
+ * A file has one or more operators: schema, shapes, examples and the kernel, as a constant pp_<name> that operators.def
+ * lists. Operators that onnxruntime-extensions has as well keep its names and are in its two domains, ai.onnx.contrib
+ * and com.microsoft.extensions; the others are in inlay.prepost. */
+#ifndef PREPOST_H
+#define PREPOST_H
+#include "inlay/kit.h"
+
+#define PP_DOMAIN "inlay.prepost"
+#define PP_CONTRIB "ai.onnx.contrib"
+#define PP_EXTENSIONS "com.microsoft.extensions"
+
+typedef struct pp_operator {
+    const char *op_type, *signature, *doc;
+    bool extensions; /* of onnxruntime-extensions */
+    inlay_status (*infer)(void *ctx, inlay_infer *in, inlay_diag *diag);
+    const inlay_op_example *examples;
+    uint32_t example_count;
+    kit_kernel kernel; /* domain and op_type are filled in */
+} pp_operator;
+
+#define OPERATOR(name) extern const pp_operator pp_##name;
+#include "operators.def"
+#undef OPERATOR
+
+/* What the provider's open makes; kit_node.provider. */
+typedef struct pp_settings {
+    int64_t max_pixels;
+} pp_settings;
+
+/* ------------------------------------------------------------------ inference */
+
+static inline inlay_dim pp_fixed(int64_t n)
+{
+    return (inlay_dim){ .value = n, .kind = INLAY_DIM_FIXED };
+}
+static inline inlay_dim pp_open(void)
+{
+    return (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
+}
+static inline bool pp_knows_rank(const inlay_value_info *v)
+{
+    return v != NULL && v->rank != INLAY_RANK_UNKNOWN;
+}
+/* Output `i` of the type that the schema gives. */
+static inline inlay_status pp_set(inlay_infer *in, uint32_t i, uint32_t rank, const inlay_dim *dims)
+{
+    return i < in->output_count ? in->set_output(in->ctx, i, INLAY_UNDEFINED, rank, dims) : INLAY_OK;
+}
+/* Fails unless input i is of one of two ranks, where it is known. */
+inlay_status pp_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
+                          inlay_diag *diag);
+
+/* ------------------------------------------------------------------ examples */
+
+#define PP_VIEW(array, sizes, type)                                                                                    \
+    {                                                                                                                  \
+        .data = (array), .bytes = sizeof(array), .dims = (sizes), .rank = KIT_COUNT(sizes), .dtype = (type)            \
+    }
+#define PP_STR(text)                                                                                                   \
+    {                                                                                                                  \
+        (text), sizeof(text) - 1                                                                                       \
+    }
+#define PP_ATTR_INT(title, value)                                                                                      \
+    {                                                                                                                  \
+        .name = PP_STR(title), .kind = INLAY_ATTR_INT, .i = (value)                                                    \
+    }
+#define PP_ATTR_FLOAT(title, value)                                                                                    \
+    {                                                                                                                  \
+        .name = PP_STR(title), .kind = INLAY_ATTR_FLOAT, .f = (value)                                                  \
+    }
+#define PP_ATTR_STRING(title, text)                                                                                    \
+    {                                                                                                                  \
+        .name = PP_STR(title), .kind = INLAY_ATTR_STRING, .s = PP_STR(text)                                            \
+    }
+#define PP_EXAMPLE(title, attributes, ins, outs, tolerance)                                                            \
+    {                                                                                                                  \
+        .name = (title), .attrs = (attributes), .attr_count = KIT_COUNT(attributes),                                   \
+        .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins), .outputs = (outs),     \
+        .output_count = KIT_COUNT(outs), .atol = (tolerance)                                                           \
+    }
+#define PP_EXAMPLES(list) .examples = (list), .example_count = KIT_COUNT(list)
+
+/* ------------------------------------------------------------------ kernels */
+
+/* The index of text in the list, or -1. */
+int pp_word(const char *text, const char *const *list, uint32_t count);
+/* Refuses the node unless its string attribute is one of the words; NULL: fine. */
+bool pp_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list, uint32_t count,
+               kit_refusal *why);
+/* Gives output `out` a string element of that text. */
+inlay_status pp_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes);
+/* Sets cost->ns, and how sure it is: known says whether the shapes were. */
+static inline void pp_cost(inlay_cost *cost, bool known, double ns)
+{
+    cost->ns = ns;
+    cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
+}
+#endif

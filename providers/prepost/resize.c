@@ -1,0 +1,368 @@
+/* resize.c - ResizeImage and Letterbox: pictures in another size. */
+#include "prepost.h"
+#include "resample.h"
+#include <stdlib.h>
+
+static const char *const fits[] = { "stretch", "inside", "cover" };
+enum { STRETCH, INSIDE, COVER };
+enum { MAX_SIDE = 1 << 20 };
+
+/* ------------------------------------------------------------------ sizes */
+
+/* a * b / c to the nearest, at least 1. */
+static int64_t times(int64_t a, int64_t b, int64_t c)
+{
+    const int64_t v = (2 * a * b + c) / (2 * c);
+
+    return v < 1 ? 1 : v;
+}
+
+/* The size that the attributes ask for. */
+static void target_size(const inlay_node_info *node, int64_t height, int64_t width, int64_t out[2])
+{
+    const int64_t h = kit_attr_int(node, "height", 0), w = kit_attr_int(node, "width", 0);
+    const int64_t multiple = kit_attr_int(node, "multiple", 1);
+    const int fit = pp_word(kit_attr_string(node, "fit", "stretch"), fits, KIT_COUNT(fits));
+    bool by_height = w == 0;
+
+    out[0] = h;
+    out[1] = w;
+    if (h > 0 && w > 0 && fit != STRETCH)
+        by_height = fit == INSIDE ? h * width <= w * height : h * width >= w * height;
+    if (h == 0 || w == 0 || fit != STRETCH) {
+        /* The side that is not given, or does not decide, follows; of "cover" as torchvision cuts it. */
+        if (by_height)
+            out[1] = fit == COVER ? width * h / height : times(width, h, height);
+        else
+            out[0] = fit == COVER ? height * w / width : times(height, w, width);
+    }
+    if (by_height)
+        out[0] = h;
+    if (kit_attr_int(node, "shrink_only", 0) != 0 && (out[0] > height || out[1] > width)) {
+        out[0] = height;
+        out[1] = width;
+    }
+    for (int i = 0; i < 2; i++) {
+        out[i] = out[i] < 1 ? 1 : out[i];
+        out[i] = (out[i] + multiple - 1) / multiple * multiple;
+    }
+}
+
+static bool supports_size(const kit_node *node, kit_refusal *why, bool both)
+{
+    const int64_t h = kit_attr_int(node->info, "height", 0), w = kit_attr_int(node->info, "width", 0);
+    const int64_t multiple = kit_attr_int(node->info, "multiple", 1);
+
+    if (h < 0 || w < 0 || h > MAX_SIDE || w > MAX_SIDE || (both ? h == 0 || w == 0 : h == 0 && w == 0))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE,
+                          both ? "set height and width" : "set height, width or both, each 1 to 1048576",
+                          "height is %lld and width %lld", (long long)h, (long long)w);
+    if (multiple < 1 || multiple > 65536)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 65536", "multiple is %lld", (long long)multiple);
+    return pp_one_of(node, "filter", "bilinear", resample_filters, RESAMPLE_FILTERS, why) &&
+           (both || pp_one_of(node, "fit", "stretch", fits, KIT_COUNT(fits), why));
+}
+
+/* The dims of one picture of [H, W, C] or [N, H, W, C]; false: a side is not known, or is 0. */
+static bool picture_dims(const kit_tensor *x, const int64_t **out_dims, int64_t *out_count)
+{
+    if (x->count < 0 || (x->rank != 3 && x->rank != 4))
+        return false;
+    *out_dims = x->dims + (x->rank - 3);
+    *out_count = x->rank == 4 ? x->dims[0] : 1;
+    return (*out_dims)[0] > 0 && (*out_dims)[1] > 0 && (*out_dims)[0] <= MAX_SIDE && (*out_dims)[1] <= MAX_SIDE;
+}
+
+static inlay_status bad_picture(inlay_diag *diag, const char *op)
+{
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: a picture is [height, width, channels], each side 1 to %d", op,
+                      MAX_SIDE);
+}
+
+static void cost_resize(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *x = &shapes->in[0];
+    const int64_t *dims;
+    int64_t out[2], count;
+    double samples = 1e6;
+    const bool known = picture_dims(x, &dims, &count);
+
+    if (known) {
+        target_size(node->info, dims[0], dims[1], out);
+        samples = (double)(dims[0] * (out[1] + dims[1]) + out[0] * out[1]) * (double)dims[2] * (double)count;
+    }
+    pp_cost(cost, known, 2000 + 1.5 * samples);
+}
+
+static int filter_of(const inlay_node_info *node)
+{
+    return pp_word(kit_attr_string(node, "filter", "bilinear"), resample_filters, RESAMPLE_FILTERS);
+}
+
+/* ------------------------------------------------------------------ ResizeImage */
+
+/* The state is a copy of what decides the size, as attributes are borrowed: run and shape ask target_size() again. */
+typedef struct resize_state {
+    inlay_node_info node;
+    inlay_attr_info attrs[8];
+    int64_t height, width;
+    int filter;
+    uint8_t fill;
+} resize_state;
+
+static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[] = { "height", "width", "multiple", "shrink_only" };
+    resize_state *s = calloc(1, sizeof *s);
+    const int fit = pp_word(kit_attr_string(node->info, "fit", "stretch"), fits, KIT_COUNT(fits));
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ResizeImage");
+    for (uint32_t i = 0; i < KIT_COUNT(names); i++)
+        s->attrs[i] = (inlay_attr_info){ .name = { names[i], strlen(names[i]) },
+                                         .kind = INLAY_ATTR_INT,
+                                         .i = kit_attr_int(node->info, names[i], i == 2) };
+    s->attrs[4] = (inlay_attr_info){ .name = PP_STR("fit"),
+                                     .kind = INLAY_ATTR_STRING,
+                                     .s = { fits[fit < 0 ? 0 : fit], strlen(fits[fit < 0 ? 0 : fit]) } };
+    s->node = (inlay_node_info){ .attr_count = 5, .attr_stride = sizeof s->attrs[0] };
+    s->height = s->attrs[0].i;
+    s->width = s->attrs[1].i;
+    s->filter = filter_of(node->info);
+    s->fill = (uint8_t)kit_attr_int(node->info, "fill", 114);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void size_of(const resize_state *s, const int64_t *dims, int64_t out[2])
+{
+    inlay_node_info node = s->node;
+
+    node.attrs = s->attrs;
+    target_size(&node, dims[0], dims[1], out);
+}
+
+static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const int64_t h = kit_attr_int(in->node, "height", 0), w = kit_attr_int(in->node, "width", 0);
+    const bool stretch = strcmp(kit_attr_string(in->node, "fit", "stretch"), "stretch") == 0 &&
+                         kit_attr_int(in->node, "multiple", 1) == 1 && kit_attr_int(in->node, "shrink_only", 0) == 0;
+    inlay_dim dims[4];
+    int64_t out[2];
+    uint32_t at;
+    const inlay_status status =
+        pp_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK || !pp_knows_rank(x))
+        return status;
+    at = x->rank - 3;
+    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    if (dims[at].kind == INLAY_DIM_FIXED && dims[at + 1].kind == INLAY_DIM_FIXED && dims[at].value > 0 &&
+        dims[at + 1].value > 0 && dims[at].value <= MAX_SIDE && dims[at + 1].value <= MAX_SIDE && h >= 0 && w >= 0 &&
+        h <= MAX_SIDE && w <= MAX_SIDE && kit_attr_int(in->node, "multiple", 1) > 0 && (h > 0 || w > 0)) {
+        target_size(in->node, dims[at].value, dims[at + 1].value, out);
+        dims[at] = pp_fixed(out[0]);
+        dims[at + 1] = pp_fixed(out[1]);
+    } else {
+        dims[at] = stretch && h > 0 ? pp_fixed(h) : pp_open();
+        dims[at + 1] = stretch && w > 0 ? pp_fixed(w) : pp_open();
+    }
+    return pp_set(in, 0, x->rank, dims);
+}
+
+static bool supports_resize(const kit_node *node, kit_refusal *why)
+{
+    return supports_size(node, why, false);
+}
+
+static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *x = &plan->in[0];
+    const int64_t *dims;
+    int64_t out[2], count;
+    resample *r;
+
+    if (!picture_dims(x, &dims, &count))
+        return bad_picture(diag, "ResizeImage");
+    size_of(state, dims, out);
+    r = resample_create(((const resize_state *)state)->filter, dims[0], dims[1], out[0], out[1], dims[2]);
+    if (r == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ResizeImage: no memory for the weights");
+    plan->workspace_bytes = resample_scratch(r, x->dtype);
+    plan->plan = r;
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run_resize(const kit_call *call)
+{
+    const resample *r = call->plan;
+    const kit_tensor *x = &call->in[0];
+    const int64_t count = x->rank == 4 ? x->dims[0] : 1;
+    int64_t dims[4] = { count, r->y.out, r->x.out, r->channels };
+    const uint64_t in_bytes = kit_bytes(x->dtype, r->y.in * r->x.in * r->channels),
+                   out_bytes = kit_bytes(x->dtype, r->y.out * r->x.out * r->channels);
+    inlay_status status = INLAY_OK;
+
+    if (call->out[0].data == NULL)
+        status = kit_alloc_output(call, 0, x->rank, x->rank == 4 ? dims : dims + 1);
+    for (int64_t i = 0; status == INLAY_OK && i < count; i++)
+        status = resample_run(r, call, x->dtype, (const char *)x->data + (uint64_t)i * in_bytes,
+                              (char *)call->out[0].data + (uint64_t)i * out_bytes, r->x.out, call->workspace);
+    return status;
+}
+
+static const int64_t four_dims[] = { 1, 4, 1 }, two_dims[] = { 1, 2, 1 }, wide_dims[] = { 1, 8, 1 };
+static const uint8_t steps[] = { 0, 100, 200, 40 }, halves[] = { 50, 120 };
+static const float ramp[] = { 0, 8 }, ramped[] = { 0, 0, 1, 3, 5, 7, 8, 8 };
+static const inlay_tensor_view steps_view[] = { PP_VIEW(steps, four_dims, INLAY_UINT8) };
+static const inlay_tensor_view halves_view[] = { PP_VIEW(halves, two_dims, INLAY_UINT8) };
+static const inlay_tensor_view ramp_view[] = { PP_VIEW(ramp, two_dims, INLAY_FLOAT) };
+static const inlay_tensor_view ramped_view[] = { PP_VIEW(ramped, wide_dims, INLAY_FLOAT) };
+static const inlay_attr_info to_half[] = { PP_ATTR_INT("width", 2), PP_ATTR_INT("height", 1),
+                                           PP_ATTR_STRING("filter", "box") };
+static const inlay_attr_info to_eight[] = { PP_ATTR_INT("width", 8), PP_ATTR_INT("height", 1) };
+static const inlay_op_example resize_examples[] = {
+    PP_EXAMPLE("means of two pixels", to_half, steps_view, halves_view, 0),
+    PP_EXAMPLE("floats between two pixels", to_eight, ramp_view, ramped_view, 1e-6),
+};
+
+const pp_operator pp_resize_image = {
+    .op_type = "ResizeImage",
+    .signature = "X:T -> Y:T; T=uint8|float; height:i=0, width:i=0, filter:s='bilinear', fit:s='stretch', "
+                 "multiple:i=1, shrink_only:i=0",
+    .doc =
+        "A picture, [height, width, channels] or [N, height, width, channels], in another size, with Pillow's filters "
+        "and antialiasing: nearest, box, bilinear, hamming, bicubic, lanczos. A side that is 0 keeps the ratio. fit "
+        "is stretch (to exactly that size), inside (the largest that fits) or cover (the smallest that covers it); "
+        "shrink_only leaves smaller pictures as they are; multiple rounds both sides up.",
+    .infer = infer_resize,
+    PP_EXAMPLES(resize_examples),
+    .kernel = { .supports = supports_resize,
+                .cost = cost_resize,
+                .prepare = prepare_resize,
+                .shape = shape_resize,
+                .run = run_resize },
+};
+
+/* ------------------------------------------------------------------ Letterbox */
+
+/* Where the picture lies within the frame: its size there, and what is left and above. */
+typedef struct frame {
+    int64_t height, width, top, left;
+    double scale;
+} frame;
+
+static frame frame_of(const int64_t *dims, int64_t height, int64_t width)
+{
+    const double by_height = (double)height / (double)dims[0], by_width = (double)width / (double)dims[1];
+    frame f = { .scale = by_height < by_width ? by_height : by_width };
+
+    f.height = (int64_t)((double)dims[0] * f.scale + 0.5);
+    f.width = (int64_t)((double)dims[1] * f.scale + 0.5);
+    f.height = f.height < 1 ? 1 : f.height > height ? height : f.height;
+    f.width = f.width < 1 ? 1 : f.width > width ? width : f.width;
+    f.top = (height - f.height) / 2;
+    f.left = (width - f.width) / 2;
+    return f;
+}
+
+static inlay_status infer_letterbox(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim place = pp_fixed(5);
+    inlay_dim dims[3] = { pp_fixed(kit_attr_int(in->node, "height", 0)), pp_fixed(kit_attr_int(in->node, "width", 0)) };
+    inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+
+    (void)ctx;
+    if (status != INLAY_OK)
+        return status;
+    if (dims[0].value < 1 || dims[1].value < 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "Letterbox: height and width are 1 or more");
+    dims[2] = pp_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : pp_open();
+    status = pp_set(in, 0, 3, dims);
+    return status != INLAY_OK ? status : pp_set(in, 1, 1, &place);
+}
+
+static bool supports_letterbox(const kit_node *node, kit_refusal *why)
+{
+    const int64_t fill = kit_attr_int(node->info, "fill", 114);
+
+    if (fill < 0 || fill > 255)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 0 to 255", "fill is %lld", (long long)fill);
+    return supports_size(node, why, true);
+}
+
+static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const resize_state *s = state;
+    const int64_t *dims;
+    int64_t count;
+    resample *r;
+    frame f;
+
+    if (!picture_dims(&plan->in[0], &dims, &count))
+        return bad_picture(diag, "Letterbox");
+    f = frame_of(dims, s->height, s->width);
+    r = resample_create(s->filter, dims[0], dims[1], f.height, f.width, dims[2]);
+    if (r == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "Letterbox: no memory for the weights");
+    plan->workspace_bytes = resample_scratch(r, INLAY_UINT8);
+    plan->plan = r;
+    plan->allocates = plan->out[0].count < 0 ? 1 : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run_letterbox(const kit_call *call)
+{
+    const resize_state *s = call->state;
+    const resample *r = call->plan;
+    const kit_tensor *x = &call->in[0];
+    const int64_t dims[3] = { s->height, s->width, r->channels };
+    const frame f = frame_of(x->dims, s->height, s->width);
+    uint8_t *to;
+
+    if (call->out[0].data == NULL) {
+        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    to = call->out[0].data;
+    memset(to, s->fill, (size_t)(dims[0] * dims[1] * dims[2]));
+    if (kit_has_output(call, 1)) {
+        const float place[5] = { (float)f.scale, (float)f.left, (float)f.top, (float)x->dims[1], (float)x->dims[0] };
+
+        memcpy(call->out[1].data, place, sizeof place);
+    }
+    return resample_run(r, call, INLAY_UINT8, x->data, to + (f.top * s->width + f.left) * r->channels, s->width,
+                        call->workspace);
+}
+
+static const int64_t framed_dims[] = { 2, 2, 1 }, place_dims[] = { 5 }, tall_dims[] = { 4, 2, 1 };
+static const uint8_t tall[] = { 10, 10, 10, 10, 30, 30, 30, 30 }, framed[] = { 10, 0, 30, 0 };
+static const float placed[] = { 0.5f, 0, 0, 2, 4 };
+static const inlay_tensor_view tall_view[] = { PP_VIEW(tall, tall_dims, INLAY_UINT8) };
+static const inlay_tensor_view framed_view[] = { PP_VIEW(framed, framed_dims, INLAY_UINT8),
+                                                 PP_VIEW(placed, place_dims, INLAY_FLOAT) };
+static const inlay_attr_info in_frame[] = { PP_ATTR_INT("width", 2), PP_ATTR_INT("height", 2), PP_ATTR_INT("fill", 0),
+                                            PP_ATTR_STRING("filter", "box") };
+static const inlay_op_example letterbox_examples[] = {
+    PP_EXAMPLE("a tall picture in a square", in_frame, tall_view, framed_view, 0),
+};
+
+const pp_operator pp_letterbox = {
+    .op_type = "Letterbox",
+    .signature = "X:T -> Y:T, place?:F; T=uint8, F=float; height:i!, width:i!, fill:i=114, filter:s='bilinear'",
+    .doc =
+        "A picture, [height, width, channels], as large as it fits into a frame, in the middle of it; the rest is of "
+        "colour fill. place is what leads back: scale, left, top, and the width and height of X.",
+    .infer = infer_letterbox,
+    PP_EXAMPLES(letterbox_examples),
+    .kernel = { .supports = supports_letterbox,
+                .cost = cost_resize,
+                .prepare = prepare_resize,
+                .shape = shape_letterbox,
+                .run = run_letterbox },
+};

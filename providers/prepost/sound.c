@@ -1,0 +1,348 @@
+#include "sound.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef PREPOST_SNDFILE
+#include <sndfile.h>
+#endif
+
+/* ------------------------------------------------------------------ WAV */
+
+enum { PCM = 1, FLOATS = 3, A_LAW = 6, MU_LAW = 7, EXTENSIBLE = 0xfffe };
+
+typedef struct wav {
+    uint32_t format, channels, rate, bits;
+    const uint8_t *data;
+    size_t bytes;
+} wav;
+
+static uint32_t word(const uint8_t *b)
+{
+    return b[0] | (uint32_t)b[1] << 8;
+}
+
+static uint32_t dword(const uint8_t *b)
+{
+    return word(b) | word(b + 2) << 16;
+}
+
+static bool starts(const uint8_t *b, size_t n, const char *magic)
+{
+    return n >= 4 && memcmp(b, magic, 4) == 0;
+}
+
+/* Chunks up to the data, which may end where the file does, as in streams. */
+static bool read_chunks(const uint8_t *b, size_t n, wav *w)
+{
+    for (size_t at = 12; at + 8 <= n;) {
+        const size_t left = n - at - 8, bytes = dword(b + at + 4) < left ? dword(b + at + 4) : left;
+
+        if (starts(b + at, n - at, "fmt ") && bytes >= 16) {
+            w->format = word(b + at + 8);
+            w->channels = word(b + at + 10);
+            w->rate = dword(b + at + 12);
+            w->bits = word(b + at + 22);
+            if (w->format == EXTENSIBLE && bytes >= 26)
+                w->format = word(b + at + 32);
+        } else if (starts(b + at, n - at, "data")) {
+            w->data = b + at + 8;
+            w->bytes = bytes;
+            return w->channels > 0 && w->rate > 0;
+        }
+        at += 8 + bytes + (bytes & 1);
+    }
+    return false;
+}
+
+static float a_law(uint8_t v)
+{
+    const int x = v ^ 0x55, exponent = x >> 4 & 7, mantissa = x & 15;
+    const int size = exponent == 0 ? mantissa * 2 + 1 : (mantissa * 2 + 33) << (exponent - 1);
+
+    return (float)((x & 0x80) != 0 ? size : -size) / 4096;
+}
+
+static float mu_law(uint8_t v)
+{
+    const int x = ~v & 0xff, size = (((x & 15) << 3) + 0x84) << (x >> 4 & 7);
+
+    return (float)((x & 0x80) != 0 ? 0x84 - size : size - 0x84) / 32768;
+}
+
+static float sample_at(const wav *w, const uint8_t *b)
+{
+    uint64_t bits = 0;
+    double d;
+    float f;
+
+    for (uint32_t i = 0; i < w->bits / 8; i++)
+        bits |= (uint64_t)b[i] << (8 * i);
+    if (w->format == A_LAW)
+        return a_law(b[0]);
+    if (w->format == MU_LAW)
+        return mu_law(b[0]);
+    if (w->format == FLOATS && w->bits == 32) {
+        const uint32_t half = (uint32_t)bits;
+
+        memcpy(&f, &half, sizeof f);
+        return f;
+    }
+    if (w->format == FLOATS) {
+        memcpy(&d, &bits, sizeof d);
+        return (float)d;
+    }
+    if (w->bits == 8)
+        return ((float)bits - 128) / 128;
+    bits <<= 64 - w->bits;
+    return (float)((double)(int64_t)bits / 9223372036854775808.0);
+}
+
+static bool is_known(const wav *w)
+{
+    if (w->format == PCM)
+        return w->bits == 8 || w->bits == 16 || w->bits == 24 || w->bits == 32;
+    return w->format == FLOATS ? w->bits == 32 || w->bits == 64
+                               : (w->format == A_LAW || w->format == MU_LAW) && w->bits == 8;
+}
+
+static inlay_status decode_wav(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+{
+    wav w = { 0 };
+    size_t samples;
+
+    if (!read_chunks(bytes, count, &w))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "WAV: the file is cut off or damaged");
+    if (!is_known(&w) || w.channels > 64)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "WAV: format %u with %u bits and %u channels is not supported",
+                          w.format, w.bits, w.channels);
+    samples = w.bytes / (w.bits / 8) / w.channels * w.channels;
+    if (samples > SOUND_MOST)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "WAV: %llu samples; at most %d are allowed",
+                          (unsigned long long)samples, SOUND_MOST);
+    *out = (sound){ .samples = malloc((samples + 1) * sizeof(float)),
+                    .frames = (int64_t)(samples / w.channels),
+                    .channels = w.channels,
+                    .rate = w.rate };
+    if (out->samples == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WAV: no memory for %llu samples", (unsigned long long)samples);
+    for (size_t i = 0; i < samples; i++)
+        out->samples[i] = sample_at(&w, w.data + i * (w.bits / 8));
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the others */
+
+#ifdef PREPOST_SNDFILE
+typedef struct reader {
+    const uint8_t *bytes;
+    sf_count_t count, at;
+} reader;
+
+static sf_count_t on_size(void *user)
+{
+    return ((reader *)user)->count;
+}
+
+static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
+{
+    reader *r = user;
+    const sf_count_t to = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
+
+    if (to < 0 || to > r->count)
+        return -1;
+    return r->at = to;
+}
+
+static sf_count_t on_read(void *to, sf_count_t count, void *user)
+{
+    reader *r = user;
+    const sf_count_t n = count < r->count - r->at ? count : r->count - r->at;
+
+    if (n <= 0)
+        return 0;
+    memcpy(to, r->bytes + r->at, (size_t)n);
+    r->at += n;
+    return n;
+}
+
+static sf_count_t on_write(const void *from, sf_count_t count, void *user)
+{
+    (void)from;
+    (void)count;
+    (void)user;
+    return 0;
+}
+
+static sf_count_t on_tell(void *user)
+{
+    return ((reader *)user)->at;
+}
+
+/* Piece by piece: what a header says of the length is not believed. */
+static inlay_status read_all(SNDFILE *f, sound *out, inlay_diag *diag)
+{
+    enum { PIECE = 1 << 16 };
+    int64_t room = 0;
+
+    for (;;) {
+        sf_count_t n;
+
+        if (out->frames + PIECE > room) {
+            float *more;
+
+            room = (out->frames + PIECE) * 2;
+            if (room * out->channels > 2 * (int64_t)SOUND_MOST)
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound has more than %d samples", SOUND_MOST);
+            more = realloc(out->samples, (size_t)(room * out->channels) * sizeof *more);
+            if (more == NULL)
+                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
+            out->samples = more;
+        }
+        n = sf_readf_float(f, out->samples + out->frames * out->channels, PIECE);
+        if (n <= 0)
+            return INLAY_OK;
+        out->frames += n;
+    }
+}
+
+static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+{
+    SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
+    reader r = { bytes, (sf_count_t)count, 0 };
+    SF_INFO info = { 0 };
+    SNDFILE *f = sf_open_virtual(&io, SFM_READ, &info, &r);
+    inlay_status status;
+
+    if (f == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound can't be read: %.200s", sf_strerror(NULL));
+    if (info.channels < 1 || info.channels > 64 || info.samplerate < 1) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound has %d channels, of %d samples a second",
+                            info.channels, info.samplerate);
+    } else {
+        *out = (sound){ .channels = info.channels, .rate = info.samplerate };
+        status = read_all(f, out, diag);
+    }
+    (void)sf_close(f);
+    return status;
+}
+#else
+static inlay_status decode_other(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+{
+    (void)bytes;
+    (void)out;
+    return inlay_fail(
+        diag, INLAY_UNSUPPORTED,
+        "the %llu bytes are no WAV file, and this plugin was built without libsndfile, which reads others",
+        (unsigned long long)count);
+}
+#endif
+
+inlay_status sound_decode(const uint8_t *bytes, size_t count, sound *out, inlay_diag *diag)
+{
+    inlay_status status;
+
+    *out = (sound){ 0 };
+    if (count >= 12 && starts(bytes, count, "RIFF") && starts(bytes + 8, count - 8, "WAVE"))
+        status = decode_wav(bytes, count, out, diag);
+    else
+        status = decode_other(bytes, count, out, diag);
+    if (status == INLAY_OK)
+        return status;
+    free(out->samples);
+    *out = (sound){ 0 };
+    return status;
+}
+
+/* ------------------------------------------------------------------ channels and rates */
+
+void sound_mix(sound *s)
+{
+    for (int64_t i = 0; i < s->frames && s->channels > 1; i++) {
+        double sum = 0;
+
+        for (int64_t c = 0; c < s->channels; c++)
+            sum += (double)s->samples[i * s->channels + c];
+        s->samples[i] = (float)(sum / (double)s->channels);
+    }
+    s->channels = s->channels > 1 ? 1 : s->channels;
+}
+
+/* The modified Bessel function of order 0. */
+static double bessel(double x)
+{
+    double sum = 1, term = 1;
+
+    for (int k = 1; k < 50; k++) {
+        term *= x / (2 * k) * (x / (2 * k));
+        sum += term;
+    }
+    return sum;
+}
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+inlay_status sound_resample(sound *s, int64_t rate, inlay_diag *diag)
+{
+    enum { ZEROS = 32, PHASES = 512 };
+    const int64_t common = divisor(s->rate, rate), up = rate / common, down = s->rate / common;
+    const double cut = up < down ? (double)up / (double)down : 1, reach = ZEROS / cut, beta = 9;
+    const int64_t taps = (int64_t)ceil(reach) * 2, frames = (s->frames * up + down - 1) / down;
+    const int64_t phases = up < PHASES ? up : PHASES;
+    double *table = NULL;
+    float *to = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (up == down)
+        return status;
+    if (s->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > 1 << 20)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "from %lld to %lld samples a second: too large a step",
+                          (long long)s->rate, (long long)rate);
+    table = malloc((size_t)(taps * phases) * sizeof *table);
+    to = malloc((size_t)(frames + 1) * sizeof *to);
+    if (table == NULL || to == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound of %lld samples", (long long)frames);
+        goto done;
+    }
+    for (int64_t p = 0; p < phases; p++) {
+        for (int64_t k = 0; k < taps; k++) {
+            const double x = (double)(k - taps / 2 + 1) - (double)p / (double)phases, y = x / reach;
+            const double turn = acos(-1.0) * x * cut;
+
+            table[p * taps + k] =
+                fabs(y) >= 1 ? 0
+                             : (x == 0 ? 1 : sin(turn) / turn) * cut * bessel(beta * sqrt(1 - y * y)) / bessel(beta);
+        }
+    }
+    for (int64_t i = 0; i < frames; i++) {
+        const int64_t at = i * down / up, phase = (i * down % up) * phases / up;
+        const double *w = table + phase * taps;
+        double sum = 0;
+
+        for (int64_t k = 0; k < taps; k++) {
+            const int64_t from = at + k - taps / 2 + 1;
+
+            if (from >= 0 && from < s->frames)
+                sum += (double)s->samples[from] * w[k];
+        }
+        to[i] = (float)sum;
+    }
+    free(s->samples);
+    s->samples = to;
+    s->frames = frames;
+    s->rate = rate;
+    to = NULL;
+done:
+    free(table);
+    free(to);
+    return status;
+}

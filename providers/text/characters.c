@@ -1,0 +1,183 @@
+/* characters.c - characters, their classes, and texts that grow. */
+#include "parts.h"
+#include <unictype.h>
+
+void buf_put(text_buf *b, const char *data, size_t count)
+{
+    if (count > b->room - b->count) {
+        const size_t room = (b->count + count) * 2 + 32;
+        char *more = realloc(b->data, room);
+
+        if (more == NULL) {
+            b->failed = true;
+            return;
+        }
+        b->data = more;
+        b->room = room;
+    }
+    if (count > 0)
+        memcpy(b->data + b->count, data, count);
+    b->count += count;
+}
+
+void buf_char(text_buf *b, uint32_t c)
+{
+    char s[4];
+    size_t n = 0;
+
+    if (c < 0x80) {
+        s[n++] = (char)c;
+    } else if (c < 0x800) {
+        s[n++] = (char)(0xc0 | c >> 6);
+        s[n++] = (char)(0x80 | (c & 63));
+    } else if (c < 0x10000) {
+        s[n++] = (char)(0xe0 | c >> 12);
+        s[n++] = (char)(0x80 | (c >> 6 & 63));
+        s[n++] = (char)(0x80 | (c & 63));
+    } else {
+        s[n++] = (char)(0xf0 | c >> 18);
+        s[n++] = (char)(0x80 | (c >> 12 & 63));
+        s[n++] = (char)(0x80 | (c >> 6 & 63));
+        s[n++] = (char)(0x80 | (c & 63));
+    }
+    buf_put(b, s, n);
+}
+
+void spans_add(text_spans *s, size_t at, size_t count)
+{
+    if (count == 0)
+        return;
+    if (s->count == s->room) {
+        const size_t room = s->room * 2 + 16;
+        text_span *more = realloc(s->list, room * sizeof *more);
+
+        if (more == NULL) {
+            s->text.failed = true;
+            return;
+        }
+        s->list = more;
+        s->room = room;
+    }
+    s->list[s->count++] = (text_span){ at, count };
+}
+
+void spans_free(text_spans *s)
+{
+    free(s->text.data);
+    free(s->list);
+    *s = (text_spans){ 0 };
+}
+
+uint32_t char_at(const char *s, size_t *size)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    if (p[0] < 0x80) {
+        *size = 1;
+        return p[0];
+    }
+    *size = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (*size == 2)
+        return (p[0] & 31u) << 6 | (p[1] & 63u);
+    if (*size == 3)
+        return (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u);
+    return (p[0] & 7u) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
+}
+
+/* Bytes of the character at p, 0: it is none. */
+static size_t valid_at(const unsigned char *p, size_t left)
+{
+    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+
+    if (n == 0 || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if (p[i] >> 6 != 2)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+        (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+void buf_clean(text_buf *b, const char *text, size_t bytes)
+{
+    size_t from = 0, at = 0;
+
+    while (at < bytes) {
+        const size_t n = valid_at((const unsigned char *)text + at, bytes - at);
+
+        if (n > 0) {
+            at += n;
+            continue;
+        }
+        buf_put(b, text + from, at - from);
+        buf_char(b, 0xfffd);
+        from = ++at;
+    }
+    buf_put(b, text + from, at - from);
+}
+
+bool is_space(uint32_t c)
+{
+    return c < 0x80 ? c == ' ' || (c >= 9 && c <= 13) : uc_is_property_white_space(c);
+}
+
+bool is_letter(uint32_t c)
+{
+    return c < 0x80 ? (c | 32) >= 'a' && (c | 32) <= 'z' : uc_is_general_category_withtable(c, UC_CATEGORY_MASK_L);
+}
+
+bool is_number(uint32_t c)
+{
+    return c < 0x80 ? c >= '0' && c <= '9' : uc_is_general_category_withtable(c, UC_CATEGORY_MASK_N);
+}
+
+bool is_word(uint32_t c)
+{
+    if (c < 0x80)
+        return is_letter(c) || is_number(c) || c == '_';
+    return uc_is_property_alphabetic(c) || c == 0x200c || c == 0x200d ||
+           uc_is_general_category_withtable(c, UC_CATEGORY_MASK_M | UC_CATEGORY_MASK_Nd | UC_CATEGORY_MASK_Pc);
+}
+
+bool is_punctuation(uint32_t c)
+{
+    if (c < 0x80)
+        return c > ' ' && c < 0x7f && !is_letter(c) && !is_number(c);
+    return uc_is_general_category_withtable(c, UC_CATEGORY_MASK_P);
+}
+
+bool is_mark(uint32_t c, bool nonspacing_only)
+{
+    return c >= 0x80 && uc_is_general_category_withtable(c, nonspacing_only ? UC_CATEGORY_MASK_Mn : UC_CATEGORY_MASK_M);
+}
+
+bool is_other(uint32_t c)
+{
+    return c < 0x80 ? c < ' ' || c == 0x7f
+                    : uc_is_general_category_withtable(c, UC_CATEGORY_MASK_Cc | UC_CATEGORY_MASK_Cf |
+                                                              UC_CATEGORY_MASK_Co | UC_CATEGORY_MASK_Cs);
+}
+
+/* ------------------------------------------------------------------ bytes as characters */
+
+static bool prints(unsigned b)
+{
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+}
+
+uint32_t char_of_byte(unsigned char byte)
+{
+    if (prints(byte))
+        return byte;
+    return byte <= 32 ? 256u + byte : byte <= 160 ? 256u + 33 + (byte - 127u) : 256u + 67;
+}
+
+int byte_of_char(uint32_t c)
+{
+    if (c < 256)
+        return prints(c) ? (int)c : -1;
+    c -= 256;
+    return c <= 32 ? (int)c : c <= 66 ? (int)(c - 33 + 127) : c == 67 ? 173 : -1;
+}

@@ -1,0 +1,607 @@
+/* json.c - tokenizer.json, and vocab.json with merges.txt. */
+#include "parts.h"
+#include <jansson.h>
+
+/* What the readers of parts share. */
+typedef struct source {
+    text_tokenizer *t;
+    inlay_diag *diag;
+} source;
+
+static const char *text_of(const json_t *at, const char *key)
+{
+    const char *text = json_string_value(json_object_get(at, key));
+
+    return text != NULL ? text : "";
+}
+
+static bool flag_of(const json_t *at, const char *key, bool otherwise)
+{
+    const json_t *v = json_object_get(at, key);
+
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+static inlay_status not_supported(const source *s, const char *what, const char *which)
+{
+    return inlay_fail(s->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
+}
+
+static inlay_status no_memory(const source *s)
+{
+    return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "tokenizer.json: no memory");
+}
+
+/* ------------------------------------------------------------------ normalizers */
+
+static int base64_of(char c)
+{
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
+}
+
+static bool set_map(norm *n, const uint8_t *bytes, size_t count)
+{
+    uint32_t trie;
+
+    if (count < 4)
+        return true; /* an empty map changes nothing */
+    memcpy(&trie, bytes, 4);
+    if (trie > count - 4 || trie % 4 != 0)
+        return false;
+    n->map = malloc(count - 4);
+    if (n->map == NULL)
+        return false;
+    memcpy(n->map, bytes + 4, count - 4);
+    n->map_bytes = count - 4;
+    n->units = trie / 4;
+    return true;
+}
+
+static inlay_status read_charsmap(const source *s, norm *n, const char *text)
+{
+    uint8_t *bytes = malloc(strlen(text) + 1);
+    uint32_t bits = 0, have = 0;
+    size_t count = 0;
+    bool ok;
+
+    if (bytes == NULL)
+        return no_memory(s);
+    for (; *text != '\0'; text++) {
+        const int v = base64_of(*text);
+
+        if (v < 0)
+            continue;
+        bits = bits << 6 | (uint32_t)v;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            bytes[count++] = (uint8_t)(bits >> have);
+        }
+    }
+    ok = set_map(n, bytes, count);
+    free(bytes);
+    return ok ? INLAY_OK
+              : inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: precompiled_charsmap is damaged");
+}
+
+/* Replace: a text, or one of the patterns that published files have. */
+static inlay_status read_replace(const source *s, norm *n, const json_t *step)
+{
+    const json_t *pattern = json_object_get(step, "pattern");
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const size_t bytes = regex != NULL ? strlen(regex) : 0;
+
+    n->kind = NORM_REPLACE;
+    n->least = 1;
+    n->to = copy_text(text_of(step, "content"), strlen(text_of(step, "content")));
+    if (text != NULL) {
+        n->from = copy_text(text, strlen(text));
+    } else if (bytes >= 5 && strcmp(regex + bytes - 4, "{2,}") == 0 && strcspn(regex, "\\[.*+?(|") == bytes) {
+        n->kind = NORM_RUNS;
+        n->least = 2;
+        n->from = copy_text(regex, bytes - 4);
+    } else if (bytes == 2 && regex[1] == '+' && strcspn(regex, "\\[.*?(|") == bytes) {
+        n->kind = NORM_RUNS;
+        n->from = copy_text(regex, 1);
+    } else {
+        return not_supported(s, "normalizer Replace with the pattern", regex != NULL ? regex : "");
+    }
+    return n->from != NULL && n->to != NULL ? INLAY_OK : no_memory(s);
+}
+
+static inlay_status read_norm(const source *s, const json_t *step)
+{
+    static const char *const forms[] = { "NFC", "NFD", "NFKC", "NFKD" };
+    const char *type = text_of(step, "type");
+    text_tokenizer *t = s->t;
+    norm *n = &t->norms[t->norm_count];
+    size_t i;
+    json_t *item;
+
+    if (strcmp(type, "Sequence") == 0) {
+        json_array_foreach(json_object_get(step, "normalizers"), i, item)
+        {
+            const inlay_status status = read_norm(s, item);
+
+            if (status != INLAY_OK)
+                return status;
+        }
+        return INLAY_OK;
+    }
+    if (t->norm_count == MOST_STEPS)
+        return not_supported(s, "normalizer", "more than 16 steps");
+    t->norm_count++;
+    for (i = 0; i < 4; i++) {
+        if (strcmp(type, forms[i]) == 0) {
+            *n = (norm){ .kind = NORM_FORM, .form = (int)i };
+            return INLAY_OK;
+        }
+    }
+    if (strcmp(type, "Lowercase") == 0) {
+        n->kind = NORM_LOWER;
+    } else if (strcmp(type, "StripAccents") == 0) {
+        n->kind = NORM_STRIP_ACCENTS;
+    } else if (strcmp(type, "BertNormalizer") == 0) {
+        const bool lower = flag_of(step, "lowercase", true);
+
+        *n = (norm){ .kind = NORM_BERT,
+                     .lower = lower,
+                     .accents = flag_of(step, "strip_accents", lower),
+                     .chinese = flag_of(step, "handle_chinese_chars", true),
+                     .clean = flag_of(step, "clean_text", true) };
+    } else if (strcmp(type, "Replace") == 0) {
+        return read_replace(s, n, step);
+    } else if (strcmp(type, "Prepend") == 0) {
+        n->kind = NORM_PREPEND;
+        n->to = copy_text(text_of(step, "prepend"), strlen(text_of(step, "prepend")));
+        return n->to != NULL ? INLAY_OK : no_memory(s);
+    } else if (strcmp(type, "Strip") == 0) {
+        *n = (norm){ .kind = NORM_STRIP,
+                     .lower = flag_of(step, "strip_left", true),
+                     .clean = flag_of(step, "strip_right", true) };
+    } else if (strcmp(type, "Precompiled") == 0) {
+        n->kind = NORM_CHARSMAP;
+        return read_charsmap(s, n, text_of(step, "precompiled_charsmap"));
+    } else {
+        t->norm_count--;
+        return not_supported(s, "normalizer", type);
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ cutting */
+
+static int behaviour_of(const json_t *step)
+{
+    static const char *const names[] = {
+        "", "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"
+    };
+    const char *name = text_of(step, "behavior");
+
+    for (int i = WITH_REMOVED; i <= WITH_CONTIGUOUS; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return WITH_ISOLATED;
+}
+
+static inlay_status add_cut(const source *s, const cut *c)
+{
+    if (s->t->cut_count == MOST_STEPS)
+        return not_supported(s, "pre_tokenizer", "more than 16 steps");
+    s->t->cuts[s->t->cut_count++] = *c;
+    return INLAY_OK;
+}
+
+/* Split: by a text, or by one of the patterns that published files have. */
+static inlay_status read_split(const source *s, const json_t *step)
+{
+    const json_t *pattern = json_object_get(step, "pattern");
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    const char *regex = text_of(pattern, "Regex");
+    cut c = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
+
+    if (text != NULL) {
+        c.text = copy_text(text, strlen(text));
+        return c.text != NULL ? add_cut(s, &c) : no_memory(s);
+    }
+    if (strstr(regex, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+") != NULL) {
+        c.kind = CUT_CL100K;
+        c.digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
+    } else if (strstr(regex, "?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)") != NULL) {
+        c.kind = CUT_GPT2;
+    } else if (strstr(regex, "[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+") != NULL) {
+        c.kind = CUT_CLIP;
+    } else if (strcmp(regex, "\\s+") == 0 && c.behaviour == WITH_REMOVED) {
+        c.kind = CUT_WORDS;
+    } else {
+        return not_supported(s, "pre_tokenizer Split with the pattern", regex);
+    }
+    return add_cut(s, &c);
+}
+
+static inlay_status read_metaspace(const source *s, const json_t *step)
+{
+    const char *scheme = text_of(step, "prepend_scheme"), *mark = text_of(step, "replacement");
+    cut c = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
+
+    c.prepend = scheme[0] == '\0' ? (flag_of(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
+                : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
+                : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
+                                                : PREPEND_NEVER;
+    c.text = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
+    return c.text != NULL ? add_cut(s, &c) : no_memory(s);
+}
+
+static inlay_status read_cut(const source *s, const json_t *step)
+{
+    const char *type = text_of(step, "type");
+    size_t i;
+    json_t *item;
+    inlay_status status = INLAY_OK;
+
+    if (strcmp(type, "Sequence") == 0) {
+        json_array_foreach(json_object_get(step, "pretokenizers"), i, item)
+        {
+            status = read_cut(s, item);
+            if (status != INLAY_OK)
+                return status;
+        }
+        return INLAY_OK;
+    }
+    if (strcmp(type, "ByteLevel") == 0) {
+        const bool prefix = flag_of(step, "add_prefix_space", false), regex = flag_of(step, "use_regex", true);
+
+        if (regex)
+            status = add_cut(s, &(cut){ .kind = CUT_GPT2, .prefix_space = prefix });
+        return status != INLAY_OK ? status : add_cut(s, &(cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
+    }
+    if (strcmp(type, "Split") == 0)
+        return read_split(s, step);
+    if (strcmp(type, "Metaspace") == 0)
+        return read_metaspace(s, step);
+    if (strcmp(type, "Whitespace") == 0)
+        return add_cut(s, &(cut){ .kind = CUT_WHITESPACE });
+    if (strcmp(type, "WhitespaceSplit") == 0)
+        return add_cut(s, &(cut){ .kind = CUT_WORDS });
+    if (strcmp(type, "BertPreTokenizer") == 0)
+        return add_cut(s, &(cut){ .kind = CUT_BERT });
+    if (strcmp(type, "Punctuation") == 0)
+        return add_cut(s, &(cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
+    if (strcmp(type, "Digits") == 0)
+        return add_cut(s, &(cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
+    return not_supported(s, "pre_tokenizer", type);
+}
+
+/* ------------------------------------------------------------------ models */
+
+static inlay_status read_words(const source *s, const json_t *words)
+{
+    const char *text;
+    json_t *item;
+    size_t i;
+
+    if (json_is_array(words)) { /* of Unigram: text and score, by number */
+        json_array_foreach(words, i, item)
+        {
+            const json_t *piece = json_array_get(item, 0);
+
+            if (!json_is_string(piece) ||
+                !vocabulary_set(&s->t->model.words, (int64_t)i, json_string_value(piece), json_string_length(piece),
+                                json_number_value(json_array_get(item, 1))))
+                return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab[%llu] is damaged",
+                                  (unsigned long long)i);
+        }
+        return INLAY_OK;
+    }
+    json_object_foreach((json_t *)(uintptr_t)words, text, item)
+    {
+        if (!json_is_integer(item) ||
+            !vocabulary_set(&s->t->model.words, json_integer_value(item), text, strlen(text), 0))
+            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+                              "tokenizer.json: model.vocab: '%.60s' has no good number", text);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_merges(const source *s, const json_t *merges)
+{
+    model *m = &s->t->model;
+    json_t *item;
+    size_t i;
+
+    if (!model_room(m, json_array_size(merges)))
+        return no_memory(s);
+    json_array_foreach(merges, i, item)
+    {
+        const char *left = json_string_value(json_is_array(item) ? json_array_get(item, 0) : item);
+        const char *right = json_string_value(json_array_get(item, 1));
+        const char *space = left != NULL && right == NULL ? strchr(left, ' ') : NULL;
+        bool known = true;
+
+        if (left == NULL || (right == NULL && space == NULL))
+            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.merges[%llu] is damaged",
+                              (unsigned long long)i);
+        right = space != NULL ? space + 1 : right;
+        if (!model_add_merge(m, 0, left, space != NULL ? (size_t)(space - left) : strlen(left), right, strlen(right),
+                             (uint32_t)i, &known))
+            return no_memory(s);
+        if (!known)
+            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+                              "tokenizer.json: model.merges[%llu] is of tokens that the vocabulary has not",
+                              (unsigned long long)i);
+    }
+    return INLAY_OK;
+}
+
+static bool set_text(char **to, const char *text)
+{
+    free(*to);
+    *to = copy_text(text, strlen(text));
+    return *to != NULL;
+}
+
+static void find_bytes(model *m)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (int b = 0; b < 256; b++) {
+        const char name[6] = { '<', '0', 'x', digits[b / 16], digits[b % 16], '>' };
+
+        m->bytes[b] = vocabulary_find(&m->words, name, sizeof name);
+    }
+}
+
+static double least_score(const vocabulary *v)
+{
+    double least = 0;
+
+    for (size_t i = 0; i < v->count; i++)
+        least = v->words[i].present && v->words[i].exact < least ? v->words[i].exact : least;
+    return least - 10;
+}
+
+static inlay_status read_model(const source *s, const json_t *at)
+{
+    model *m = &s->t->model;
+    const char *type = text_of(at, "type"), *unknown = text_of(at, "unk_token");
+    inlay_status status;
+
+    /* Old files leave the type out. */
+    if (type[0] == '\0')
+        type = json_object_get(at, "merges") != NULL         ? "BPE"
+               : json_is_array(json_object_get(at, "vocab")) ? "Unigram"
+                                                             : "WordPiece";
+    m->kind = strcmp(type, "BPE") == 0 ? MODEL_BPE : strcmp(type, "WordPiece") == 0 ? MODEL_WORDPIECE : MODEL_UNIGRAM;
+    if (m->kind == MODEL_UNIGRAM && strcmp(type, "Unigram") != 0)
+        return not_supported(s, "model", type);
+    if (!set_text(&m->prefix, text_of(at, "continuing_subword_prefix")) ||
+        !set_text(&m->suffix, text_of(at, "end_of_word_suffix")))
+        return no_memory(s);
+    INLAY_TRY(read_words(s, json_object_get(at, "vocab")));
+    if (m->kind == MODEL_BPE)
+        INLAY_TRY(read_merges(s, json_object_get(at, "merges")));
+    m->byte_fallback = flag_of(at, "byte_fallback", false);
+    m->fuse_unknown = m->kind == MODEL_UNIGRAM || flag_of(at, "fuse_unk", false);
+    m->whole_words = flag_of(at, "ignore_merges", false);
+    if (m->kind == MODEL_UNIGRAM)
+        m->unknown =
+            json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;
+    else if (unknown[0] != '\0')
+        m->unknown = text_id(s->t, unknown);
+    if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
+        m->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
+    find_bytes(m);
+    m->least_score = least_score(&m->words);
+done:
+    return status;
+}
+
+static inlay_status read_added(const source *s, const json_t *list)
+{
+    text_tokenizer *t = s->t;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        const char *text = text_of(item, "content");
+        const int64_t id = json_integer_value(json_object_get(item, "id"));
+        const bool special = flag_of(item, "special", false);
+        added a = { .id = id,
+                    .special = special,
+                    .left = flag_of(item, "lstrip", false),
+                    .right = flag_of(item, "rstrip", false),
+                    .single = flag_of(item, "single_word", false),
+                    .normalized = flag_of(item, "normalized", !special) };
+
+        if (text[0] == '\0')
+            continue;
+        if (!vocabulary_set(&t->model.words, id, text, strlen(text), 0))
+            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: added_tokens[%llu] has no good id",
+                              (unsigned long long)i);
+        t->model.words.words[id].special |= special;
+        a.text = t->model.words.words[id].text;
+        a.bytes = t->model.words.words[id].bytes;
+        if (!add_token(t, &a))
+            return no_memory(s);
+        if (strcmp(text, "[PAD]") == 0 || strcmp(text, "<pad>") == 0)
+            t->pad = id;
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ around a text */
+
+static inlay_status put_around(const source *s, bool behind, int64_t id)
+{
+    text_tokenizer *t = s->t;
+    size_t *count = behind ? &t->after_count : &t->before_count;
+
+    if (*count == MOST_AROUND)
+        return not_supported(s, "post_processor", "more than 8 tokens around a text");
+    (behind ? t->after : t->before)[(*count)++] = id;
+    return INLAY_OK;
+}
+
+static inlay_status read_template(const source *s, const json_t *step)
+{
+    const json_t *special = json_object_get(step, "special_tokens");
+    bool behind = false;
+    json_t *item;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(step, "single"), i, item)
+    {
+        const char *name = text_of(json_object_get(item, "SpecialToken"), "id");
+        json_t *id;
+
+        if (json_object_get(item, "Sequence") != NULL) {
+            behind = true;
+            continue;
+        }
+        json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id)
+        {
+            const inlay_status status = put_around(s, behind, json_integer_value(id));
+
+            if (status != INLAY_OK)
+                return status;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_post(const source *s, const json_t *step)
+{
+    const char *type = text_of(step, "type");
+    inlay_status status = INLAY_OK;
+    json_t *item;
+    size_t i;
+
+    if (!json_is_object(step) || strcmp(type, "ByteLevel") == 0)
+        return INLAY_OK;
+    if (strcmp(type, "Sequence") == 0) {
+        json_array_foreach(json_object_get(step, "processors"), i, item)
+        {
+            status = read_post(s, item);
+            if (status != INLAY_OK)
+                return status;
+        }
+        return status;
+    }
+    if (strcmp(type, "TemplateProcessing") == 0)
+        return read_template(s, step);
+    if (strcmp(type, "BertProcessing") != 0 && strcmp(type, "RobertaProcessing") != 0)
+        return not_supported(s, "post_processor", type);
+    status = put_around(s, false, json_integer_value(json_array_get(json_object_get(step, "cls"), 1)));
+    return status != INLAY_OK
+               ? status
+               : put_around(s, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
+}
+
+/* The decoder decides how tokens become text; of a sequence its most telling step does. */
+static void read_decoder(text_tokenizer *t, const json_t *step)
+{
+    const char *type = text_of(step, "type");
+    json_t *item;
+    size_t i;
+
+    if (strcmp(type, "ByteLevel") == 0) {
+        t->decoder = DECODE_BYTES;
+    } else if (strcmp(type, "WordPiece") == 0) {
+        t->decoder = DECODE_WORDPIECE;
+    } else if (strcmp(type, "Metaspace") == 0) {
+        t->decoder = DECODE_METASPACE;
+        t->strip_first = flag_of(step, "add_prefix_space", true);
+    } else if (strcmp(type, "Replace") == 0) {
+        t->decoder = DECODE_METASPACE;
+    } else if (strcmp(type, "Strip") == 0) {
+        t->strip_first = true;
+    }
+    json_array_foreach(json_object_get(step, "decoders"), i, item) read_decoder(t, item);
+}
+
+inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)
+{
+    const source s = { t, diag };
+    json_error_t why;
+    json_t *root = json_loadb(file, bytes, JSON_ALLOW_NUL, &why), *step;
+    inlay_status status = INLAY_OK;
+
+    if (root == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: line %d: %s", why.line, why.text);
+    if (!json_is_object(json_object_get(root, "model"))) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "tokenizer.json: it has no 'model'; is it another file of the model?");
+        goto done;
+    }
+    step = json_object_get(root, "normalizer");
+    if (json_is_object(step))
+        INLAY_TRY(read_norm(&s, step));
+    step = json_object_get(root, "pre_tokenizer");
+    if (json_is_object(step))
+        INLAY_TRY(read_cut(&s, step));
+    INLAY_TRY(read_model(&s, json_object_get(root, "model")));
+    INLAY_TRY(read_added(&s, json_object_get(root, "added_tokens")));
+    INLAY_TRY(read_post(&s, json_object_get(root, "post_processor")));
+    read_decoder(t, json_object_get(root, "decoder"));
+done:
+    json_decref(root);
+    return status;
+}
+
+/* ------------------------------------------------------------------ GPT-2's two files */
+
+inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
+                      inlay_diag *diag)
+{
+    const source s = { t, diag };
+    json_error_t why;
+    json_t *root = json_loadb(vocab, vocab_bytes, JSON_ALLOW_NUL, &why);
+    uint32_t rank = 0;
+    size_t count = 0;
+    inlay_status status = INLAY_OK;
+
+    if (root == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "vocab: line %d: %s", why.line, why.text);
+    INLAY_TRY(read_words(&s, root));
+    for (size_t i = 0; i < merges_bytes; i++)
+        count += merges[i] == '\n';
+    if (!model_room(&t->model, count + 1)) {
+        status = no_memory(&s);
+        goto done;
+    }
+    for (size_t at = 0; at < merges_bytes;) {
+        const char *line = merges + at, *end = memchr(line, '\n', merges_bytes - at);
+        const size_t n = end != NULL ? (size_t)(end - line) : merges_bytes - at;
+        const char *space = memchr(line, ' ', n);
+        const size_t right = space != NULL ? n - (size_t)(space - line) - 1 : 0;
+        bool known = true;
+
+        at += n + 1;
+        if (space == NULL || (rank == 0 && n > 8 && memcmp(line, "#version", 8) == 0))
+            continue;
+        if (!model_add_merge(&t->model, 0, line, (size_t)(space - line), space + 1,
+                             right > 0 && space[right] == '\r' ? right - 1 : right, rank++, &known)) {
+            status = no_memory(&s);
+            goto done;
+        }
+        if (!known) {
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "merges: line '%.*s' is of tokens that vocab has not",
+                                (int)(n < 60 ? n : 60), line);
+            goto done;
+        }
+    }
+    t->model.unknown = text_id(t, "<|endoftext|>");
+    t->cuts[t->cut_count++] = (cut){ .kind = CUT_GPT2 };
+    t->cuts[t->cut_count++] = (cut){ .kind = CUT_BYTES };
+    t->decoder = DECODE_BYTES;
+done:
+    json_decref(root);
+    return status;
+}

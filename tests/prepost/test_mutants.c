@@ -1,0 +1,243 @@
+/* Files that are damaged in every way: decoders and tokenizers answer with a sentence, and touch nothing that is not
+ * theirs (run with -fsanitize=address to see the latter). */
+#include "cmocka_all.h"
+#include "picture.h"
+#include "sound.h"
+#include <stdlib.h>
+#include <string.h>
+#ifdef PREPOST_TEXT
+#include "text.h"
+#endif
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* A few bytes changed, cut out, doubled, or the end cut off. The caller frees it. */
+static uint8_t *mutate(const uint8_t *from, size_t bytes, uint64_t *seed, size_t *out_bytes)
+{
+    uint8_t *made = malloc(2 * bytes + 1);
+    const uint64_t changes = 1 + next_random(seed) % 4;
+
+    assert_non_null(made);
+    memcpy(made, from, bytes);
+    for (uint64_t i = 0; i < changes && bytes > 0; i++) {
+        const size_t at = next_random(seed) % bytes;
+
+        switch (next_random(seed) % 5) {
+        case 0:
+            made[at] = (uint8_t)next_random(seed);
+            break;
+        case 1:
+            made[at] ^= (uint8_t)(1u << next_random(seed) % 8);
+            break;
+        case 2:
+            memset(made + at, next_random(seed) % 2 ? 0xff : 0, bytes - at < 4 ? bytes - at : 4);
+            break;
+        case 3:
+            memmove(made + at, made + at + 1, bytes - at - 1);
+            bytes--;
+            break;
+        default:
+            bytes = next_random(seed) % 4 == 0 ? at : bytes;
+        }
+    }
+    *out_bytes = bytes;
+    return made;
+}
+
+static uint8_t *take(void *user, int64_t height, int64_t width, int64_t channels)
+{
+    uint8_t **pixels = user;
+
+    assert_in_range(height * width, 1, 1 << 20);
+    free(*pixels);
+    return *pixels = malloc((size_t)(height * width * channels));
+}
+
+static inlay_status decode(const uint8_t *bytes, size_t count, picture_order order, uint8_t **pixels, inlay_diag *diag)
+{
+    picture_sink sink = { .order = order, .max_pixels = 1 << 20, .alloc = take, .user = pixels, .diag = diag };
+
+    return picture_decode(bytes, count, &sink);
+}
+
+/* A copy that ends where the allocation does. */
+static uint8_t *exact(const uint8_t *bytes, size_t count)
+{
+    uint8_t *copy = malloc(count > 0 ? count : 1);
+
+    assert_non_null(copy);
+    memcpy(copy, bytes, count);
+    return copy;
+}
+
+static void pictures_come_back(void **state)
+{
+    static const char *const formats[] = { "png", "bmp", "ppm", "jpg", "webp" };
+    enum { HEIGHT = 19, WIDTH = 30 };
+    uint8_t rgb[HEIGHT * WIDTH * 3];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 7 / 3);
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        picture_file file = { .data = NULL };
+        uint8_t *pixels = NULL;
+        uint64_t seed = 88172645463325252u + f;
+        uint32_t refused = 0;
+
+        if (!picture_encodes(formats[f]))
+            continue;
+        assert_int_equal(picture_encode(formats[f], rgb, HEIGHT, WIDTH, PICTURE_RGB, 90, &file, &diag), INLAY_OK);
+        assert_int_equal(decode(file.data, file.count, PICTURE_RGB, &pixels, &diag), INLAY_OK);
+        if (f < 3)
+            assert_memory_equal(pixels, rgb, sizeof rgb);
+        for (size_t n = 0; n < file.count; n += 1 + file.count / 64) { /* the end cut off: no more than what is there */
+            uint8_t *part = exact(file.data, n);
+
+            (void)decode(part, n, PICTURE_RGB, &pixels, &diag);
+            free(part);
+        }
+        for (int i = 0; i < 3000; i++) {
+            size_t count;
+            uint8_t *made = mutate(file.data, file.count, &seed, &count), *own = exact(made, count);
+
+            diag.text[0] = '\0';
+            if (decode(own, count, (picture_order)(i % 3), &pixels, &diag) != INLAY_OK) {
+                assert_true(diag.text[0] != '\0');
+                refused++;
+            }
+            free(own);
+            free(made);
+        }
+        assert_in_range(refused, 1, 3000);
+        free(pixels);
+        free(file.data);
+    }
+}
+
+static void sounds_come_back(void **state)
+{
+    static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0"
+                              "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20";
+    uint64_t seed = 5;
+
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        size_t count;
+        uint8_t *made = mutate((const uint8_t *)wav, sizeof wav - 1, &seed, &count), *own = exact(made, count);
+        sound s;
+
+        if (sound_decode(own, count, &s, &diag) == INLAY_OK) {
+            sound_mix(&s);
+            assert_true(s.frames >= 0 && s.frames <= (int64_t)count);
+            free(s.samples);
+        } else {
+            assert_true(diag.text[0] != '\0');
+        }
+        free(own);
+        free(made);
+    }
+}
+
+#ifdef PREPOST_TEXT
+static const char json[] =
+    "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true}],\"normalizer\":{\"type\":\"Sequence\","
+    "\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},"
+    "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"CAAAAAAEAAAAAAAAYQBiAA==\"}]},"
+    "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"},"
+    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"<s>\",9],\"cls\":[\"<s>\",9]},"
+    "\"decoder\":{\"type\":\"Metaspace\"},"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"vocab\":{\"_\":0,\"a\":1,\"b\":2,\"ab\":3,\"_ab\":4,\"?\":5},"
+    "\"merges\":[\"a b\",[\"_\",\"ab\"]]}}";
+static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+                             "\x0a\x0b\x0a\x04\xe2\x96\x81"
+                             "a\x15\0\0\x80\xbf"
+                             "\x0a\x08\x0a\x01"
+                             "b\x15\0\0\0\xc0"
+                             "\x0a\x0c\x0a\x05\xe2\x96\x81"
+                             "ab\x15\0\0\x20\xc0"
+                             "\x12\x02\x18\x01\x1a\x10\x12\x0c\x04\0\0\0\0\x04\0\0"
+                             "abc\0\x20\x01";
+
+static void tokenizers_stand(const char *file, size_t bytes, int rounds)
+{
+    static const char text[] = "ab  a\xc3\xa9 <s>\xff b\xe4\xb8\xad\xf0\x9f\x98\x80 \xe2\x96";
+    uint64_t seed = bytes;
+
+    for (int i = 0; i < rounds; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        size_t count = bytes, length = 0;
+        uint8_t *made =
+            i > 0 ? mutate((const uint8_t *)file, bytes, &seed, &count) : exact((const uint8_t *)file, bytes);
+        uint8_t *own = exact(made, count);
+        text_tokenizer *t = NULL;
+        text_ids ids = { .list = NULL };
+        char *back = NULL;
+
+        if (text_open((const char *)own, count, &t, &diag) == INLAY_OK) {
+            assert_int_equal(text_encode(t, text, sizeof text - 1, true, &ids, &diag), INLAY_OK);
+            assert_int_equal(text_decode(t, ids.list, ids.count, true, &back, &length, &diag), INLAY_OK);
+        } else {
+            assert_true(i > 0 && diag.text[0] != '\0');
+        }
+        free(back);
+        free(ids.list);
+        text_close(t);
+        free(own);
+        free(made);
+    }
+}
+
+static void damaged_tokenizers_stand(void **state)
+{
+    (void)state;
+    tokenizers_stand(json, sizeof json - 1, 4000);
+    tokenizers_stand(pieces, sizeof pieces - 1, 4000);
+    tokenizers_stand("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n", 31, 500);
+}
+
+/* A word of 50,000 letters costs what 50,000 words cost, not their square. */
+static void long_words_are_fine(void **state)
+{
+    enum { LENGTH = 50000 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *text = malloc(LENGTH);
+    text_tokenizer *t = NULL;
+    text_ids ids = { .list = NULL };
+
+    (void)state;
+    assert_non_null(text);
+    for (int i = 0; i < LENGTH; i++)
+        text[i] = "ab"[i % 2];
+    assert_int_equal(text_open(json, sizeof json - 1, &t, &diag), INLAY_OK);
+    assert_int_equal(text_encode(t, text, LENGTH, false, &ids, &diag), INLAY_OK);
+    assert_int_equal(ids.count, LENGTH / 2);
+    assert_int_equal(ids.list[0], 4);
+    assert_int_equal(ids.list[1], 3);
+    free(ids.list);
+    free(text);
+    text_close(t);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_come_back),
+        cmocka_unit_test(sounds_come_back),
+#ifdef PREPOST_TEXT
+        cmocka_unit_test(damaged_tokenizers_stand),
+        cmocka_unit_test(long_words_are_fine),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
