@@ -33,10 +33,6 @@ bool cpu_has(cpu_level level);
 bool cpu_is_capped(void);
 /* How fast arithmetic is at this level beside a core with AVX-512: for estimates. */
 double cpu_speed(void);
-/* How fast this core is beside the one that cpu_speed() speaks of, at the level in use, as a short loop shows: in
- * steps of sqrt(2), from 1/16 to 4. The first call takes some 20 us. Prices of nodes are divided by it as a whole, so
- * that what is cheapest does not depend on it. */
-double cpu_beside_known(void);
 /* With VNNI of 512 bits; never below CPU_AVX512. */
 bool cpu_has_vnni(void);
 /* With AVX-VNNI, from CPU_AVX2 on. */

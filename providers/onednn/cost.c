@@ -427,7 +427,6 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
 
 inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
-    const double speed = cpu_beside_known();
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
@@ -436,16 +435,16 @@ inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost 
         if (status != INLAY_OK)
             return status;
     }
-    cost->ns = sum.ns / speed;
+    cost->ns = sum.ns;
     cost->flops = sum.flops;
     cost->bytes_read = sum.bytes_read;
     cost->bytes_written = sum.bytes_written;
     cost->confidence = sum.confidence;
     if (!INLAY_HAS(cost, leave_ns)) { /* a host that knows no borders: half of them, for most neighbours are ours */
-        cost->ns += (sum.enter_ns + sum.leave_ns) / 2 / speed;
+        cost->ns += (sum.enter_ns + sum.leave_ns) / 2;
         return INLAY_OK;
     }
-    cost->enter_ns = sum.enter_ns / speed;
-    cost->leave_ns = sum.leave_ns / speed;
+    cost->enter_ns = sum.enter_ns;
+    cost->leave_ns = sum.leave_ns;
     return INLAY_OK;
 }

@@ -89,7 +89,6 @@ static const kit_provider provider = {
     .option_count = KIT_COUNT(options),
     .open = open_blas,
     .close = close_blas,
-    .speed = cpu_beside_known,
 };
 
 static const kit_plugin plugin = {

@@ -70,7 +70,6 @@ static const kit_provider provider = {
     .option_count = KIT_COUNT(options),
     .open = open_reference,
     .close = free,
-    .speed = cpu_beside_known,
 };
 
 static const kit_plugin plugin = {

@@ -316,8 +316,6 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
 
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
-    const kit_provider *provider = ((const kit_state *)state)->self;
-
     cost->ns = 0;
     cost->flops = 0;
     cost->bytes_read = 0;
@@ -338,7 +336,5 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
     }
     if (request->offer->cookie == KIT_COOKIE_CHAIN)
         cost_of_chain(request, cost);
-    if (provider->speed != NULL)
-        cost->ns /= provider->speed();
     return INLAY_OK;
 }

@@ -302,8 +302,6 @@ typedef struct kit_provider {
     /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
      * kit_poll; 0 = no promise. */
     uint32_t poll_ms;
-    /* Optional: how fast this machine is beside the one whose figures the kernels' costs are written in; above 0. */
-    double (*speed)(void);
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
