@@ -261,6 +261,8 @@ fails 2 'go with --sweep' bench model.onnx --csv x.csv
 fails 3 'nowhere' bench model.onnx --sweep batch=1 --csv nowhere/s.csv "${fast[@]}"
 echo 1 >meter
 does 0 '.joules_per_run > 0' bench model.onnx --runs 3 --energy='sh -c "cat meter; echo 5 >meter"' "${fast[@]}"
+does 0 '.energy.not_available | test("did not print")' bench model.onnx --runs 3 --energy='sh -c "echo 5; exit 3"' "${fast[@]}"
+does 0 '.energy.not_available | test("did not print")' bench model.onnx --runs 3 --energy='echo joules' "${fast[@]}"
 
 # ---- cache export and import
 mkdir -p kept/costs kept/packs other
