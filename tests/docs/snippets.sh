@@ -1,5 +1,5 @@
 #!/bin/bash
-# The first example of each binding's README does what it says, on a model with the names and shapes that it uses.
+# The first example of each binding's README, and of the server's, does what it says, on a model with the names and shapes that it uses.
 #   snippets.sh BUILD SOURCE_DIR CXX [NODE]
 set -uo pipefail
 build=$1 source=$2 cxx=$3 node=${4:-}
@@ -9,8 +9,8 @@ wrong=0
 export INLAY_LIBRARY=$build/lib/libinlay.so.1 PYTHONPATH=$source/sdk/bindings/python PYTHONDONTWRITEBYTECODE=1
 
 # The first indented block of a README, without its indentation.
-snippet() { awk '/^    /{ print substr($0, 5); seen = 1; next } /^$/ && seen { print; next } seen { exit }' \
-    "$source/sdk/bindings/$1/README.md"; }
+block() { awk '/^    /{ print substr($0, 5); seen = 1; next } /^$/ && seen { print; next } seen { exit }' "$source/$1"; }
+snippet() { block "sdk/bindings/$1/README.md"; }
 does() { # TEXT COMMAND...
     local text=$1
     shift
@@ -63,5 +63,36 @@ if [ -n "$node" ]; then
         echo 'if (String(output.data) !== "2,2,2") throw new Error(String(output.data)); })();'
     } >"$work/example.js"
     does "Node's" "$node" example.js
+fi
+# The server's: each of its two ways to start answers the request that follows them, on a port that is free.
+served() { # COMMAND
+    local port pid ready=1
+    port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    sh -c "exec $1 --port $port --grpc-port -1" &
+    pid=$!
+    for _ in $(seq 100); do
+        curl -sf "http://127.0.0.1:$port/v2/health/ready" && ready=0 && break
+        sleep 0.1
+    done
+    [ $ready -eq 0 ] && sh -c "$(block host/serve/README.md | sed -n '/^curl/,$p' | sed -e "s/:8000/:$port/")" |
+        jq -e '.outputs[0].data == [2]'
+    ready=$?
+    kill $pid
+    wait $pid
+    return $ready
+}
+if [ -x "$build/bin/inlay-serve" ]; then
+    PATH=$build/bin:$PATH
+    mkdir "$work/models"
+    does "the served model is made" /usr/bin/python3 -c '
+from onnx import TensorProto, helper, save
+graph = helper.make_graph([helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)], "mean",
+    [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])])
+for path in ("model.onnx", "models/model.onnx"):
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)'
+    while IFS= read -r line; do
+        does "$line" served "${line%%#*}"
+    done < <(block host/serve/README.md | grep '^inlay serve')
 fi
 [ $wrong -eq 0 ]
