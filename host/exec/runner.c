@@ -44,130 +44,7 @@ static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inl
     return status;
 }
 
-/* ------------------------------------------------------------------ values */
-
-rt_value runner_value(const bound *b, uint32_t v)
-{
-    const plan *p = b->plan;
-    uint32_t place = v == INLAY_NONE ? INLAY_NONE : p->values[v].place;
-    const inlay_value_state *st;
-
-    if (place == INLAY_NONE)
-        return (rt_value){ 0 };
-    st = &p->states[v];
-    /* Objects and lists come in as dynamic values of an input place; so do optional inputs that are not there. */
-    if (p->places[place].source == PLACE_DYNAMIC ||
-        (p->places[place].source == PLACE_INPUT && (b->dynamic[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
-        return b->dynamic[v];
-    return (rt_value){ .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims,
-                       .buffer = b->buffers[place] };
-}
-
-void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
-{
-    if (value != NULL && value->kind == INLAY_KIND_TENSOR)
-        seen_keep(b, v, value->rank, value->dims);
-    pool_give(r->shared, b->dynamic[v].owner);
-    b->dynamic[v] = rt_from_value(value);
-}
-
 /* ------------------------------------------------------------------ a run */
-
-static void bind_inputs(runner *r, bound *b, const rt_value *inputs)
-{
-    const graph *g = r->prog->graph;
-    uint32_t count = g->input_count + g->captured_count;
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
-        uint32_t place = b->plan->values[v].place;
-
-        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT ||
-            b->plan->places[place].index != i)
-            continue;
-        b->buffers[place] = inputs[i].buffer;
-        /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
-        if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
-            b->dynamic[v] = inputs[i];
-            b->has_objects = true;
-            inlay_value_ref(inputs[i].owner);
-        }
-    }
-}
-
-/* May steps write into the value while the inputs are still being read? */
-static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_value *inputs)
-{
-    const graph *g = r->prog->graph;
-    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
-    const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
-
-    for (uint32_t i = 0; i < g->input_count + g->captured_count; i++) {
-        const inlay_buffer *x = &inputs[i].buffer;
-        const uint64_t in = (here ? x->handle : 0) + x->offset;
-
-        if (inputs[i].kind == INLAY_KIND_TENSOR && x->domain == want->buffer.domain &&
-            (here || x->handle == want->buffer.handle) && in < end && begin < in + x->bytes)
-            return true;
-    }
-    return false;
-}
-
-/* Memory for the outputs that steps write straight into. */
-static inlay_status bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
-{
-    const graph *g = r->prog->graph;
-
-    for (uint32_t i = 0; i < b->plan->place_count; i++) {
-        const plan_place *pl = &b->plan->places[i];
-        inlay_value **out, *want, *swap;
-        const inlay_value_state *st;
-        inlay_status status;
-
-        if (pl->source != PLACE_OUTPUT)
-            continue;
-        out = &r->outputs[pl->index];
-        if (r->placed != NULL && r->placed[pl->index].handle != 0) {
-            inlay_value_unref(*out);
-            *out = NULL;
-            b->buffers[i] = r->placed[pl->index];
-            continue;
-        }
-        want = r->wanted[pl->index];
-        st = &b->plan->states[g->outputs[pl->index]];
-        if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain &&
-            want->buffer.handle != 0 && !overlaps_inputs(r, want, inputs) &&
-            value_reshape(want, st->dtype, st->rank, st->dims)) {
-            if (*out != want) {
-                inlay_value_unref(*out);
-                *out = inlay_value_ref(want);
-            }
-        } else if (pl->domain != INLAY_DOMAIN_HOST) {
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it "
-                              "is bound to has %llu, or is an input, too", pl->index, (unsigned long long)pl->bytes,
-                              (unsigned long long)(want != NULL ? want->capacity : 0));
-        } else {
-            /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
-            if (*out != NULL && !value_is_reusable(*out)) {
-                swap = r->spares[pl->index];
-                r->spares[pl->index] = *out;
-                *out = swap;
-            }
-            if (*out != NULL &&
-                (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
-                inlay_value_unref(*out);
-                *out = NULL;
-            }
-            if (*out == NULL) {
-                status = pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag);
-                if (status != INLAY_OK)
-                    return status;
-            }
-        }
-        b->buffers[i] = (*out)->buffer;
-    }
-    return INLAY_OK;
-}
 
 static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
@@ -283,49 +160,6 @@ static void renew_timelines(bound *b)
         b->steps[i].fence.value = 0;
     }
     b->poisoned = false;
-}
-
-/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
-static inlay_status gather_outputs(runner *r, bound *b, inlay_diag *diag)
-{
-    const graph *g = r->prog->graph;
-
-    for (uint32_t k = 0; k < g->output_count; k++) {
-        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
-        inlay_value *made = NULL;
-        inlay_status status;
-        rt_value now;
-
-        if (place != INLAY_NONE && b->plan->places[place].source == PLACE_OUTPUT && b->plan->places[place].index == k)
-            continue;
-        now = runner_value(b, v);
-        if (now.kind == 0) {
-            pool_give(r->shared, r->outputs[k]);
-            r->outputs[k] = NULL;
-            continue;
-        }
-        if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output %u is an input or another output, too, and lies in a "
-                              "device's memory; bind a value in host memory to it", k);
-        status = pool_value(r->shared, &now, &made, diag);
-        if (status != INLAY_OK)
-            return status;
-        pool_give(r->shared, r->outputs[k]);
-        r->outputs[k] = made;
-    }
-    /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
-    for (uint32_t k = 0; k < g->output_count; k++) {
-        inlay_value *want = r->wanted[k], *made = r->outputs[k];
-
-        if (want == NULL || made == NULL || made == want || made->kind != INLAY_KIND_TENSOR ||
-            made->dtype == INLAY_STRING || inlay_value_data(want) == NULL ||
-            !value_reshape(want, made->dtype, made->rank, made->dims))
-            continue;
-        memmove(inlay_value_data(want), inlay_value_data(made), (size_t)want->buffer.bytes);
-        r->outputs[k] = inlay_value_ref(want);
-        pool_give(r->shared, made);
-    }
-    return INLAY_OK;
 }
 
 inlay_status runner_step(runner *r, bound *b, bound_step *s, inlay_diag *diag)
@@ -477,31 +311,6 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
     return status;
 }
 
-/* What a device that hangs may still write to is not given to the next run. */
-static void keep_outputs(runner *r)
-{
-    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->unwinding; k++) {
-        if (r->spares[k] != NULL)
-            inlay_value_unref(r->spares[k]);
-        r->spares[k] = r->outputs[k];
-        r->outputs[k] = NULL;
-    }
-}
-
-/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many parts
- * were written. */
-static uint32_t want_on_devices(const runner *r, plan_input *out)
-{
-    const uint32_t count = r->prog->graph->output_count;
-    bool any = false;
-
-    for (uint32_t k = 0; k < count; k++) {
-        out[k] = (plan_input){ .domain = r->wanted[k] != NULL ? r->wanted[k]->buffer.domain : INLAY_DOMAIN_HOST };
-        any |= out[k].domain != INLAY_DOMAIN_HOST;
-    }
-    return any ? count : 0;
-}
-
 inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -525,7 +334,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims,
                                   inputs[i].room, tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST };
     }
-    count += want_on_devices(r, r->key + count);
+    count += runner_wants(r, r->key + count);
     status = find_program(r, count, &other, &b, diag);
     if (status == INLAY_OK && other != NULL)
         return run_instead(r, other, inputs, caller);
@@ -537,8 +346,8 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
         status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
         goto failed;
     }
-    bind_inputs(r, b, inputs);
-    status = bind_outputs(r, b, inputs, diag);
+    runner_bind_inputs(r, b, inputs);
+    status = runner_bind_outputs(r, b, inputs, diag);
     if (status == INLAY_OK) {
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];
@@ -555,7 +364,7 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
             renew_timelines(b);
         b->captures = status == INLAY_OK ? r->captures : 0;
         if (status == INLAY_OK)
-            status = gather_outputs(r, b, diag);
+            status = runner_gather_outputs(r, b, diag);
     }
     if (b->states != NULL || b->has_objects) {
         for (uint32_t v = 0; v < g->value_count; v++)
@@ -575,7 +384,7 @@ failed:
     if (r->failed != NULL && r->prog->env->without_failed &&
         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) &&
         leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
-        keep_outputs(r);
+        runner_keep_outputs(r);
         r->shared->unwinding = false;
         return run_instead(r, other, inputs, caller);
     }

@@ -168,6 +168,20 @@ inlay_value_state *seen_states(const runner *r, arena *a);
 /* The runner of a program among those of r, of its bodies and theirs; NULL: that did not run. r may be NULL. */
 const runner *runner_of(const runner *r, const program *p);
 
+/* ------------------------------------------------------------------ what enters and leaves a run, ports.c */
+
+/* The plan reads the inputs where they are. */
+void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs);
+/* Memory for the outputs that steps write straight into. */
+INLAY_NODISCARD inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag);
+/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many parts
+ * were written. */
+uint32_t runner_wants(const runner *r, plan_input *out);
+/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
+INLAY_NODISCARD inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag);
+/* What a device that hangs may still write to is not given to the next run. */
+void runner_keep_outputs(runner *r);
+
 /* ------------------------------------------------------------------ for the slower steps */
 
 /* Value v as it is now: a place, or a dynamic value. kind 0: not there. */

@@ -16,7 +16,7 @@ static kit_table table = { kernels, 0 };
 static const kit_table *const tables[] = { &table };
 
 static const inlay_option options[] = { { .name = "max_pixels",
-                                          .doc = "The largest picture that is decoded, in pixels.",
+                                          .doc = "the largest picture that is decoded, in pixels",
                                           .default_value = "100000000",
                                           .min = 1,
                                           .max = INT64_C(4290250000),
