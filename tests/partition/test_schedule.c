@@ -99,8 +99,9 @@ static void copies_and_memory(void **state)
             assert_int_equal(moves, count[down]);
             assert_int_equal(planned[down], promised[down]);
         }
-        /* Rows of 256 bytes: the slab has no gaps but for those of alignment. */
-        assert_true(p->slab_bytes[r.session->providers[1].first_domain] >= parts->memory[1].peak_bytes);
+        /* Rows of 256 bytes: the slab has no gaps but for those of alignment, and results may take the place of
+         * operands, which the estimate does not count on: three values of an addition are two. */
+        assert_true(p->slab_bytes[r.session->providers[1].first_domain] * 3 / 2 >= parts->memory[1].peak_bytes);
         assert_true(p->slab_bytes[r.session->providers[1].first_domain] <= parts->memory[1].peak_bytes * 4 + 4096);
         plan_unref(p);
         rig_close(&r);
