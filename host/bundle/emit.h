@@ -42,6 +42,11 @@ typedef struct bundle_part_of {
 /* C identifiers for the model's names, all different; memory is the collection's. false: no memory. */
 bool bundle_name(bundle_collection *c, const char *name, bundle_names *out);
 
+/* The C type of the elements; NULL: C has none. */
+const char *bundle_c_type(inlay_dtype dtype);
+/* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
+void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n);
+
 /* The three files; `source` includes bundle.h, `data` is what its symbol NAME_data points to. INLAY_IO_ERROR is left to
  * ferror() of the caller's. */
 INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n,

@@ -1,0 +1,131 @@
+/* The C header of a bundle: names that C takes, and the functions with the sizes of the model. */
+#include "bundle/emit.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ names */
+
+static bool is_taken(const char *const *list, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_keyword(const char *name)
+{
+    static const char *const words[] = { "auto", "break", "case", "char", "const", "continue", "default", "do",
+        "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned",
+        "void", "volatile", "while", "buffer", "bytes", "bool", "class", "new", "delete", "this", "template" };
+
+    return is_taken(words, sizeof words / sizeof words[0], name);
+}
+
+static char *identifier(arena *a, const char *text, const char *const *taken, uint32_t count)
+{
+    char *name = arena_format(a, "%s%s", isalpha((unsigned char)text[0]) || text[0] == '_' ? "" : "x", text);
+
+    for (char *c = name; c != NULL && *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
+            *c = '_';
+    for (uint32_t i = 2; name != NULL && (is_keyword(name) || is_taken(taken, count, name)); i++)
+        name = arena_format(a, "%s_%u", name, i);
+    return name;
+}
+
+bool bundle_name(bundle_collection *c, const char *name, bundle_names *out)
+{
+    const graph *g = c->parts[0].p->graph;
+    const char **list = arena_array(&c->a, (size_t)g->input_count + g->output_count + 1, sizeof *list);
+
+    out->name = identifier(&c->a, name, NULL, 0);
+    if (list == NULL || out->name == NULL)
+        return false;
+    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
+        const uint32_t v = i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count];
+
+        list[i] = identifier(&c->a, g->values[v].info.name.data, list, i);
+        if (list[i] == NULL)
+            return false;
+    }
+    out->inputs = list;
+    out->outputs = list + g->input_count;
+    return true;
+}
+
+const char *bundle_c_type(inlay_dtype dtype)
+{
+    switch (inlay_dtype_bits(dtype)) {
+    case 8:
+        return dtype == INLAY_INT8 ? "int8_t" : "uint8_t";
+    case 16:
+        return dtype == INLAY_INT16 ? "int16_t" : "uint16_t";
+    case 32:
+        return dtype == INLAY_FLOAT ? "float" : dtype == INLAY_INT32 ? "int32_t" : "uint32_t";
+    case 64:
+        return dtype == INLAY_DOUBLE  ? "double"
+               : dtype == INLAY_INT64 ? "int64_t"
+               : dtype == INLAY_UINT64 ? "uint64_t"
+                                       : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* ------------------------------------------------------------------ the header */
+
+void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n)
+{
+    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
+        const bool in = i < g->input_count;
+        const inlay_value_info *v = &g->values[in ? g->inputs[i] : g->outputs[i - g->input_count]].info;
+
+        (void)fprintf(to, "%s%s%s %s%s", i > 0 ? ", " : "", in ? "const " : "", bundle_c_type(v->dtype),
+                      v->rank == 0 ? "*" : "", in ? n->inputs[i] : n->outputs[i - g->input_count]);
+        for (uint32_t d = 0; d < v->rank; d++)
+            (void)fprintf(to, "[%" PRId64 "]", v->dims[d].value);
+    }
+}
+
+static inlay_status check_types(const graph *g, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
+        const inlay_value_info *v = &g->values[i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count]].info;
+
+        if (bundle_c_type(v->dtype) == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is of type %s, which C has not: end the model with a Cast",
+                              v->name.data, inlay_dtype_name(v->dtype));
+        for (uint32_t d = 0; d < v->rank; d++)
+            if (v->dims[d].value == 0)
+                return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' has no elements", v->name.data);
+    }
+    return INLAY_OK;
+}
+
+inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n, const bundle_facts *f,
+                                inlay_diag *diag)
+{
+    const graph *g = c->parts[0].p->graph;
+    const inlay_status status = check_types(g, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)fprintf(to, "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
+                      " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
+                      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", n->name, n->name, n->name);
+    if (f->arena_bytes > 0)
+        (void)fprintf(to, "/* Bytes of a buffer for %s_start_in(), which begins at a multiple of 64. */\n"
+                          "#define %s_ARENA_BYTES %" PRIu64 "\n\n", n->name, n->name, f->arena_bytes);
+    (void)fprintf(to, "/* Prepares the model in memory of the system's, or in a buffer that stays the model's. Once. */\n"
+                      "int %s_start(void);\nint %s_start_in(void *buffer, uint64_t bytes);\n\n"
+                      "/* Runs it, and starts it first where that has not been done. Started, it allocates nothing. */\n"
+                      "int %s_run(", n->name, n->name, n->name);
+    bundle_write_parameters(to, g, n);
+    (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ", n->name);
+    bundle_write_parameters(to, g, n);
+    (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", n->name);
+    return INLAY_OK;
+}
