@@ -183,10 +183,14 @@ static bool add_required(const maker *m, op_case *k)
 
     for (uint32_t i = 0; i < m->source->schema->attr_count; i++) {
         const op_attr *s = &m->source->schema->attrs[i];
-        inlay_attr_info a = { .name = { s->name, strlen(s->name) }, .kind = s->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
+        const size_t bytes = strlen(s->name);
+        inlay_attr_info a = { .kind = s->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
 
         if (!s->required || has_attr(k, s->name))
             continue;
+        a.name = (inlay_str){ arena_copy(&k->a, s->name, bytes + 1), bytes }; /* the case may outlive the schema */
+        if (a.name.data == NULL)
+            return false;
         a.count = s->kind == INLAY_ATTR_INTS || s->kind == INLAY_ATTR_FLOATS;
         a.ints = s->kind == INLAY_ATTR_INTS ? &one : NULL;
         a.floats = s->kind == INLAY_ATTR_FLOATS ? &half : NULL;

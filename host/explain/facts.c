@@ -380,7 +380,7 @@ static const partition *price_rest(facts *f, const facts_graph *g)
         part_offer *o = &priced->offers[i];
         cost_question q = { .graph = r.snapshot, .provider = &r.providers[o->provider], .offer = o,
                             .values = priced->profile, .max_threads = r.max_threads,
-                            .priced_threads = cost_threads(r.providers, r.provider_count, r.max_threads),
+                            .priced_threads = COST_THREADS,
                             .weight_bytes = priced->weight_bytes };
         if (!o->chosen)
             o->cost_source = cost_of_offer(r.costs, &q, &o->cost, &o->cost_error);

@@ -380,8 +380,7 @@ void json_session(const facts *f, const explain_view *view)
     json_text(&j, "model", f->session->model->path);
     json_text(&j, "policy", f->session->rules.by_priority ? "priority" : "cost");
     json_whole(&j, "threads", f->session->env.max_threads);
-    json_whole(&j, "priced_threads", cost_threads(f->session->env.providers, f->session->env.provider_count,
-                                                  f->session->env.max_threads));
+    json_whole(&j, "priced_threads", COST_THREADS);
     json_whole(&j, "nodes_in_file", f->session->nodes_in_file);
     json_whole(&j, "nodes", f->node_count);
     json_whole(&j, "regions", f->region_count);

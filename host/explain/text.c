@@ -29,7 +29,7 @@ static void say_summary(const page *p)
 {
     const facts *f = p->f;
     const program_env *env = &f->session->env;
-    const uint32_t threads = env->max_threads, priced = cost_threads(env->providers, env->provider_count, threads);
+    const uint32_t threads = env->max_threads, priced = COST_THREADS;
     char a[NICE_BYTES], b[NICE_BYTES];
 
     if (f->session->model->path != NULL) {

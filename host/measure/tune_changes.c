@@ -7,7 +7,7 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
     const tuned *g = &t->graphs[0];
     const program *p = g->program;
 
-    const uint32_t threads = cost_threads(p->env->providers, p->env->provider_count, p->env->max_threads);
+    const uint32_t threads = COST_THREADS;
 
     *out = p->parts;
     out->profile = g->values;

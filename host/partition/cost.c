@@ -274,14 +274,6 @@ static double error_of(uint32_t source)
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
 }
 
-uint32_t cost_threads(const part_provider *providers, uint32_t provider_count, uint32_t max_threads)
-{
-    for (uint32_t i = 0; i < provider_count; i++)
-        if (providers[i].table->domain_count > 0)
-            return max_threads;
-    return COST_THREADS;
-}
-
 /* What the provider says of itself. */
 static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
 {

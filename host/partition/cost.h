@@ -51,10 +51,8 @@ typedef struct cost_question {
 } cost_question;
 
 /* The threads that nodes are given to providers by: COST_THREADS, whatever a run has, for another provider adds terms in
- * another order, and results are to be the same bits on any number of threads. Where a provider has memory of its own,
- * and with it a device that the CPU is weighed against, it is those of the run. */
+ * another order, and results are to be the same bits on any number of threads: beside a device, too. */
 enum { COST_THREADS = 2 };
-uint32_t cost_threads(const part_provider *providers, uint32_t provider_count, uint32_t max_threads);
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't
  * say. *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread,

@@ -1,6 +1,7 @@
 /* mel.c - MelSpectrogram, as Whisper and librosa have it. */
 #include "fft.h"
 #include "prepost.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@ static const char *const scales[] = { "slaney", "htk" };
 static const char *const norms[] = { "slaney", "none" };
 enum { LOG_NONE, LOG_WHISPER, LOG_DB, LOG_LN, LOG_10 };
 enum { MAX_FFT = 1 << 20, MAX_MELS = 4096 };
+#define MAX_SAMPLES ((int64_t)1 << 40)
 
 /* A filter: bins [first, first + count) with weights. */
 typedef struct filter {
@@ -198,9 +200,11 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || dims[1].value < 1)
+    if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || samples > MAX_SAMPLES ||
+        dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 or more", MAX_FFT);
+                          "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64, MAX_FFT,
+                          MAX_SAMPLES);
     if (!pp_knows_rank(x))
         dims[0] = pp_open();
     else if (x->rank == 2)
