@@ -29,7 +29,7 @@ static void say_summary(const page *p)
 {
     const facts *f = p->f;
     const program_env *env = &f->session->env;
-    const uint32_t threads = env->max_threads, priced = COST_THREADS;
+    const uint32_t threads = env->max_threads;
     char a[NICE_BYTES], b[NICE_BYTES];
 
     if (f->session->model->path != NULL) {
@@ -41,8 +41,8 @@ static void say_summary(const page *p)
         plural(f->region_count, "region", "regions"));
     say(p->sink, "policy %s, %" PRIu32 " %s", f->session->rules.by_priority ? "priority" : "cost", threads,
         plural(threads, "thread", "threads"));
-    if (priced != threads)
-        say(p->sink, ", costs of %" PRIu32 " threads", priced);
+    if (threads != COST_THREADS)
+        say(p->sink, ", costs of %d threads", COST_THREADS);
     say(p->sink, "\n");
     say_assumed(p);
     if (f->runner != NULL)

@@ -7,15 +7,13 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
     const tuned *g = &t->graphs[0];
     const program *p = g->program;
 
-    const uint32_t threads = COST_THREADS;
-
     *out = p->parts;
     out->profile = g->values;
     out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
     for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
                             .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
-                            .priced_threads = threads, .weight_bytes = p->parts.weight_bytes };
+                            .priced_threads = COST_THREADS, .weight_bytes = p->parts.weight_bytes };
         out->offers[o] = p->parts.offers[o];
         out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
     }

@@ -12,12 +12,10 @@ uint32_t part_default_domain(const part_provider *provider)
 /* The price of every offer at the shapes at hand. */
 static void price_all(const part_request *r, partition *p)
 {
-    const uint32_t threads = COST_THREADS;
-
     for (uint32_t i = 0; i < p->offer_count; i++) {
         part_offer *o = &p->offers[i];
         cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
-                            .values = p->profile, .max_threads = r->max_threads, .priced_threads = threads,
+                            .values = p->profile, .max_threads = r->max_threads, .priced_threads = COST_THREADS,
                             .weight_bytes = p->weight_bytes };
 
         o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);

@@ -169,21 +169,6 @@ static bool find_readers(const balancing *x, uint32_t v, balanced *b)
     return readers > 0 && readers == x->uses[v] && b->channels >= LEAST_CHANNELS;
 }
 
-static void count_uses(const graph *g, uint32_t *uses)
-{
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
-
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE)
-                uses[n->info.inputs[k]]++;
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            uses[n->captures[k]] += 2;
-    }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        uses[g->outputs[k]] += 2;
-}
-
 /* False: no memory. */
 static bool find_values(balancing *x)
 {
@@ -328,7 +313,7 @@ inlay_status balance_model(graph_model *model, const layer_list *list, const cha
     x.items = calloc((size_t)model->main->value_count + 1, sizeof *x.items);
     x.e.failed = x.e.failed || x.uses == NULL || x.items == NULL;
     if (!x.e.failed) {
-        count_uses(model->main, x.uses);
+        edit_count_uses(model->main, x.uses);
         x.e.failed = !find_values(&x);
     }
     if (!x.e.failed && x.count > 0)

@@ -206,3 +206,18 @@ bool edit_drop_unused(graph *g)
     free(is_read);
     return ok;
 }
+
+void edit_count_uses(const graph *g, uint32_t *uses)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const graph_node *n = g->nodes[i];
+
+        for (uint32_t k = 0; k < n->info.input_count; k++)
+            if (n->info.inputs[k] != INLAY_NONE)
+                uses[n->info.inputs[k]]++;
+        for (uint32_t k = 0; k < n->capture_count; k++)
+            uses[n->captures[k]] += 2;
+    }
+    for (uint32_t k = 0; k < g->output_count; k++)
+        uses[g->outputs[k]] += 2;
+}

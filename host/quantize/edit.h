@@ -39,4 +39,7 @@ void edit_input(graph_node *n, uint32_t i, uint32_t v);
 void edit_set_input(editor *e, graph_node *n, uint32_t i, uint32_t v);
 /* Constants that nobody reads are written no more, in bodies neither. False: no memory. */
 bool edit_drop_unused(graph *g);
+/* How often each value of the graph is read: uses is [value_count], zeros. What a body captures, and an output of the
+ * graph, counts twice, for nobody else may then change the value. */
+void edit_count_uses(const graph *g, uint32_t *uses);
 #endif

@@ -108,21 +108,6 @@ static bool keeps_zero(const char *op)
     return false;
 }
 
-static void count_uses(const graph *g, uint32_t *uses)
-{
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
-
-        for (uint32_t k = 0; k < n->info.input_count; k++)
-            if (n->info.inputs[k] != INLAY_NONE)
-                uses[n->info.inputs[k]]++;
-        for (uint32_t k = 0; k < n->capture_count; k++)
-            uses[n->captures[k]] += 2;
-    }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        uses[g->outputs[k]] += 2;
-}
-
 static graph_node *only_reader(const pruning *x, uint32_t value)
 {
     const graph *g = x->e.g;
@@ -357,7 +342,7 @@ inlay_status prune_model(graph_model *model, const layer_list *list, const prune
             list->items[i].count >= NARROW_LEAST_WEIGHTS)
             prune_blocks(&x.e, &list->items[i], how, i);
     if (!x.e.failed)
-        count_uses(model->main, x.uses);
+        edit_count_uses(model->main, x.uses);
     for (uint32_t i = 0; !x.e.failed && i < list->count; i++)
         if (list->items[i].g == model->main && list->items[i].weight_input == 1)
             drop_channels(&x, &list->items[i]);
