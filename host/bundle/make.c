@@ -485,8 +485,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     inlay_status status;
 
     if (!find_parts(job->target, m.parts))
-        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no run-time part for target '%s' here (%s/%s)", job->target,
-                          INLAY_BUNDLE_FROM_BIN, job->target);
+        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no run-time part for target '%s' in %s, seen from this program: it "
+                          "comes with libinlay-dev, and for arm64 host/bundle/runtime/cross.sh makes it", job->target,
+                          INLAY_BUNDLE_FROM_BIN);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
