@@ -17,9 +17,15 @@ struct inlay_context {
     run_states *states;      /* NULL: the context keeps none */
     struct profile *profile; /* while runs are profiled, otherwise NULL */
     struct inlay_context *next; /* among those that are left to a device that hangs */
+    struct async_runs *async; /* NULL: there was no such run */
     timings *timings;        /* while runs are timed step by step, otherwise NULL */
 };
 
+/* The open provider of that name. */
+INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const provider **out,
+                                            inlay_diag *diag);
+/* Ends the thread of runs that were started by inlay_context_run_async(), once they are over. */
+void context_end_async(inlay_context *context);
 /* Has the value the type and shape of the input? The error says how not. */
 INLAY_NODISCARD inlay_status context_input_fits(const inlay_context *context, uint32_t index, const inlay_value *value,
                                                 inlay_diag *diag);

@@ -1,6 +1,6 @@
 /* api/dlpack.c - tensors to and from DLPack, 0.6 and 1.x, whose structs are spelled out here as its specification gives
  * them. */
-#include "exec/value.h"
+#include "api/context.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,28 +90,37 @@ static bool is_dense(const dl_tensor *t)
     return true;
 }
 
-/* owner: the managed tensor, which free_memory releases. */
-static inlay_status take(const dl_tensor *t, void *owner, void (*free_memory)(void *owner, inlay_value *value),
-                         inlay_value **out_value, inlay_diag *diag)
+/* Type and shape of a tensor that can be taken. */
+static inlay_status check(const dl_tensor *t, inlay_dtype *out_dtype, inlay_diag *diag)
 {
-    inlay_dtype dtype = INLAY_UNDEFINED;
-    inlay_status status;
-
-    *out_value = NULL;
+    *out_dtype = INLAY_UNDEFINED;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].type.code == t->type.code && types[i].type.bits == t->type.bits && t->type.lanes == 1)
-            dtype = types[i].dtype;
-    if (dtype == INLAY_UNDEFINED)
+            *out_dtype = types[i].dtype;
+    if (*out_dtype == INLAY_UNDEFINED)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "DLPack type code %u with %u bits and %u lanes has no ONNX type",
                           t->type.code, t->type.bits, t->type.lanes);
-    if (t->device.type != DL_CPU)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor lies on device type %d; copy it to the CPU",
-                          (int)t->device.type);
     if (t->rank < 0 || t->rank > INLAY_MAX_RANK || (t->rank > 0 && t->dims == NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the DLPack tensor has %d dimensions; the limit is %d",
                           (int)t->rank, INLAY_MAX_RANK);
     if (!is_dense(t))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is strided; make it contiguous first");
+    return INLAY_OK;
+}
+
+/* owner: the managed tensor, which free_memory releases. */
+static inlay_status take(const dl_tensor *t, void *owner, void (*free_memory)(void *owner, inlay_value *value),
+                         inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_dtype dtype;
+    inlay_status status = check(t, &dtype, diag);
+
+    *out_value = NULL;
+    if (status != INLAY_OK)
+        return status;
+    if (t->device.type != DL_CPU)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor lies on device type %d; copy it to the CPU, or use "
+                          "inlay_session_value_from_dlpack()", (int)t->device.type);
     status = inlay_value_borrow(dtype, (uint32_t)t->rank, t->dims, t->data == NULL ? NULL : (char *)t->data + t->offset,
                                 UINT64_MAX, out_value, diag);
     if (status == INLAY_OK) {
@@ -127,16 +136,54 @@ inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value
     return take(&tensor->tensor, tensor, call_deleter, out_value, diag);
 }
 
-inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor, inlay_value **out_value,
-                                               inlay_diag *diag)
+static inlay_status check_version(const struct DLManagedTensorVersioned *tensor, inlay_diag *diag)
 {
-    *out_value = NULL;
     if (tensor->major != DL_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor is of DLPack %u.%u; this library takes 1.x",
                           tensor->major, tensor->minor);
     if ((tensor->flags & DL_READ_ONLY) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is read-only; copy it first");
-    return take(&tensor->tensor, tensor, call_versioned_deleter, out_value, diag);
+    return INLAY_OK;
+}
+
+inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor, inlay_value **out_value,
+                                               inlay_diag *diag)
+{
+    inlay_status status = check_version(tensor, diag);
+
+    *out_value = NULL;
+    return status == INLAY_OK ? take(&tensor->tensor, tensor, call_versioned_deleter, out_value, diag) : status;
+}
+
+static void release_versioned(void *arg)
+{
+    call_versioned_deleter(arg, NULL);
+}
+
+inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char *provider_name,
+                                             struct DLManagedTensorVersioned *tensor, inlay_value **out_value,
+                                             inlay_diag *diag)
+{
+    const dl_tensor *t = &tensor->tensor;
+    inlay_native_memory memory = { .struct_size = sizeof memory, .handle = (uintptr_t)t->data, .offset = t->offset,
+                                   .device_type = t->device.type, .device_id = t->device.id };
+    const provider *p = NULL;
+    inlay_dtype dtype;
+    inlay_value *shape;
+    inlay_status status = session_device(session, provider_name, &p, diag);
+
+    *out_value = NULL;
+    if (status == INLAY_OK)
+        status = check_version(tensor, diag);
+    if (status == INLAY_OK)
+        status = check(t, &dtype, diag);
+    if (status == INLAY_OK)
+        status = value_describe(dtype, (uint32_t)t->rank, t->dims, &shape, diag);
+    if (status != INLAY_OK)
+        return status;
+    memory.bytes = shape->buffer.bytes;
+    inlay_value_unref(shape);
+    return value_wrap_on(p, &memory, dtype, (uint32_t)t->rank, t->dims, release_versioned, tensor, out_value, diag);
 }
 
 typedef struct dl_export {
@@ -165,13 +212,21 @@ static void delete_versioned(struct DLManagedTensorVersioned *self)
 /* A view of value, which gains a reference; *out_tensor describes it. */
 static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor *out_tensor, inlay_diag *diag)
 {
+    inlay_native_memory at = { .struct_size = sizeof at, .handle = (uintptr_t)inlay_value_data(value),
+                               .device_type = DL_CPU };
     dl_export *e;
 
     if (value->kind != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
-    if (value->buffer.domain != INLAY_DOMAIN_HOST)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor lies on device %s; inlay_value_copy() it to the host first",
-                          inlay_value_device(value));
+    if (value->buffer.domain != INLAY_DOMAIN_HOST) {
+        inlay_status status = inlay_value_native(value, &at, diag);
+
+        if (status == INLAY_UNSUPPORTED)
+            return inlay_fail(diag, status, "the tensor lies on device %s, which does not tell how others name its memory; "
+                              "inlay_value_copy() it to the host first", inlay_value_device(value));
+        if (status != INLAY_OK)
+            return status;
+    }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].dtype != value->dtype)
             continue;
@@ -180,7 +235,8 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a DLPack tensor");
         e->value = inlay_value_ref(value);
         memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
-        *out_tensor = (dl_tensor){ .data = inlay_value_data(value), .device = { DL_CPU, 0 },
+        *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle, .offset = at.offset,
+                                   .device = { at.device_type, at.device_id },
                                    .rank = (int32_t)value->rank, .type = types[i].type, .dims = e->dims };
         *out = e;
         return INLAY_OK;

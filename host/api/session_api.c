@@ -187,6 +187,7 @@ void inlay_context_destroy(inlay_context *c)
 {
     if (c == NULL)
         return;
+    context_end_async(c);
     if (c->shared.abandoned) {
         leave(c);
         return;
@@ -322,18 +323,6 @@ inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host 
                                    inlay_diag *diag)
 {
     return plugin_register(open, diag);
-}
-
-inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider_name, inlay_dtype dtype,
-                                           uint32_t rank, const int64_t *dims, inlay_value **out_value,
-                                           inlay_diag *diag)
-{
-    *out_value = NULL;
-    for (uint32_t i = 0; provider_name != NULL && i < session->env.provider_count; i++)
-        if (strcmp(session->providers[i].name, provider_name) == 0)
-            return value_create_on(session->open[i], dtype, rank, dims, out_value, diag);
-    return inlay_fail(diag, INLAY_NOT_FOUND, "the session has no provider '%s'; see inlay_session_provider()",
-                      provider_name != NULL ? provider_name : "");
 }
 
 /* ------------------------------------------------------------------ running */

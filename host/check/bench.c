@@ -1,5 +1,6 @@
 /* From a case to a specialised instance. */
 #include "check/bench.h"
+#include "base/known.h"
 #include "base/checked.h"
 #include "threads/run.h"
 #include <string.h>
@@ -22,7 +23,8 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
     if (a->offer.placement_count > CASE_INPUTS + CASE_OUTPUTS)
         a->offer.placement_count = CASE_INPUTS + CASE_OUTPUTS;
     for (uint32_t i = 0; i < a->offer.placement_count; i++)
-        a->placements[i] = *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
+        known_take(&a->placements[i], sizeof a->placements[i],
+                   INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i), offer->placement_stride);
     a->offer.placement_stride = sizeof a->placements[0];
     return INLAY_OK;
 }
@@ -109,7 +111,7 @@ static bool negotiate(const bench *b, uint32_t value, inlay_placement *out)
         if (p->value != value)
             continue;
         named = true;
-        if (p->layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
+        if (p->layout.kind == INLAY_LAYOUT_ROW_MAJOR && p->dtype == INLAY_UNDEFINED &&
             (p->domain == INLAY_DOMAIN_HOST ||
              (p->domain >= own->first_domain && p->domain - own->first_domain < own->table->domain_count))) {
             out->domain = p->domain;

@@ -406,6 +406,22 @@ static void close_gate(running *r, gate *g)
 
 /* ------------------------------------------------------------------ the call */
 
+/* What the provider keeps for the addresses of this run. */
+static inlay_status bind_run(const running *r, inlay_exec_args *args, inlay_diag *diag)
+{
+    const bench *b = r->b;
+    const inlay_bind_args with = { .struct_size = sizeof with, .inputs = args->inputs, .outputs = args->outputs,
+                                   .input_count = args->input_count, .output_count = args->output_count,
+                                   .arg_stride = args->arg_stride, .workspace = args->workspace };
+    inlay_status status;
+
+    if (b->p->table->bind == NULL)
+        return INLAY_OK;
+    phase(r, "bind");
+    status = b->p->table->bind(b->p->state, b->compiled, b->instance, &with, &args->binding, diag);
+    return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
+}
+
 static inlay_status call(running *r, inlay_diag *diag)
 {
     static const uint32_t never;
@@ -429,6 +445,8 @@ static inlay_status call(running *r, inlay_diag *diag)
     args.waits = r->waits;
     args.wait_count = r->wait_count;
     args.signal = device_point(&r->link);
+    if (queued || (b->p->table->flags & INLAY_PROVIDER_ASYNC) == 0) /* others run with and without */
+        INLAY_TRY(bind_run(r, &args, diag));
     before = heap_look();
     phase(r, "execute");
     begin = now_ns();
@@ -442,6 +460,8 @@ static inlay_status call(running *r, inlay_diag *diag)
 done:
     if (queued)
         close_gate(r, &g);
+    if (args.binding != NULL)
+        b->p->table->release_binding(b->p->state, b->compiled, b->instance, args.binding);
     return status;
 }
 

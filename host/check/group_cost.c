@@ -1,4 +1,5 @@
 /* What cost says against what a run takes, at growing sizes. */
+#include "base/pace.h"
 #include "check/bench.h"
 #include "check/generate.h"
 #include <math.h>
@@ -64,6 +65,9 @@ static bool try_case(void *user, op_case *k)
         check_phase(t->c, "cost");
         if (bench_cost(t->p, &one, &b.answer, 1, &cost) == INLAY_OK) {
             t->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
+            if ((t->p->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
+                cost.confidence != INLAY_CONFIDENCE_MEASURED)
+                t->now->predicted *= pace_of_cpu();
             t->now->flops = cost.flops;
             measure(&b, t->now);
         }

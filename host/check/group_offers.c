@@ -208,7 +208,7 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
     if ((offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
         fault(h, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
     for (uint32_t i = 0; i < offer->placement_count && h->fault[0] == '\0'; i++) {
-        if (offer->placements == NULL || offer->placement_stride < sizeof(inlay_placement))
+        if (offer->placements == NULL || offer->placement_stride < offsetof(inlay_placement, dtype))
             fault(h, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
         else if (INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i)->value >=
                  h->graph->value_count)

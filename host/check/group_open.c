@@ -171,7 +171,7 @@ static void check_provider(check *c, const loaded_plugin *l, uint32_t index)
     if (p->device_kind < INLAY_DEVICE_CPU || p->device_kind > INLAY_DEVICE_OTHER)
         check_fail(c, "description", p->name, "a device_kind that inlay/plugin.h names", "set .device_kind", "it is %u",
                    p->device_kind);
-    check_flags(c, p->name, p->flags, INLAY_PROVIDER_ASYNC);
+    check_flags(c, p->name, p->flags, INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_REFERENCE_CORE);
     check_entries(c, p);
     check_options(c, p);
     check_domains(c, p);

@@ -24,6 +24,7 @@ typedef struct binder {
     uint32_t *waits;    /* [step_count] what this step waits for so far ... */
     uint32_t wait_count;
     uint32_t *waits_of; /* ... [step_count] and who has it in that list: 1 + the number of the step */
+    uint32_t leader;    /* the copy that those behind it go with, INLAY_NONE */
     inlay_diag *diag;
 } binder;
 
@@ -74,11 +75,32 @@ static inlay_status bind_devices(binder *k)
             if (d < pr->first_domain || d - pr->first_domain >= pr->table->domain_count)
                 continue;
             status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+            if (status == INLAY_OK && plan_is_unified(env, d))
+                status = pr->table->buffer_map(pr->state, &k->b->slabs[d], &k->b->maps[d], k->diag);
             if (status != INLAY_OK)
                 return status;
         }
     }
     return INLAY_OK;
+}
+
+/* What lies in a slab, as `domain` sees it. */
+static inlay_buffer in_slab(const runner *r, const bound *b, const plan_place *pl, uint32_t domain)
+{
+    inlay_buffer out = { .bytes = pl->bytes, .domain = domain };
+
+    if (pl->lies_in == INLAY_DOMAIN_HOST) {
+        /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
+        out.handle = b->plan->slab_bytes[0] > 0 ? (uintptr_t)r->slab + pl->offset : (uintptr_t)&b->base;
+    } else if (domain == INLAY_DOMAIN_HOST) {
+        const void *map = b->maps[pl->lies_in];
+
+        out.handle = map != NULL ? (uintptr_t)map + pl->offset : (uintptr_t)&b->base;
+    } else {
+        out.handle = b->slabs[domain].handle;
+        out.offset = b->slabs[domain].offset + pl->offset;
+    }
+    return out;
 }
 
 /* Where each place lies, but for inputs and outputs. */
@@ -91,13 +113,10 @@ static void write_places(const runner *r, bound *b)
         inlay_buffer *out = &b->buffers[i];
 
         *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
-        if (pl->source == PLACE_SLAB && pl->domain == INLAY_DOMAIN_HOST) {
-            /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
-            out->handle = p->slab_bytes[0] > 0 ? (uintptr_t)r->slab + pl->offset : (uintptr_t)&b->base;
-        } else if (pl->source == PLACE_SLAB) {
-            *out = b->slabs[pl->domain];
-            out->offset += pl->offset;
-            out->bytes = pl->bytes;
+        if (pl->source == PLACE_SLAB) {
+            *out = in_slab(r, b, pl, pl->domain);
+        } else if (pl->source == PLACE_VIEW) {
+            *out = in_slab(r, b, &p->places[pl->index], pl->domain);
         } else if (pl->source == PLACE_DATA) {
             out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->base);
         }
@@ -125,12 +144,43 @@ static void write_args(bound *b, bound_step *s)
     }
 }
 
-static void write_addresses(const runner *r, bound *b)
+static void release_binding(bound_step *s)
 {
+    const program_step *ps = s->plan != NULL ? s->plan->step : NULL;
+
+    if (s->args.binding != NULL)
+        ps->provider->table->release_binding(ps->provider->state, s->compiled, s->instance, s->args.binding);
+    s->args.binding = NULL;
+}
+
+/* What the provider keeps for these addresses. */
+static inlay_status make_binding(bound_step *s, inlay_diag *diag)
+{
+    const part_provider *p = s->plan->step->provider;
+    const inlay_bind_args args = { .struct_size = sizeof args, .inputs = s->args.inputs, .outputs = s->args.outputs,
+                                   .input_count = s->args.input_count, .output_count = s->args.output_count,
+                                   .arg_stride = s->args.arg_stride, .workspace = s->args.workspace };
+    inlay_status status;
+
+    if (p->table->bind == NULL)
+        return INLAY_OK;
+    status = p->table->bind(p->state, s->compiled, s->instance, &args, &s->args.binding, diag);
+    return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
+}
+
+static inlay_status write_addresses(const runner *r, bound *b, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
     write_places(r, b);
-    for (uint32_t i = 0; i < b->plan->step_count; i++)
-        if (b->steps[i].plan->kind == PLAN_EXEC)
-            write_args(b, &b->steps[i]);
+    for (uint32_t i = 0; i < b->plan->step_count && status == INLAY_OK; i++) {
+        if (b->steps[i].plan->kind != PLAN_EXEC)
+            continue;
+        release_binding(&b->steps[i]);
+        write_args(b, &b->steps[i]);
+        status = make_binding(&b->steps[i], diag);
+    }
+    return status;
 }
 
 inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
@@ -140,7 +190,7 @@ inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
     if (r->slab_bytes < b->plan->slab_bytes[0])
         status = reserve_slab(r, b->plan->slab_bytes[0], diag);
     if (status == INLAY_OK && b->base != r->slab)
-        write_addresses(r, b);
+        status = write_addresses(r, b, diag);
     return status;
 }
 
@@ -168,13 +218,13 @@ static void add_wait(binder *k, uint32_t index, uint32_t step)
 /* The step writes the place, which nobody may be using then; whoever was has gone. */
 static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &k->b->plan->places[place];
+    const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
     const uint64_t end = pl->offset + pl->bytes;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; pl->source == PLACE_SLAB && i < k->busy_count; i++) {
         const busy_range *x = &k->busy[i];
-        const bool meets = x->domain == pl->domain && x->begin < end && pl->offset < x->end;
+        const bool meets = x->domain == pl->lies_in && x->begin < end && pl->offset < x->end;
 
         if (meets && x->step != index)
             add_wait(k, index, x->step);
@@ -187,10 +237,10 @@ static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
 
 static void use_bytes(binder *k, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &k->b->plan->places[place];
+    const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
     if (pl->source == PLACE_SLAB && pl->bytes > 0)
-        k->busy[k->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->domain, index };
+        k->busy[k->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
 }
 
 /* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them. */
@@ -203,17 +253,75 @@ static uint32_t written(const bound *b, const plan_step *ps, uint32_t i)
     return b->plan->values[v].place;
 }
 
-static inlay_status bind_waits(binder *k, uint32_t index, bool is_async)
+/* Whose step it is; NULL: the host's. */
+static const part_provider *provider_of(const binder *k, const plan_step *ps)
+{
+    return ps->kind == PLAN_COPY ? &k->r->prog->env->providers[ps->copy_provider] : ps->step->provider;
+}
+
+static bool places_meet(const bound *b, uint32_t x, uint32_t y)
+{
+    const plan_place *p = &b->plan->places[plan_bytes_of(b->plan, x)];
+    const plan_place *q = &b->plan->places[plan_bytes_of(b->plan, y)];
+
+    return x == y || (p->source == PLACE_SLAB && q->source == PLACE_SLAB && p->lies_in == q->lies_in &&
+                      p->offset < q->offset + q->bytes && q->offset < p->offset + p->bytes);
+}
+
+/* May the copy go with those before it, as one request? None may depend on another. */
+static bool joins_copies(const binder *k, uint32_t index)
+{
+    const bound *b = k->b;
+    const plan_step *ps = &b->plan->steps[index];
+
+    if (k->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
+        b->plan->steps[k->leader].copy_provider != ps->copy_provider)
+        return false;
+    for (uint32_t i = k->leader; i < index; i++) {
+        const plan_step *x = &b->plan->steps[i];
+
+        if (places_meet(b, x->out[0], ps->in[0]) || places_meet(b, x->out[0], ps->out[0]) ||
+            places_meet(b, x->in[0], ps->out[0]))
+            return false;
+    }
+    return true;
+}
+
+/* The step's list of whom it waits for, its own provider's steps first. */
+static inlay_status keep_waits(binder *k, bound_step *s)
+{
+    const part_provider *own = provider_of(k, s->plan);
+
+    if (k->wait_count == 0)
+        return INLAY_OK;
+    s->wait_steps = arena_array(&k->b->a, k->wait_count, sizeof *s->wait_steps);
+    s->waits = arena_array(&k->b->a, k->wait_count, sizeof *s->waits);
+    if (s->wait_steps == NULL || s->waits == NULL)
+        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    s->wait_step_count = 0;
+    for (int others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < k->wait_count; i++)
+            if ((provider_of(k, k->b->steps[k->waits[i]].plan) != own) == (others != 0))
+                s->wait_steps[s->wait_step_count++] = k->waits[i];
+        if (others == 0)
+            s->own_wait_count = s->wait_step_count;
+    }
+    return INLAY_OK;
+}
+
+/* index: who waits, and uses the bytes; of a copy that goes with others, the first of them. */
+static inlay_status bind_waits(binder *k, uint32_t step, uint32_t index, bool is_async)
 {
     bound *b = k->b;
     bound_step *s = &b->steps[index];
-    const plan_step *ps = s->plan;
+    const plan_step *ps = b->steps[step].plan;
     const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
     const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
 
-    k->wait_count = 0;
+    if (step == index)
+        k->wait_count = 0;
     for (uint32_t i = 0; i < ins; i++)
-        add_wait(k, index, k->maker[ps->in[i]]);
+        add_wait(k, index, k->maker[plan_bytes_of(b->plan, ps->in[i])]);
     for (uint32_t i = 0; i < outs; i++)
         wait_for_bytes(k, index, written(b, ps, i));
     if (ps->workspace != INLAY_NONE)
@@ -224,14 +332,7 @@ static inlay_status bind_waits(binder *k, uint32_t index, bool is_async)
         use_bytes(k, index, written(b, ps, i));
     if (is_async && ps->workspace != INLAY_NONE)
         use_bytes(k, index, ps->workspace);
-    if (k->wait_count == 0)
-        return INLAY_OK;
-    s->wait_steps = arena_copy(&b->a, k->waits, k->wait_count * sizeof *s->wait_steps);
-    s->waits = arena_array(&b->a, k->wait_count, sizeof *s->waits);
-    if (s->wait_steps == NULL || s->waits == NULL)
-        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
-    s->wait_step_count = k->wait_count;
-    return INLAY_OK;
+    return keep_waits(k, s);
 }
 
 /* Does some provider answer before it is done? Otherwise no step waits for another. */
@@ -258,11 +359,11 @@ static bool start_waits(binder *k, const plan *p)
     return k->busy != NULL && k->waits != NULL && k->waits_of != NULL;
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st)
+static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const inlay_placement *at)
 {
     arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
     arg->rank = st->rank;
-    arg->dtype = st->dtype;
+    arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : st->dtype;
 }
 
 /* Everything but the addresses. */
@@ -285,11 +386,12 @@ static inlay_status bind_exec(binder *k, uint32_t index)
                                  .output_count = r->output_count, .arg_stride = sizeof *args,
                                  .diag = &k->r->shared->diag };
     for (uint32_t i = 0; i < r->input_count; i++) {
-        fill_arg(&args[i], &b->plan->states[r->inputs[i]]);
+        fill_arg(&args[i], &b->plan->states[r->inputs[i]], &ps->step->placements[i]);
         add_patch(k, ps->in[i], &args[i].buffer);
     }
     for (uint32_t i = 0; i < r->output_count; i++) {
-        fill_arg(&args[r->input_count + i], &b->plan->states[r->outputs[i]]);
+        fill_arg(&args[r->input_count + i], &b->plan->states[r->outputs[i]],
+                 &ps->step->placements[r->input_count + i]);
         add_patch(k, ps->out[i], &args[r->input_count + i].buffer);
     }
     return INLAY_OK;
@@ -302,8 +404,14 @@ static inlay_status bind_step(binder *k, uint32_t index)
     const plan_step *ps = &b->plan->steps[index];
     const part_provider *async_provider = NULL;
     inlay_status status = INLAY_OK;
+    uint32_t leader = index;
 
     s->plan = ps;
+    if (joins_copies(k, index))
+        leader = k->leader;
+    else
+        k->leader = ps->kind == PLAN_COPY && provider_of(k, ps)->table->buffer_copies != NULL ? index : INLAY_NONE;
+    b->steps[leader].copy_count++;
     if (ps->kind == PLAN_EXEC) {
         status = bind_exec(k, index);
         async_provider = ps->step->provider;
@@ -315,9 +423,13 @@ static inlay_status bind_step(binder *k, uint32_t index)
     if (async_provider != NULL && (async_provider->table->flags & INLAY_PROVIDER_ASYNC) == 0)
         async_provider = NULL;
     if (k->busy != NULL)
-        status = bind_waits(k, index, async_provider != NULL);
+        status = bind_waits(k, index, leader, async_provider != NULL);
     if (status != INLAY_OK)
         return status;
+    if (async_provider != NULL && leader != index) {
+        k->maker[ps->out[0]] = leader;
+        return INLAY_OK;
+    }
     if (async_provider != NULL) {
         status = timeline_create(&s->fence.timeline, k->diag);
         if (status != INLAY_OK)
@@ -331,6 +443,20 @@ static inlay_status bind_step(binder *k, uint32_t index)
     return INLAY_OK;
 }
 
+static inlay_status make_room_for_copies(bound *b, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < b->plan->step_count; i++) {
+        bound_step *s = &b->steps[i];
+
+        if (s->plan->kind != PLAN_COPY || s->copy_count < 2)
+            continue;
+        s->copies = arena_array(&b->a, s->copy_count, sizeof *s->copies);
+        if (s->copies == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+    }
+    return INLAY_OK;
+}
+
 void bound_destroy(runner *r, bound *b)
 {
     const program_env *env = r->prog->env;
@@ -338,14 +464,18 @@ void bound_destroy(runner *r, bound *b)
     if (b == NULL)
         return;
     for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
+        release_binding(&b->steps[i]);
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
     for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++)
         for (uint32_t i = 0; b->slabs[d].handle != 0 && i < env->provider_count; i++)
             if (d >= env->providers[i].first_domain &&
-                d - env->providers[i].first_domain < env->providers[i].table->domain_count)
+                d - env->providers[i].first_domain < env->providers[i].table->domain_count) {
+                if (b->maps[d] != NULL)
+                    env->providers[i].table->buffer_unmap(env->providers[i].state, &b->slabs[d]);
                 device_give(env, i, &b->slabs[d]);
+            }
     plan_unref(b->plan);
     arena_deinit(&b->scratch);
     if (r->spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
@@ -364,7 +494,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
 {
     inlay_status status = INLAY_OK;
     bound *b = r->spare != NULL ? r->spare : calloc(1, sizeof *b);
-    binder k = { .r = r, .b = b, .diag = diag };
+    binder k = { .r = r, .b = b, .leader = INLAY_NONE, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = r->prog->graph->value_count;
     bool has_room = true;
@@ -381,6 +511,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
                             ? 0
                             : p->steps[i].step->region->input_count + p->steps[i].step->region->output_count;
     b->slabs = arena_array(&b->a, p->domain_count, sizeof *b->slabs);
+    b->maps = arena_array(&b->a, p->domain_count, sizeof *b->maps);
     b->buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->buffers);
     b->patches = arena_array(&b->a, most_patches + 1, sizeof *b->patches);
     b->dynamic = arena_array(&b->a, (size_t)values + 1, sizeof *b->dynamic);
@@ -391,8 +522,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         has_room = seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
-    if (b->slabs == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL || k.maker == NULL ||
-        b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
+    if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||
+        k.maker == NULL || b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
         goto done;
     }
@@ -404,8 +535,9 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     INLAY_TRY(bind_devices(&k));
     for (uint32_t i = 0; i < p->step_count; i++)
         INLAY_TRY(bind_step(&k, i));
+    INLAY_TRY(make_room_for_copies(b, diag));
     INLAY_TRY(reserve_slab(r, p->slab_bytes[0], diag));
-    write_addresses(r, b);
+    INLAY_TRY(write_addresses(r, b, diag));
     *out_bound = b;
     b = NULL;
 done:

@@ -173,16 +173,25 @@ inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inla
 
 inlay_status loop_run(loop *l)
 {
-    inlay_status status = runner_run(l->body, l->in, l->c->diag);
+    inlay_status status = l->lifts ? loop_lift(l) : INLAY_OK;
 
+    if (status == INLAY_OK)
+        status = runner_run(l->body, l->in, l->c->diag);
+    if (l->body->homes != NULL && (status == INLAY_LIMIT_EXCEEDED || status == INLAY_OUT_OF_MEMORY)) {
+        status = loop_ground(l);
+        if (status == INLAY_OK)
+            status = runner_run(l->body, l->in, l->c->diag);
+    }
     l->body->same_captures = status == INLAY_OK; /* until the loop ends */
     return status;
 }
 
 void loop_deinit(loop *l)
 {
-    if (l->body != NULL)
+    if (l->body != NULL) {
         l->body->same_captures = false;
+        l->body->homes = NULL;
+    }
     for (uint32_t i = 0; l->held != NULL && i < l->carried; i++)
         pool_give(l->c->r->shared, l->held[i]);
     for (uint32_t i = 0; l->stacks != NULL && i < l->scans; i++)
@@ -218,7 +227,9 @@ inlay_status loop_finish_carried(loop *l, uint32_t first_input)
 
         if (v == INLAY_NONE || l->in[first_input + i].kind == 0)
             continue;
-        status = pool_value(l->c->r->shared, &l->in[first_input + i], &value, l->c->diag);
+        status = l->in[first_input + i].buffer.domain != INLAY_DOMAIN_HOST
+                     ? stay_fetch(l->body, &l->in[first_input + i], &value, l->c->diag)
+                     : pool_value(l->c->r->shared, &l->in[first_input + i], &value, l->c->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(l->c->r, l->c->b, v, value);

@@ -48,10 +48,18 @@ typedef struct loop {
     uint32_t scans;        /* scan outputs */
     inlay_value **held;    /* [carried] references to what `in` shows, NULL for the node's own inputs */
     stack *stacks;         /* [scans] */
+    uint32_t first_input;  /* of the body that is carried */
+    const uint32_t *homes; /* [carried] domains that they stay in; NULL: the host's */
+    bool lifts;            /* some are to go there before the first iteration */
 } loop;
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */
 INLAY_NODISCARD inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans);
+/* What is carried stays on the device whose regions make it; its numbers among the body's inputs and outputs. */
+void loop_stay(loop *l, uint32_t first_input, uint32_t first_output);
+/* Takes it there before the first iteration, and home again where a device has no room: these are loop_run's. */
+INLAY_NODISCARD inlay_status loop_lift(loop *l);
+INLAY_NODISCARD inlay_status loop_ground(loop *l);
 /* Runs the body on l->in; what it captures is the same in all iterations. */
 INLAY_NODISCARD inlay_status loop_run(loop *l);
 void loop_deinit(loop *l);

@@ -87,6 +87,7 @@ static inlay_status run_loop(host_call *c)
         INLAY_TRY(read_bool(c, &cond, "condition", &go));
     for (uint32_t i = 0; i < carried; i++)
         l.in[2 + i] = host_value(c, n->inputs[2 + i]);
+    loop_stay(&l, 2, 1);
     for (iteration = 0; go && iteration < most; iteration++) {
         rt_value again;
 

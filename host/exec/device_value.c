@@ -1,58 +1,132 @@
 /* exec/device_value.c - tensors in the memory of a device: made, copied, given back. */
 #include "base/clock.h"
+#include "base/known.h"
 #include "exec/value.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include "threads/run.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* A copy that takes longer has met a device that hangs. */
 static const uint64_t COPY_NS = UINT64_C(60000000000);
 
+/* What a value on a device holds. */
+typedef struct device_owner {
+    const provider *p;
+    void (*release)(void *arg); /* whoever lent the memory; NULL: it is the device's own */
+    void *arg;
+} device_owner;
+
 static void free_device_memory(void *owner, inlay_value *value)
 {
-    const provider *p = owner;
+    device_owner *o = owner;
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    p->table->buffer_free(p->state, &whole);
-    provider_close(p);
+    o->p->table->buffer_free(o->p->state, &whole);
+    if (o->release != NULL)
+        o->release(o->arg);
+    provider_close(o->p);
+    free(o);
 }
 
-inlay_status value_create_on(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                             inlay_value **out_value, inlay_diag *diag)
+/* A tensor without memory yet, of a provider that has a domain of its own, and room for its owner. */
+static inlay_status begin_value(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                inlay_value **out_value, device_owner **out_owner, inlay_diag *diag)
 {
     const uint32_t domain = p->table->default_domain;
-    inlay_buffer buffer = { 0 };
-    inlay_value *v;
     inlay_status status;
 
     *out_value = NULL;
+    *out_owner = NULL;
     if (domain == 0 || domain > p->table->domain_count)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s works in host memory; use inlay_value_create()",
                           p->name);
     if (dtype == INLAY_STRING)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "texts lie in host memory alone");
-    status = value_describe(dtype, rank, dims, &v, diag);
+    status = value_describe(dtype, rank, dims, out_value, diag);
+    if (status != INLAY_OK)
+        return status;
+    *out_owner = calloc(1, sizeof **out_owner);
+    if (*out_owner == NULL) {
+        inlay_value_unref(*out_value);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+    }
+    return INLAY_OK;
+}
+
+/* The value has its memory. */
+static void end_value(const provider *p, inlay_value *v, device_owner *owner, inlay_buffer buffer)
+{
+    buffer.bytes = v->buffer.bytes;
+    v->buffer = buffer;
+    owner->p = provider_hold(p);
+    v->owner = owner;
+    v->free_memory = free_device_memory;
+}
+
+inlay_status value_create_on(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                             inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_buffer buffer = { 0 };
+    device_owner *owner;
+    inlay_value *v;
+    inlay_status status = begin_value(p, dtype, rank, dims, &v, &owner, diag);
+
+    *out_value = NULL;
     if (status != INLAY_OK)
         return status;
     v->capacity = v->buffer.bytes > 0 ? v->buffer.bytes : 1;
-    status = p->table->buffer_alloc(p->state, p->first_domain + domain - 1, v->capacity, &buffer, diag);
+    status = p->table->buffer_alloc(p->state, p->first_domain + p->table->default_domain - 1, v->capacity, &buffer,
+                                    diag);
     if (status != INLAY_OK) {
         inlay_value_unref(v);
+        free(owner);
         return status;
     }
-    buffer.bytes = v->buffer.bytes;
-    v->buffer = buffer;
-    v->owner = (void *)(uintptr_t)provider_hold(p);
-    v->free_memory = free_device_memory;
+    end_value(p, v, owner, buffer);
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
+                           const int64_t *dims, void (*release)(void *arg), void *arg, inlay_value **out_value,
+                           inlay_diag *diag)
+{
+    inlay_buffer buffer = { 0 };
+    device_owner *owner;
+    inlay_value *v;
+    inlay_status status;
+
+    *out_value = NULL;
+    if (p->table->import_native == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s takes no memory of others", p->name);
+    status = begin_value(p, dtype, rank, dims, &v, &owner, diag);
+    if (status != INLAY_OK)
+        return status;
+    v->capacity = v->buffer.bytes;
+    if (memory->bytes < v->buffer.bytes)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the memory has %llu bytes; this shape needs %llu",
+                            (unsigned long long)memory->bytes, (unsigned long long)v->buffer.bytes);
+    if (status == INLAY_OK)
+        status = p->table->import_native(p->state, p->first_domain + p->table->default_domain - 1, memory, &buffer,
+                                         diag);
+    if (status != INLAY_OK) {
+        inlay_value_unref(v);
+        free(owner);
+        return status;
+    }
+    owner->release = release;
+    owner->arg = arg;
+    end_value(p, v, owner, buffer);
     *out_value = v;
     return INLAY_OK;
 }
 
 static const provider *device_of(const inlay_value *v)
 {
-    return v->free_memory == free_device_memory ? v->owner : NULL;
+    return v->free_memory == free_device_memory ? ((const device_owner *)v->owner)->p : NULL;
 }
 
 const char *inlay_value_device(const inlay_value *value)
@@ -60,6 +134,43 @@ const char *inlay_value_device(const inlay_value *value)
     const provider *p = device_of(value);
 
     return p != NULL ? p->name : NULL;
+}
+
+inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
+{
+    const provider *p = device_of(value);
+
+    *out_data = p == NULL ? inlay_value_data(value) : NULL;
+    if (p == NULL)
+        return INLAY_OK;
+    if ((p->table->domains[value->buffer.domain - p->first_domain].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it", p->name);
+    return p->table->buffer_map(p->state, &value->buffer, out_data, diag);
+}
+
+void inlay_value_unmap(inlay_value *value)
+{
+    const provider *p = device_of(value);
+
+    if (p != NULL)
+        p->table->buffer_unmap(p->state, &value->buffer);
+}
+
+inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag)
+{
+    const provider *p = device_of(value);
+    inlay_native_memory found = { .struct_size = sizeof found };
+    inlay_status status;
+
+    if (p == NULL || p->table->export_native == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not tell how others name its memory",
+                          p == NULL ? "the host" : p->name);
+    status = p->table->export_native(p->state, &value->buffer, &found, diag);
+    if (status != INLAY_OK)
+        return status;
+    return known_give(out_memory, &found, sizeof found) ? INLAY_OK
+                                                        : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                                                     "inlay_native_memory.struct_size is not set");
 }
 
 /* By the device, which may answer before it is done. */

@@ -156,6 +156,8 @@ static inlay_status specialize(dynamic_call *c)
         if (status == INLAY_UNSUPPORTED) {
             c->r->late_step = ps;
             c->r->late_why = why;
+        } else if (c->provider->table->domain_count > 0) {
+            c->r->failed = c->provider; /* which counts where it is lost or has no memory */
         }
         return inlay_fail(c->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }

@@ -5,10 +5,12 @@ rt_value host_value(const host_call *c, uint32_t v)
     rt_value x = runner_value(c->b, v);
     const part_region *r = c->s->plan->step->region;
 
-    /* A device made it: the plan has put a copy before this step. */
+    /* A device made it: the plan has put a copy before this step, unless bodies read it where it is. */
     for (uint32_t i = 0; x.kind == INLAY_KIND_TENSOR && x.buffer.domain != INLAY_DOMAIN_HOST && i < r->input_count; i++)
-        if (r->inputs[i] == v)
+        if (r->inputs[i] == v) {
             x.buffer = c->b->buffers[c->s->plan->in[i]];
+            x.owner = x.buffer.domain != INLAY_DOMAIN_HOST ? x.owner : NULL;
+        }
     return x;
 }
 

@@ -11,7 +11,7 @@ typedef struct host_call {
     inlay_diag *diag;
 } host_call;
 
-/* Value v in host memory; kind 0 when v is INLAY_NONE or absent. */
+/* Value v in host memory, or where plan_stays() leaves it; kind 0 when v is INLAY_NONE or absent. */
 rt_value host_value(const host_call *c, uint32_t v);
 
 /* Each runs the node if it is of its kind and says so in *out_handled. */

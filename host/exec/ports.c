@@ -97,6 +97,22 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
                 inlay_value_unref(*out);
                 *out = inlay_value_ref(want);
             }
+        } else if (pl->domain != INLAY_DOMAIN_HOST && want == NULL) {
+            if (*out != NULL && !stay_is_free(*out, pl->domain)) {
+                swap = r->spares[pl->index];
+                r->spares[pl->index] = *out;
+                *out = swap;
+            }
+            if (*out != NULL &&
+                (!stay_is_free(*out, pl->domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+                inlay_value_unref(*out);
+                *out = NULL;
+            }
+            if (*out == NULL) {
+                status = stay_make(r, pl->domain, st->dtype, st->rank, st->dims, out, diag);
+                if (status != INLAY_OK)
+                    return status;
+            }
         } else if (pl->domain != INLAY_DOMAIN_HOST) {
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it "
                               "is bound to has %llu, or is an input, too", pl->index, (unsigned long long)pl->bytes,
@@ -130,7 +146,9 @@ uint32_t runner_wants(const runner *r, plan_input *out)
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        out[k] = (plan_input){ .domain = r->wanted[k] != NULL ? r->wanted[k]->buffer.domain : INLAY_DOMAIN_HOST };
+        out[k] = (plan_input){ .domain = r->wanted[k] != NULL ? r->wanted[k]->buffer.domain
+                                         : r->homes != NULL   ? r->homes[k]
+                                                              : (uint32_t)INLAY_DOMAIN_HOST };
         any |= out[k].domain != INLAY_DOMAIN_HOST;
     }
     return any ? count : 0;
@@ -156,7 +174,8 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
             r->outputs[k] = NULL;
             continue;
         }
-        if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST)
+        if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST &&
+            now.owner == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "output %u is an input or another output, too, and lies in a "
                               "device's memory; bind a value in host memory to it", k);
         status = pool_value(r->shared, &now, &made, diag);

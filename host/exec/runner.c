@@ -63,18 +63,31 @@ static void pass_waits(bound *b, bound_step *s)
         s->waits[i] = b->steps[s->wait_steps[i]].fence;
     s->args.waits = s->waits;
     s->args.wait_count = s->wait_step_count;
+    s->args.own_wait_count = s->own_wait_count;
     s->fence.value++;
     s->args.signal = s->fence;
+}
+
+/* The copies of a request into list; what a loop captures is there since its first iteration. */
+static uint32_t list_copies(const runner *r, const bound *b, const bound_step *s, inlay_copy *list)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < s->copy_count; i++)
+        if (!s[i].plan->kept || b->captures != r->captures)
+            list[count++] = (inlay_copy){ b->buffers[s[i].plan->in[0]], b->buffers[s[i].plan->out[0]] };
+    return count;
 }
 
 static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
     const part_provider *p = &r->prog->env->providers[s->plan->copy_provider];
-    inlay_buffer from = b->buffers[s->plan->in[0]], to = b->buffers[s->plan->out[0]];
+    inlay_copy one, *list = s->copies != NULL ? s->copies : &one;
+    const uint32_t count = list_copies(r, b, s, list);
     inlay_status status;
 
-    if (s->plan->kept && b->captures == r->captures)
-        return INLAY_OK; /* what a loop captures is there since its first iteration */
+    if (count == 0)
+        return INLAY_OK;
     if (s->async) {
         pass_waits(b, s);
     } else {
@@ -82,8 +95,17 @@ static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *dia
         if (status != INLAY_OK)
             return status;
     }
-    status = p->table->buffer_copy(p->state, &r->shared->run, &from, &to, s->args.waits, s->args.wait_count,
-                                   s->args.signal, diag);
+    if (p->table->buffer_copies != NULL) {
+        const inlay_copy_request request = { .struct_size = sizeof request, .run = &r->shared->run, .copies = list,
+                                             .copy_count = count, .copy_stride = sizeof *list, .waits = s->args.waits,
+                                             .wait_count = s->args.wait_count,
+                                             .own_wait_count = s->args.own_wait_count, .signal = s->args.signal };
+
+        status = p->table->buffer_copies(p->state, &request, diag);
+    } else {
+        status = p->table->buffer_copy(p->state, &r->shared->run, &list->source, &list->target, s->args.waits,
+                                       s->args.wait_count, s->args.signal, diag);
+    }
     if (status != INLAY_OK && s->async)
         fence_signal(s->fence, status, diag);
     return status;
@@ -244,6 +266,7 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
     }
     r->now = NULL;
     memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
+    x->homes = r->homes;
     status = runner_run(x, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
         inlay_value_unref(r->outputs[k]);

@@ -62,8 +62,12 @@ typedef struct bound_step {
     bool async;               /* signals fence when done */
     inlay_fence fence;        /* its own timeline; value counts runs */
     const plan_step *plan;
-    uint32_t *wait_steps;     /* [wait_step_count] asynchronous steps whose places it reads */
+    uint32_t *wait_steps;     /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
+                                 provider's first */
     uint32_t wait_step_count;
+    uint32_t own_wait_count;  /* so many of them are its own provider's */
+    uint32_t copy_count;      /* COPY: this one and those behind it that go with it; 0: goes with one before */
+    inlay_copy *copies;       /* room for as many, where there are several */
     inlay_fence *waits;       /* room for as many */
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 } bound_step;
@@ -86,6 +90,7 @@ typedef struct bound {
     arena a;
     const void *base;        /* where the runner's slab was when addresses were written; see bound_settle */
     inlay_buffer *slabs;     /* [domain_count] of devices; handle 0 = none */
+    void **maps;             /* [domain_count] where the host sees them; NULL = it does not */
     inlay_buffer *buffers;   /* [place_count] current addresses */
     bound_step *steps;
     patch *patches;          /* of INPUT and OUTPUT places */
@@ -120,6 +125,8 @@ struct runner {
     inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
     const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
                                    handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;   /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the host's.
+                                Borrowed from a loop */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     plan_input *key;         /* [input_count + captured_count + output_count] */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
@@ -181,6 +188,16 @@ uint32_t runner_wants(const runner *r, plan_input *out);
 INLAY_NODISCARD inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag);
 /* What a device that hangs may still write to is not given to the next run. */
 void runner_keep_outputs(runner *r);
+
+/* ------------------------------------------------------------------ values that stay on a device, stay.c */
+
+/* A tensor on a device, of the session's memory there; gone before the session. */
+INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                       const int64_t *dims, inlay_value **out, inlay_diag *diag);
+/* Is it such a tensor, in that domain, that nobody else holds? */
+bool stay_is_free(const inlay_value *v, uint32_t domain);
+/* A copy of x in host memory. */
+INLAY_NODISCARD inlay_status stay_fetch(runner *r, const rt_value *x, inlay_value **out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ for the slower steps */
 

@@ -135,6 +135,7 @@ inlay_status run_scan(host_call *c)
         goto done;
     }
     INLAY_TRY(loop_init(&l, c, states, outs));
+    loop_stay(&l, 0, 0);
     INLAY_TRY(body_arity(c, l.g, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++)
         l.in[i] = host_value(c, n->inputs[i]);

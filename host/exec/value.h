@@ -40,6 +40,12 @@ INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, co
 struct provider;
 INLAY_NODISCARD inlay_status value_create_on(const struct provider *p, inlay_dtype dtype, uint32_t rank,
                                              const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
+/* The same over memory of others; release(arg), where there is one, is called when the value goes. After a failure the
+ * memory is the caller's as before. */
+INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *p, const inlay_native_memory *memory,
+                                           inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                           void (*release)(void *arg), void *arg, inlay_value **out_value,
+                                           inlay_diag *diag);
 /* Gives an unshared tensor another shape if its memory has room for it. */
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the

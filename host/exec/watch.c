@@ -40,9 +40,9 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
             run->part = relay_part;
         }
         status = runner_step(r, b, s, diag);
-        run->part = NULL;
         if (status == INLAY_OK && s->async)
-            status = in_flight_wait(r, b, s, diag);
+            status = in_flight_wait(r, b, s, diag); /* its kernels are told of until then */
+        run->part = NULL;
         if (status == INLAY_OK) {
             event.end_ns = clock_ns();
             hook->event(hook->ctx, &event);

@@ -1,4 +1,5 @@
 #include "partition/cost.h"
+#include "base/pace.h"
 #include "partition/cost_profile.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -438,6 +439,13 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost
     return source;
 }
 
+double cost_told(const part_provider *provider, uint32_t source)
+{
+    const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
+
+    return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
+}
+
 static bool makes(const inlay_graph *g, const part_offer *o, uint32_t value)
 {
     for (uint32_t k = 0; k < o->node_count; k++)
@@ -474,6 +482,14 @@ double cost_launch_ns(const cost_book *book, const part_provider *provider)
 
 /* ------------------------------------------------------------------ copies */
 
+/* Where host and device have one memory, plans hand values on without a copy. */
+static bool is_unified(const part_provider *p, uint32_t k)
+{
+    const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+
+    return (INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, k)->flags & both) == both;
+}
+
 /* One way between a domain of a provider and the host. */
 static double hop_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t domain,
                      bool to_device, uint64_t bytes)
@@ -486,6 +502,8 @@ static double hop_ns(const cost_book *book, const part_provider *providers, uint
         if (domain < p->first_domain || domain - p->first_domain >= p->table->domain_count)
             continue;
         b = known(book, p);
+        if (is_unified(p, domain - p->first_domain))
+            return 0;
         if (b != NULL && b->to != NULL)
             link = (to_device ? b->to : b->from)[domain - p->first_domain];
         if (link != NULL)

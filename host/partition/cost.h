@@ -35,6 +35,11 @@ enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PRO
 /* "measured", "calibrated", "claimed", "model", "guess", "none". */
 const char *cost_source_name(uint32_t source);
 
+/* What a price from that source is multiplied by where it is told as a time: prices of the reference core
+ * (INLAY_PROVIDER_REFERENCE_CORE) by what this machine's is slower (base/pace.h), all others by 1. Prices are compared
+ * without it, so that nothing that is measured anew in each process decides who runs what. Any thread. */
+double cost_told(const part_provider *provider, uint32_t source);
+
 /* Nanoseconds that the provider of that identity kept under its key (inlay.timings/1); negative: none. Any thread. */
 double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes);
 

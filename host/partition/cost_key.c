@@ -174,7 +174,7 @@ static void mix_placements(cost_key *k, const cost_question *q)
         const inlay_placement *p = &q->offer->placements[i];
 
         mix(k, p->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : p->domain - q->provider->first_domain);
-        mix(k, p->layout.kind);
+        mix(k, p->layout.kind | (uint64_t)p->dtype << 32);
         mix_bytes(k, p->layout.order, sizeof p->layout.order);
         for (int b = 0; b < 2; b++)
             mix(k, (uint64_t)p->layout.block_axis[b] << 32 | p->layout.block_size[b]);

@@ -1,4 +1,5 @@
 /* What the providers say of a graph: offers, checked, and refusals. */
+#include "base/known.h"
 #include "partition/internal.h"
 #include <string.h>
 
@@ -69,7 +70,7 @@ static const char *offer_fault(const collector *c, const inlay_offer *offer)
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++) {
         const inlay_placement *p;
 
-        if (offer->placements == NULL || offer->placement_stride < sizeof(inlay_placement))
+        if (offer->placements == NULL || offer->placement_stride < offsetof(inlay_placement, dtype))
             return "its placements are not readable";
         p = INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
         if (p->value >= s->value_count)
@@ -105,7 +106,8 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
         if (p == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t i = 0; i < offer->placement_count; i++)
-            p[i] = *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
+            known_take(&p[i], sizeof p[i], INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i),
+                       offer->placement_stride);
         o->placements = p;
         o->placement_count = offer->placement_count;
     }

@@ -31,6 +31,12 @@ typedef struct part_provider {
 /* The domain that a provider's values lie in unless a placement says otherwise. */
 uint32_t part_default_domain(const part_provider *provider);
 
+/* Does the placement ask for what any two providers understand: row-major, elements of the model's type? */
+static inline bool part_is_plain(const inlay_placement *p)
+{
+    return p->layout.kind == INLAY_LAYOUT_ROW_MAJOR && p->dtype == INLAY_UNDEFINED;
+}
+
 typedef struct part_offer {
     uint32_t provider; /* index */
     uint32_t flags;    /* INLAY_OFFER_* */

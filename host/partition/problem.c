@@ -17,7 +17,7 @@ uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
         return INLAY_DOMAIN_HOST;
     o = &x->p->offers[offer];
     for (uint32_t i = 0; x->odd[offer] && i < o->placement_count; i++)
-        if (o->placements[i].value == value && o->placements[i].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+        if (o->placements[i].value == value && part_is_plain(&o->placements[i]))
             return o->placements[i].domain;
     if (part_merges(x, offer) && x->layout_of[o->provider] != INLAY_DOMAIN_HOST)
         return x->layout_of[o->provider];
@@ -29,7 +29,7 @@ static bool is_odd(const problem *x, const part_offer *o)
     uint32_t usual = part_default_domain(&x->request->providers[o->provider]);
 
     for (uint32_t i = 0; i < o->placement_count; i++)
-        if (o->placements[i].domain != usual && o->placements[i].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+        if (o->placements[i].domain != usual && part_is_plain(&o->placements[i]))
             return true;
     return false;
 }

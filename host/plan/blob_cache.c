@@ -57,6 +57,7 @@ static uint64_t hash_request(const inlay_compile_request *r, const blob_slot *sl
         /* Domain ids differ from one start of the program to the next; which of its own the provider means does not. */
         h = hash_u64(h, p->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : p->domain - slot->provider->first_domain);
         h = hash_bytes(&p->layout, sizeof p->layout, h);
+        h = hash_u64(h, (uint64_t)p->dtype);
     }
     return hash_u64(h, r->max_threads);
 }

@@ -106,6 +106,15 @@ static bool same_region(const part_region *a, const part_region *b)
            same_list(a->outputs, a->output_count, b->outputs, b->output_count);
 }
 
+/* Other neighbours may not agree to other elements. */
+static bool is_plain(const program_step *s)
+{
+    for (uint32_t i = 0; i < s->region->input_count + s->region->output_count; i++)
+        if (s->placements[i].dtype != INLAY_UNDEFINED)
+            return false;
+    return true;
+}
+
 /* Steps for the regions of parts; those that `from` has compiled already are taken over. NULL: no memory. */
 static program_step *take_over(const partition *parts, const program_step *from, uint32_t from_count, bool borrow,
                                arena *a)
@@ -114,7 +123,8 @@ static program_step *take_over(const partition *parts, const program_step *from,
 
     for (uint32_t i = 0; steps != NULL && i < parts->region_count; i++)
         for (uint32_t k = 0; k < from_count; k++)
-            if (from[k].compiled != NULL && same_region(&parts->regions[i], from[k].region)) {
+            if (from[k].compiled != NULL && same_region(&parts->regions[i], from[k].region) &&
+                is_plain(&from[k])) {
                 steps[i].compiled = from[k].compiled;
                 steps[i].provider = from[k].provider;
                 steps[i].placements = from[k].placements;

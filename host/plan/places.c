@@ -21,6 +21,7 @@ uint32_t planner_place(planner *b, plan_place place)
         p->places = places;
         p->place_capacity = capacity;
     }
+    place.lies_in = place.domain;
     p->places[p->place_count] = place;
     return p->place_count++;
 }
@@ -48,6 +49,7 @@ plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
 void planner_touch(planner *b, uint32_t place)
 {
     b->p->places[place].last = b->p->step_count; /* the step being made */
+    b->p->places[plan_bytes_of(b->p, place)].last = b->p->step_count;
 }
 
 uint32_t planner_data_place(planner *b, const void *data, uint64_t bytes)
@@ -66,6 +68,33 @@ static uint32_t owner_of_domain(const program_env *env, uint32_t domain)
     return INLAY_NONE;
 }
 
+bool plan_is_unified(const program_env *env, uint32_t domain)
+{
+    const uint32_t flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT, p = owner_of_domain(env, domain);
+
+    return p != INLAY_NONE && (INLAY_AT(inlay_domain_info, env->providers[p].table->domains,
+                                        env->providers[p].table->domain_stride,
+                                        domain - env->providers[p].first_domain)->flags & flags) == flags;
+}
+
+/* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
+static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
+{
+    plan_place *pl = &b->p->places[from];
+    const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
+    const bool leaves = b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]);
+
+    if (pl->source != PLACE_SLAB || pl->kept || leaves || b->infos[v].dtype == INLAY_STRING ||
+        (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
+        (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(b->prog->env, device))
+        return INLAY_NONE;
+    pl->lies_in = device;
+    pl->viewed = true;
+    return planner_place(b, (plan_place){ .source = PLACE_VIEW, .domain = domain, .index = from, .bytes = pl->bytes,
+                                          .first = b->p->step_count, .last = b->p->step_count,
+                                          .last_use = pl->last_use });
+}
+
 uint32_t planner_wanted(const planner *b, uint32_t k)
 {
     return b->wanted != NULL ? b->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
@@ -80,6 +109,9 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
 
     if (p->places[from].domain == domain)
         return from;
+    if (*known != INLAY_NONE)
+        return *known;
+    *known = view_of(b, v, from, domain);
     if (*known != INLAY_NONE)
         return *known;
     mover = owner_of_domain(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
@@ -117,7 +149,7 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     return to;
 }
 
-uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain)
+uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype)
 {
     size_t bytes = 0;
     plan_place place = { .source = PLACE_SLAB, .domain = domain, .first = b->p->step_count, .last = b->p->step_count,
@@ -125,7 +157,7 @@ uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain)
 
     if (place.last_use == INLAY_NONE)
         place.last_use = 0; /* nobody reads it */
-    if (!plan_info_bytes(&b->infos[v], &bytes))
+    if (!plan_info_bytes_as(&b->infos[v], dtype, &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
     if (b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]) &&
@@ -150,7 +182,7 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place)
     b->p->values[v].place = place;
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
-    if (pl->source == PLACE_SLAB && b->output_of[v] != INLAY_NONE &&
+    if (pl->source == PLACE_SLAB && !pl->viewed && b->output_of[v] != INLAY_NONE &&
         pl->domain == planner_wanted(b, b->output_of[v]) && b->infos[v].dtype != INLAY_STRING && plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
         pl->source = PLACE_OUTPUT;
         pl->index = b->output_of[v];
@@ -198,7 +230,7 @@ inlay_status planner_lay_out(planner *b)
 
         for (uint32_t i = 0; i < p->place_count; i++) {
             const plan_place *pl = &p->places[i];
-            if (pl->source != PLACE_SLAB || pl->domain != domain)
+            if (pl->source != PLACE_SLAB || pl->lies_in != domain)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
             if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)

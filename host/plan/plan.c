@@ -74,6 +74,21 @@ static inlay_status place_folded(planner *b, const part_region *r)
     return INLAY_OK;
 }
 
+/* May control flow read the value where a device has it? Its bodies are planned for that: what they capture, and what a
+ * Loop begins with. */
+static bool stays(const program_step *s, uint32_t v)
+{
+    const inlay_node_info *n = &s->node->info;
+    const bool loop = strcmp(n->op_type.data, "Loop") == 0;
+
+    if (s->provider != NULL || s->node->body_count == 0)
+        return false;
+    for (uint32_t i = 0; i < n->input_count; i++)
+        if (n->inputs[i] == v && (!loop || i < 2))
+            return false;
+    return strcmp(n->op_type.data, "SequenceMap") != 0;
+}
+
 /* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
  * slab, so that what follows can be planned. */
 static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind)
@@ -85,7 +100,10 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
     if (in == NULL)
         return planner_no_memory(b);
     for (uint32_t i = 0; i < r->input_count; i++) {
-        in[i] = planner_place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
+        const uint32_t now = b->p->values[r->inputs[i]].place;
+
+        in[i] = stays(s, r->inputs[i]) && b->p->places[now].source != PLACE_DYNAMIC
+                    ? now : planner_place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
         if (in[i] == INLAY_NONE)
             return planner_no_memory(b);
     }
@@ -98,7 +116,7 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
 
         if (kind == PLAN_HOST)
             b->p->values[v].known = false;
-        place = fixed ? planner_output_place(b, v, INLAY_DOMAIN_HOST) : planner_dynamic_place(b, v);
+        place = fixed ? planner_output_place(b, v, INLAY_DOMAIN_HOST, INLAY_UNDEFINED) : planner_dynamic_place(b, v);
         if (place == INLAY_NONE)
             return planner_no_memory(b);
         b->p->values[v].place = place;
@@ -130,7 +148,7 @@ static bool region_known(const planner *b, const part_region *r)
 /* May the output take over the bytes of input `alias`? Only if nobody reads them later, they are the run's own, and no
  * other input of the step is a view of them: the kernel has promised nothing for that. */
 static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in, uint32_t in_count, uint32_t alias,
-                      uint32_t out_value, uint32_t domain)
+                      uint32_t out_value, const inlay_placement *to)
 {
     const plan_place *pl = &b->p->places[in[alias]];
     size_t bytes;
@@ -138,8 +156,9 @@ static bool can_reuse(const planner *b, uint32_t step_index, const uint32_t *in,
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return pl->source == PLACE_SLAB && !pl->kept && pl->domain == domain && pl->last_use <= step_index &&
-           plan_info_bytes(&b->infos[out_value], &bytes) && bytes == pl->bytes;
+    return pl->source == PLACE_SLAB && !pl->kept && !(pl->viewed && b->output_of[out_value] != INLAY_NONE) &&
+           pl->domain == to->domain && pl->last_use <= step_index &&
+           plan_info_bytes_as(&b->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
 }
 
 static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *instance,
@@ -162,8 +181,9 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
     for (uint32_t i = 0; i < r->input_count; i++)
         planner_touch(b, in[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
-        uint32_t v = r->outputs[i], alias = request->outputs[i].alias, d = s->placements[r->input_count + i].domain;
-        bool reuse = alias < r->input_count && can_reuse(b, step_index, in, r->input_count, alias, v, d);
+        const inlay_placement *to = &s->placements[r->input_count + i];
+        uint32_t v = r->outputs[i], alias = request->outputs[i].alias;
+        bool reuse = alias < r->input_count && can_reuse(b, step_index, in, r->input_count, alias, v, to);
 
         for (uint32_t k = 0; reuse && k < i; k++)
             reuse = out[k] != in[alias];
@@ -171,7 +191,7 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
             planner_share_place(b, v, in[alias]);
             out[i] = in[alias];
         } else {
-            out[i] = planner_output_place(b, v, d);
+            out[i] = planner_output_place(b, v, to->domain, to->dtype);
             if (out[i] == INLAY_NONE)
                 goto fail;
             b->p->values[v].place = out[i];
@@ -256,6 +276,19 @@ static inlay_status find_rooms(planner *b, uint32_t step_index, uint64_t **out_r
     return INLAY_OK;
 }
 
+/* A step that is sized in the run passes on what the model has. */
+static inlay_status refuse_odd(planner *b, const program_step *s)
+{
+    const part_region *r = s->region;
+
+    for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
+        if (s->placements[i].dtype != INLAY_UNDEFINED)
+            return inlay_fail(b->diag, INLAY_INTERNAL, "provider %s asked for other elements at the border of %s node "
+                              "'%s', whose sizes depend on data", s->provider->name, s->node->info.op_type.data,
+                              s->node->info.name.data);
+    return INLAY_OK;
+}
+
 /* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
 static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t *rooms)
 {
@@ -281,8 +314,9 @@ static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t 
     for (uint32_t i = 0; i < r->output_count; i++)
         outputs[i].alias = INLAY_NONE;
     status = s->provider->table->specialize(s->provider->state, s->compiled, &request, &instance, &why);
-    if (status == INLAY_UNSUPPORTED)
-        return decline(b, step_index, &why);
+    if (status == INLAY_UNSUPPORTED || (b->prog->env->without_failed && s->provider->table->domain_count > 0 &&
+                                        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
+        return decline(b, step_index, &why); /* others run it, see option device_failure */
     if (status != INLAY_OK) {
         if (b->diag != NULL)
             *b->diag = why;
@@ -298,7 +332,8 @@ static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t 
     for (uint32_t i = 0; i < r->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
             s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-            return add_dynamic(b, s, PLAN_DYNAMIC);
+            status = refuse_odd(b, s);
+            return status == INLAY_OK ? add_dynamic(b, s, PLAN_DYNAMIC) : status;
         }
     }
     return add_exec(b, step_index, instance, &request);
@@ -351,8 +386,10 @@ static inlay_status plan_program_step(planner *b, uint32_t i)
             return status != INLAY_OK ? status : place_folded(b, r);
     }
     INLAY_TRY(find_rooms(b, i, &rooms));
-    if (!region_known(b, r))
+    if (!region_known(b, r)) {
+        INLAY_TRY(refuse_odd(b, s));
         return add_dynamic(b, s, PLAN_DYNAMIC);
+    }
     if (s->view && is_viewable(b, r, s->node)) {
         planner_share_place(b, r->outputs[0], b->p->values[r->inputs[0]].place);
         return INLAY_OK;

@@ -13,7 +13,8 @@ enum plan_source {
     PLACE_INPUT,   /* the memory of input `index` */
     PLACE_OUTPUT,  /* the memory of output `index` */
     PLACE_DATA,    /* constant host memory */
-    PLACE_DYNAMIC  /* an rt_value of the run, known when its step has run */
+    PLACE_DYNAMIC, /* an rt_value of the run, known when its step has run */
+    PLACE_VIEW     /* the bytes of place `index` as its own domain sees them: of a device whose memory is the host's */
 };
 
 typedef struct plan_place {
@@ -21,6 +22,8 @@ typedef struct plan_place {
     uint32_t domain;
     uint32_t index;
     uint32_t first, last; /* plan steps of its life, SLAB */
+    uint32_t lies_in;     /* SLAB: the domain whose slab it is in; the host's own may be in that of such a device */
+    bool viewed;          /* SLAB: there is a view of it */
     bool kept;            /* what lies there is for the next run too, if that captures the same */
     uint32_t last_use;    /* last program step that reads any value in it */
     uint64_t offset, bytes;
@@ -84,6 +87,14 @@ enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 /* Where plans are large, fewer are kept: of more bytes than this together only so many. What providers keep for them
  * comes on top, and is usually about as much. */
 enum { PLANS_BYTES = 16 << 20, LARGE_PLANS_KEPT = 4 };
+
+/* Is the domain's memory the host's too, at an address that stays? */
+bool plan_is_unified(const program_env *env, uint32_t domain);
+/* The place that has the bytes of a view; any other itself. */
+static inline uint32_t plan_bytes_of(const plan *p, uint32_t place)
+{
+    return p->places[place].source == PLACE_VIEW ? p->places[place].index : place;
+}
 
 /* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures;
  * then, where an output is wanted in a device's memory, one for each output, of which only domain counts.

@@ -26,6 +26,8 @@ inlay_status planner_no_memory(planner *b);
 
 /* The bytes of a value whose dims are all known; false: they are not, or they are too many. */
 bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
+/* The same with elements of another type, where dtype is not INLAY_UNDEFINED. */
+bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes);
 /* Copies what the info of value v points to out of scratch into the plan's arena, and fills the value's state. */
 bool planner_settle(planner *b, uint32_t v);
 /* The program's first_infos and first_states, once: what constants are does not depend on shapes. */
@@ -42,8 +44,8 @@ uint32_t planner_dynamic_place(planner *b, uint32_t v);
 /* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
  * meet in host memory. */
 uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain);
-/* Where output v of a step lies: in the caller's memory when it is an output of the graph, otherwise in the slab. */
-uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain);
+/* Where output v of a step lies, dtype: of other elements than the model's (INLAY_UNDEFINED = not): in the caller's memory when it is an output of the graph, otherwise in the slab. */
+uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype);
 /* The domain in which output k of the graph is wanted. */
 uint32_t planner_wanted(const planner *b, uint32_t k);
 /* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */

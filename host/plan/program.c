@@ -1,3 +1,4 @@
+#include "plan/borders.h"
 #include "plan/program.h"
 #include "inlay/extensions.h"
 #include "partition/cost_key.h"
@@ -24,36 +25,6 @@ static bool is_view(const graph_node *n)
 }
 
 /* ------------------------------------------------------------------ compiling */
-
-/* What some offer of the region asks for value v: the best alternative that is row-major, the one layout that every
- * pair of providers understands. NULL: nobody cares. */
-static const inlay_placement *find_placement(const program *p, const part_region *r, uint32_t v)
-{
-    for (uint32_t k = 0; k < r->offer_count; k++) {
-        const part_offer *o = &p->parts.offers[r->offers[k]];
-        for (uint32_t m = 0; m < o->placement_count; m++)
-            if (o->placements[m].value == v && o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
-                return &o->placements[m];
-    }
-    return NULL;
-}
-
-/* A placement for every boundary value: what the offers asked for, otherwise the provider's default domain. */
-static inlay_placement *negotiate(const program *p, const part_region *r, arena *a)
-{
-    const part_provider *provider = &p->env->providers[r->provider];
-    uint32_t count = r->input_count + r->output_count;
-    inlay_placement *list = arena_array(a, (size_t)count + 1, sizeof *list);
-
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        uint32_t v = i < r->input_count ? r->inputs[i] : r->outputs[i - r->input_count];
-        const inlay_placement *wanted = find_placement(p, r, v);
-
-        list[i] = wanted != NULL ? *wanted
-                                 : (inlay_placement){ .value = v, .domain = part_default_domain(provider) };
-    }
-    return list;
-}
 
 /* What a compile's callbacks and hooks get as ctx. */
 typedef struct compile_call {
@@ -153,7 +124,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
                                      .keep_pack = keep_pack },
                           .p = p, .provider = step->provider };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
-    inlay_placement *placements = negotiate(p, r, &p->a);
+    inlay_placement *placements = borders_negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;

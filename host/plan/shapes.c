@@ -36,7 +36,7 @@ static bool plan_all_fixed(const inlay_value_info *info)
     return true;
 }
 
-bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
+bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes)
 {
     int64_t dims[INLAY_MAX_RANK], count;
 
@@ -44,7 +44,13 @@ bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
         return false;
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
-    return dims_count(dims, info->rank, &count) && dtype_bytes(info->dtype, count, out_bytes);
+    return dims_count(dims, info->rank, &count) &&
+           dtype_bytes(dtype != INLAY_UNDEFINED ? dtype : info->dtype, count, out_bytes);
+}
+
+bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
+{
+    return plan_info_bytes_as(info, INLAY_UNDEFINED, out_bytes);
 }
 
 /* Dims that are known must make a count; those that are not are checked when the tensor is made. */

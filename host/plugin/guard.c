@@ -185,6 +185,56 @@ static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_b
     return told(g, status, &own, diag);
 }
 
+static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(g, "buffer_copies", NULL, status = g->real->buffer_copies(g->state, request, &own));
+    return told(g, status, &own, diag);
+}
+
+static inlay_status guard_bind(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                               const inlay_bind_args *args, inlay_binding **out_binding, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(g, "bind", NULL, status = g->real->bind(g->state, compiled, instance, args, out_binding, &own));
+    return told(g, status, &own, diag);
+}
+
+static void guard_release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                  inlay_binding *binding)
+{
+    guard *g = state;
+    GUARDED(g, "release_binding", NULL, g->real->release_binding(g->state, compiled, instance, binding));
+}
+
+static inlay_status guard_import_native(void *state, uint32_t domain, const inlay_native_memory *memory,
+                                        inlay_buffer *out, inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(g, "import_native", NULL, status = g->real->import_native(g->state, domain, memory, out, &own));
+    return told(g, status, &own, diag);
+}
+
+static inlay_status guard_export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out,
+                                        inlay_diag *diag)
+{
+    guard *g = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(g, "export_native", NULL, status = g->real->export_native(g->state, buffer, out, &own));
+    return told(g, status, &own, diag);
+}
+
 static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
     guard *g = state;
@@ -280,6 +330,11 @@ void guard_init(guard *g, const inlay_provider *real, const char *name, void *st
     t->buffer_map = real->buffer_map != NULL ? guard_buffer_map : NULL;
     t->buffer_unmap = real->buffer_unmap != NULL ? guard_buffer_unmap : NULL;
     t->import_host = real->import_host != NULL ? guard_import_host : NULL;
+    t->buffer_copies = real->buffer_copies != NULL ? guard_buffer_copies : NULL;
+    t->bind = real->bind != NULL ? guard_bind : NULL;
+    t->release_binding = real->bind != NULL ? guard_release_binding : NULL;
+    t->import_native = real->import_native != NULL ? guard_import_native : NULL;
+    t->export_native = real->export_native != NULL ? guard_export_native : NULL;
     t->extension = real->extension != NULL ? guard_extension : NULL;
     if (real->extension != NULL)
         wrap_kernels(g);

@@ -129,6 +129,24 @@ static inlay_status table_fence_wait(void *ctx, inlay_run *run, inlay_fence fenc
     return fence_wait(fence, run, diag);
 }
 
+static void table_fence_notify(void *ctx, inlay_fence_notice *notice)
+{
+    (void)ctx;
+    fence_notify(notice);
+}
+
+static uint32_t table_fence_forget(void *ctx, inlay_fence_notice *notice)
+{
+    (void)ctx;
+    return fence_forget(notice);
+}
+
+static uint32_t table_fence_query(void *ctx, inlay_fence fence, inlay_status *out_status)
+{
+    (void)ctx;
+    return fence_reached(fence, out_status);
+}
+
 static const void *table_align_constant(void *ctx, void *compile, uint32_t value, uint32_t alignment)
 {
     const run_compile_hooks *hooks = compile;
@@ -246,6 +264,9 @@ const inlay_host *host_table(void)
         .fence_wait = table_fence_wait,
         .align_constant = table_align_constant,
         .extension = table_extension,
+        .fence_notify = table_fence_notify,
+        .fence_forget = table_fence_forget,
+        .fence_query = table_fence_query,
     };
     return &table;
 }

@@ -138,6 +138,9 @@ static inlay_status adopt_provider(plugin_module *m, plugin_provider *p, const i
     if ((t->fingerprint == NULL) != (t->cache_verdict == NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s sets only one of fingerprint and cache_verdict",
                           t->name);
+    if ((t->bind == NULL) != (t->release_binding == NULL))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s sets only one of bind and release_binding",
+                          t->name);
     if (LOW_BITS(t->flags, INLAY_PROVIDER_ASYNC) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s has flags 0x%x that this host does not know", t->name,
                           t->flags);

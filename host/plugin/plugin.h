@@ -110,6 +110,11 @@ const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *nam
  * providers, the file, or its path. The next set tries them again. INLAY_NOT_FOUND: there are none. */
 INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name,
                                           inlay_diag *diag);
+/* Calls `device` for each device of the provider, none of which is opened; for one that can't list them, with what the
+ * plugin says of itself. INLAY_UNSUPPORTED: there is none, with the reason in diag. */
+typedef inlay_status (*plugin_device_fn)(void *user, const inlay_device_info *info);
+INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *p, plugin_device_fn device, void *user,
+                                            inlay_diag *diag);
 /* By name; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 /* The operators that plugins brought, for graph_bind; as long as the set. */
@@ -134,6 +139,7 @@ typedef struct provider {
     const char *build_id;
     uint32_t first_domain; /* host-wide id of its domains[0] */
     uint32_t abi_minor;    /* that the plugin was built for */
+    const inlay_device_info *device; /* what the provider says of it; fields are 0 and NULL where it does not */
 } provider;
 
 /* Opens the provider of that name with settings, or shares one that is open with the same. An unknown name or setting

@@ -1,5 +1,6 @@
 /* Open providers: shared by sessions that ask for the same one with the same settings. */
 #include "base/float_state.h"
+#include "base/known.h"
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "plugin/crash.h"
@@ -16,6 +17,8 @@ typedef struct open_provider {
     char *name; /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
     char *key;  /* the settings, all of them, as text */
     guard guard; /* what shown.table and shown.state are */
+    inlay_device_info device;   /* what describe said; {0} without it */
+    inlay_domain_info *domains; /* [domain_count] likewise; NULL: as the plugin says before */
     uint32_t references;
     bool lost;
     struct open_provider *next;
@@ -68,6 +71,45 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
                       plugin_set_operators(set)->searched, used > 0 ? known : "none");
 }
 
+/* What the device is like, now that it is open. A provider that says nonsense is believed what it said before. */
+static inlay_status describe(open_provider *p, inlay_diag *diag)
+{
+    const inlay_provider *real = &p->info->table;
+    const uint32_t count = real->domain_count;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_domain_info *domains;
+    crash_scene before;
+    inlay_status status;
+
+    p->device.struct_size = sizeof p->device;
+    if (real->describe == NULL)
+        return INLAY_OK;
+    domains = calloc((size_t)count + 1, sizeof *domains);
+    if (domains == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", p->name);
+    if (count > 0)
+        memcpy(domains, p->info->domains, count * sizeof *domains);
+    before = crash_enter(p->info->module, "describe", p->name, NULL);
+    status = real->describe(p->guard.state, &p->device, domains, &own);
+    crash_leave(&before);
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        const uint64_t a = domains[i].alignment;
+
+        if (domains[i].name == NULL || (a & (a - 1)) != 0 || a < p->info->domains[i].alignment ||
+            ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
+             (real->buffer_map == NULL || real->buffer_unmap == NULL)))
+            status = inlay_fail(&own, INLAY_INVALID_ARGUMENT, "describe gives domain %u a name, alignment or flags that "
+                                "can't be", i);
+    }
+    if (status != INLAY_OK) {
+        free(domains);
+        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
+    }
+    p->domains = domains;
+    p->guard.table.domains = domains;
+    return INLAY_OK;
+}
+
 /* Makes a new open provider; the lock is held. Takes key. */
 static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
                               char *key, const char *cache_dir, open_provider **out, inlay_diag *diag)
@@ -101,8 +143,17 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
         return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
     }
     guard_init(&p->guard, &info->table, p->name, state, info->module);
+    p->info = info;
+    status = describe(p, diag);
+    if (status != INLAY_OK) {
+        p->guard.table.destroy(&p->guard);
+        free(p->name);
+        free(p);
+        return status;
+    }
     p->shown.table = &p->guard.table;
     p->shown.state = &p->guard;
+    p->shown.device = &p->device;
     p->shown.name = p->name;
     p->shown.path = info->file->path;
     p->shown.version = info->file->version;
@@ -110,7 +161,6 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     p->shown.abi_minor = info->file->abi_minor;
     p->shown.first_domain = next_domain;
     next_domain += info->table.domain_count;
-    p->info = info;
     p->key = key;
     info->module->references++;
     p->next = opened;
@@ -178,6 +228,7 @@ void provider_close(const provider *shown)
         registry_put(p->info->module);
         free(p->key);
         free(p->name);
+        free(p->domains);
         free(p);
     }
     registry_unlock();
@@ -221,9 +272,47 @@ const provider *provider_of_domain(uint32_t domain, const inlay_domain_info **ou
         if (domain != INLAY_DOMAIN_HOST && domain - p->shown.first_domain < p->shown.table->domain_count) {
             found = &p->shown;
             if (out_info != NULL)
-                *out_info = &p->info->domains[domain - p->shown.first_domain];
+                *out_info = &p->shown.table->domains[domain - p->shown.first_domain];
         }
     }
     registry_unlock();
     return found;
+}
+
+/* ------------------------------------------------------------------ devices that nobody has opened */
+
+typedef struct device_call {
+    plugin_device_fn device;
+    void *user;
+} device_call;
+
+/* The caller's, with what a plugin of another age said. */
+static inlay_status pass_device(void *user, const inlay_device_info *info)
+{
+    const device_call *c = user;
+    inlay_device_info known;
+
+    known_take(&known, sizeof known, info, info->struct_size);
+    return c->device(c->user, &known);
+}
+
+inlay_status plugin_devices(const plugin_provider *p, plugin_device_fn device, void *user, inlay_diag *diag)
+{
+    const inlay_device_info only = { .struct_size = sizeof only, .name = p->table.description,
+                                     .memory_bytes = p->table.domain_count > 0 ? p->domains[0].memory_bytes : 0,
+                                     .kind = p->table.device_kind };
+    device_call c = { device, user };
+    inlay_diag own = INLAY_DIAG_INIT;
+    crash_scene before;
+    float_state floats;
+    inlay_status status;
+
+    if (p->table.enumerate == NULL)
+        return device(user, &only);
+    before = crash_enter(p->module, "enumerate", p->table.name, NULL);
+    floats = float_state_get();
+    status = p->table.enumerate(p->table.ctx, host_table(), pass_device, &c, &own);
+    (void)float_state_restore(floats);
+    crash_leave(&before);
+    return status == INLAY_OK ? status : boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
 }

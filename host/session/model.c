@@ -250,11 +250,14 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < s->env.provider_count; i++) {
-        if (program_has_integers(&s->providers[i]))
+        if (program_has_integers(&s->providers[i])) {
             passes.offers_integers = program_offers_integers;
+            passes.widens_halves |= s->providers[i].table->device_kind == INLAY_DEVICE_CPU;
+        }
         passes.keeps_weights |= program_has_weights(&s->providers[i]);
     }
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;
+    passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
     passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)

@@ -270,6 +270,16 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
+inlay_status session_describe(inlay_session *s, inlay_diag *diag)
+{
+    const graph *g = s->model->main;
+
+    if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
+        describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+    return INLAY_OK;
+}
+
 /* ------------------------------------------------------------------ life */
 
 /* Memory is promised freely and the process that believes it is killed: a size that this machine can't have is refused
@@ -424,19 +434,13 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
 {
     inlay_session *s = NULL;
     inlay_status status = session_prepare(source, options, NULL, &s, diag);
-    const graph *g;
 
     *out_session = NULL;
     if (status != INLAY_OK)
         return status;
     INLAY_TRY(session_report(s, 0.4, "compiling", diag));
     INLAY_TRY(compile(s, options, diag));
-    g = s->model->main;
-    if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
-        describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
-        goto done;
-    }
+    INLAY_TRY(session_describe(s, diag));
     INLAY_TRY(session_report(s, 1, "ready", diag));
     s->progress = NULL;
     s->env.cache_dir = NULL;

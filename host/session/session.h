@@ -64,6 +64,8 @@ typedef struct session_source {
 INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
                                              const session_watch *watch, inlay_session **out_session,
                                              inlay_diag *diag);
+/* What inlay_session_input() and inlay_session_output() tell; session_open() does it, too. */
+INLAY_NODISCARD inlay_status session_describe(inlay_session *s, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 

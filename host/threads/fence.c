@@ -15,6 +15,7 @@ typedef struct timeline {
     inlay_status status; /* INLAY_OK, or why values above `reached` will never be reached */
     uint64_t reached;
     inlay_diag why;
+    inlay_fence_notice *notices; /* who wants to be told, through host_use[0] */
 } timeline;
 
 enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
@@ -98,14 +99,93 @@ inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
     return INLAY_OK;
 }
 
+static inlay_fence_notice *next_notice(const inlay_fence_notice *n)
+{
+    return (inlay_fence_notice *)(uintptr_t)n->host_use[0];
+}
+
+/* Takes the notices that are due out of the timeline's list, which is locked: all of them where it ends. */
+static inlay_fence_notice *take_due(timeline *t, bool ends)
+{
+    inlay_fence_notice *due = NULL, *kept = NULL;
+
+    for (inlay_fence_notice *n = t->notices, *next; n != NULL; n = next) {
+        const bool is_due = ends || t->status != INLAY_OK || n->fence.value <= t->reached;
+
+        next = next_notice(n);
+        n->host_use[0] = (uintptr_t)(is_due ? due : kept);
+        n->host_use[1] = is_due && n->fence.value > t->reached; /* 1: it will not be reached */
+        *(is_due ? &due : &kept) = n;
+    }
+    t->notices = kept;
+    return due;
+}
+
+/* Without any lock: those who are told may signal in turn. */
+static void tell_due(inlay_fence_notice *due, inlay_status status, const inlay_diag *why)
+{
+    while (due != NULL) {
+        inlay_fence_notice *next = next_notice(due);
+        const bool failed = due->host_use[1] != 0;
+
+        due->reached(due->user, failed ? status : INLAY_OK, failed ? why : NULL);
+        due = next;
+    }
+}
+
+void fence_notify(inlay_fence_notice *notice)
+{
+    timeline *t = lock_timeline(notice->fence.timeline);
+    inlay_status status = INLAY_OK;
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    if (t != NULL && t->reached < notice->fence.value) {
+        if (t->status == INLAY_OK) {
+            notice->host_use[0] = (uintptr_t)t->notices;
+            t->notices = notice;
+            (void)pthread_mutex_unlock(&t->mutex);
+            return;
+        }
+        status = t->status;
+        why = t->why;
+    }
+    if (t != NULL)
+        (void)pthread_mutex_unlock(&t->mutex);
+    notice->reached(notice->user, status, status != INLAY_OK ? &why : NULL);
+}
+
+bool fence_forget(inlay_fence_notice *notice)
+{
+    timeline *t = lock_timeline(notice->fence.timeline);
+    inlay_fence_notice *before = NULL, *n = t != NULL ? t->notices : NULL;
+
+    while (n != NULL && n != notice) {
+        before = n;
+        n = next_notice(n);
+    }
+    if (n != NULL && before != NULL)
+        before->host_use[0] = n->host_use[0];
+    else if (n != NULL)
+        t->notices = next_notice(n);
+    if (t != NULL)
+        (void)pthread_mutex_unlock(&t->mutex);
+    return n != NULL;
+}
+
 void timeline_destroy(uint64_t id)
 {
     timeline *t = lock_timeline(id);
 
+    inlay_fence_notice *due;
+    inlay_diag why = INLAY_DIAG_INIT;
+
     if (t == NULL)
         return;
     t->generation++;
+    due = take_due(t, true);
     (void)pthread_mutex_unlock(&t->mutex);
+    if (due != NULL)
+        tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
     (void)pthread_mutex_lock(&table_mutex);
     free_slots[free_count++] = (uint32_t)id - 1; /* has room: capacity covers every slot */
     (void)pthread_mutex_unlock(&table_mutex);
@@ -115,18 +195,26 @@ void timeline_renew(uint64_t *id)
 {
     timeline *t = lock_timeline(*id);
 
+    inlay_fence_notice *due;
+    inlay_diag why = INLAY_DIAG_INIT;
+
     if (t == NULL)
         return;
+    due = take_due(t, true);
     t->generation += 2; /* odd again: in use, under another number */
     t->status = INLAY_OK;
     t->reached = 0;
     *id = (uint64_t)t->generation << 32 | (uint32_t)*id;
     (void)pthread_mutex_unlock(&t->mutex);
+    if (due != NULL)
+        tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
 }
 
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
 {
     timeline *t = lock_timeline(fence.timeline);
+    inlay_fence_notice *due;
+    inlay_diag told;
 
     if (t == NULL)
         return;
@@ -138,8 +226,14 @@ void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
             t->why = *why;
         t->status = boundary_settle(status, &t->why);
     }
+    due = take_due(t, false);
+    status = t->status;
+    if (due != NULL)
+        told = t->why;
     (void)pthread_cond_broadcast(&t->moved);
     (void)pthread_mutex_unlock(&t->mutex);
+    if (due != NULL)
+        tell_due(due, status, &told);
 }
 
 /* Copies a failure into diag, which keeps its own struct_size. */

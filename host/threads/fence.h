@@ -23,6 +23,9 @@ INLAY_NODISCARD inlay_status fence_wait_until(inlay_fence fence, const inlay_run
 /* Waits until the fence is reached or poisoned, also when the run is cancelled: for memory that a device may still be
  * using. The device has been told by the run's cancel word, and keeps its promise (inlay_provider.poll_ms). */
 INLAY_NODISCARD inlay_status fence_settle(inlay_fence fence, inlay_diag *diag);
+/* See inlay_host.fence_notify and fence_forget. A timeline that goes tells who still waits that nobody will signal. */
+void fence_notify(inlay_fence_notice *notice);
+bool fence_forget(inlay_fence_notice *notice);
 /* Has it been reached (or will never be)? *out_status (may be NULL) is what a wait would return. */
 bool fence_reached(inlay_fence fence, inlay_status *out_status);
 #endif

@@ -191,6 +191,7 @@ static const kit_kernel kernels[] = {
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
 static const kit_provider provider = { .name = "skeleton", .description = "a provider to start from",
-                                       .tables = tables, .table_count = KIT_COUNT(tables), .poll_ms = 50 };
+                                       .tables = tables, .table_count = KIT_COUNT(tables), .poll_ms = 50,
+                                       .flags = INLAY_PROVIDER_REFERENCE_CORE };
 static const kit_plugin skeleton = { .name = "skeleton", .version = "1.0.0", .provider = &provider };
 KIT_PLUGIN_NAMED(skeleton, "skeleton", "skeleton", "")

@@ -34,17 +34,31 @@ static inlay_status refuse(const inlay_assess_sink *sink, uint32_t node, uint32_
     return sink->refuse(sink->ctx, &refusal);
 }
 
+/* Alternatives, beside the usual: bfloat16 between two regions. */
+static uint32_t ask_narrow(const device *d, const inlay_node_info *node, inlay_placement out[3])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < node->input_count && i < 2; i++)
+        out[n++] = (inlay_placement){ .value = node->inputs[i], .domain = d->domain, .dtype = INLAY_BFLOAT16 };
+    out[n++] = (inlay_placement){ .value = node->outputs[0], .domain = d->domain, .dtype = INLAY_BFLOAT16 };
+    return n;
+}
+
 static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
 {
     const inlay_node_info *node = inlay_graph_node(graph, n);
     int op = op_of(node);
-    const inlay_placement placements[] = {
+    inlay_placement placements[6] = {
         { .value = node->inputs[0],
           .domain = op == OP_NONZERO && d->host_input ? (uint32_t)INLAY_DOMAIN_HOST : d->domain },
         { .value = node->outputs[0], .domain = d->domain },
     };
     inlay_offer offer = { .struct_size = sizeof offer, .cookie = 1, .nodes = &n, .node_count = 1,
                           .placements = placements, .placement_count = 2, .placement_stride = sizeof placements[0] };
+
+    if (op >= 0 && op != OP_NONZERO && d->narrow)
+        offer.placement_count += ask_narrow(d, node, placements + 2);
 
     if (op < 0)
         return refuse(sink, n, INLAY_REFUSE_OPERATOR, "the fake device has five operators, and this is none of them");
@@ -59,11 +73,13 @@ static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n,
 }
 
 /* Mul whose result goes into one Add and nowhere else: one region, offered besides the single nodes. */
-static inlay_status offer_group(const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
+static inlay_status offer_group(const device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
 {
     const inlay_node_info *mul = inlay_graph_node(graph, n);
     uint32_t readers = 0, nodes[2] = { n, 0 };
-    inlay_offer offer = { .struct_size = sizeof offer, .cookie = 2, .nodes = nodes, .node_count = 2 };
+    inlay_placement placements[6];
+    inlay_offer offer = { .struct_size = sizeof offer, .cookie = 2, .nodes = nodes, .node_count = 2,
+                          .placements = placements, .placement_stride = sizeof placements[0] };
 
     if ((inlay_graph_value(graph, mul->outputs[0])->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return INLAY_OK;
@@ -75,7 +91,13 @@ static inlay_status offer_group(const inlay_graph *graph, uint32_t n, const inla
             nodes[1] = op_of(node) == OP_ADD && same_shapes(graph, node) ? k : 0;
         }
     }
-    return readers == 1 && nodes[1] != 0 ? sink->offer(sink->ctx, &offer) : INLAY_OK;
+    if (readers != 1 || nodes[1] == 0)
+        return INLAY_OK;
+    if (d->narrow) {
+        offer.placement_count = ask_narrow(d, mul, placements);
+        offer.placement_count += ask_narrow(d, inlay_graph_node(graph, nodes[1]), placements + offer.placement_count);
+    }
+    return sink->offer(sink->ctx, &offer);
 }
 
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
@@ -91,7 +113,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
         status = assess_node(d, graph, n, sink);
         if (status == INLAY_OK && !d->refuse && op_of(inlay_graph_node(graph, n)) == OP_MUL &&
             same_shapes(graph, inlay_graph_node(graph, n)))
-            status = offer_group(graph, n, sink);
+            status = offer_group(d, graph, n, sink);
     }
     return status;
 }
@@ -127,6 +149,39 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
 /* ------------------------------------------------------------------ life */
 
+static const char gone[] = "somebody took the second device away";
+
+static inlay_status enumerate(void *ctx, const inlay_host *host,
+                              inlay_status (*found)(void *user, const inlay_device_info *info), void *user,
+                              inlay_diag *diag)
+{
+    const inlay_device_info first = { .struct_size = sizeof first, .name = "Fake 1000", .option = "device",
+                                      .value = "0", .facts = "speed=none; colour=grey",
+                                      .memory_bytes = UINT64_C(1) << 30, .kind = INLAY_DEVICE_OTHER };
+    const inlay_device_info second = { .struct_size = sizeof second, .name = "Fake 2000", .option = "device",
+                                       .value = "1", .unusable = gone, .kind = INLAY_DEVICE_GPU };
+    const inlay_status status = found(user, &first);
+
+    (void)ctx, (void)host, (void)diag;
+    return status == INLAY_OK ? found(user, &second) : status;
+}
+
+/* How much memory there is, and whose, is known now. */
+static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
+{
+    const device *d = state;
+
+    (void)diag;
+    out->name = "Fake 1000";
+    out->facts = "speed=none";
+    out->kind = INLAY_DEVICE_OTHER;
+    out->memory_bytes = d->memory_kib > 0 ? (uint64_t)d->memory_kib * 1024 : at[0].memory_bytes;
+    out->flags = d->unified ? INLAY_DEVICE_UNIFIED : 0;
+    at[0].memory_bytes = out->memory_bytes;
+    at[0].flags = d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0;
+    return INLAY_OK;
+}
+
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -136,6 +191,10 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     *out_state = NULL;
     if (d == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
+    if (strcmp(args->options[14].s, "1") == 0) {
+        free(d);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", gone);
+    }
     d->host = host;
     d->domain = args->first_domain;
     d->delay_us = args->options[0].i;
@@ -149,6 +208,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->deaf = args->options[8].i != 0;
     d->memory_kib = args->options[10].i;
     d->host_input = args->options[9].i != 0;
+    d->unified = args->options[11].i != 0;
+    d->unordered = args->options[12].i != 0;
+    d->narrow = args->options[13].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -234,6 +296,13 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL },
     { .name = "memory_kib", .doc = "memory of the device, 0 = no limit", .default_value = "0", .min = 0,
       .max = 1000000, .kind = INLAY_OPTION_INT },
+    { .name = "unified", .doc = "the device's memory is the host's", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "unordered", .doc = "jobs that are ready run before those that wait", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "narrow", .doc = "regions pass bfloat16 on to each other", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },
@@ -267,7 +336,16 @@ static const inlay_provider provider = {
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .buffer_copy = buffer_copy,
+    .buffer_map = buffer_map,
+    .buffer_unmap = buffer_unmap,
     .extension = extension,
+    .enumerate = enumerate,
+    .describe = describe,
+    .buffer_copies = buffer_copies,
+    .bind = bind,
+    .release_binding = release_binding,
+    .import_native = import_native,
+    .export_native = export_native,
 };
 static const inlay_plugin plugin = {
     .struct_size = sizeof plugin,
@@ -284,7 +362,7 @@ static const inlay_plugin plugin = {
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    if (!INLAY_HAS(host, fence_wait) || host->abi_major != INLAY_ABI_MAJOR)
+    if (!INLAY_HAS(host, fence_query) || host->abi_major != INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: the host is too old");
     *out_plugin = &plugin;
     return INLAY_OK;

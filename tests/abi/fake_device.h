@@ -18,6 +18,14 @@ typedef struct fake_counters {
     uint32_t cancelled;     /* jobs that stopped early */
     uint32_t stored_blobs;
     uint32_t seen_blobs;
+    uint32_t copy_requests; /* of one copy or several */
+    uint32_t mapped;        /* buffers, now */
+    uint32_t live_bindings;
+    uint32_t bound_runs;    /* regions executed with what was kept for the context */
+    uint32_t own_waits;     /* fences that the device had been given itself */
+    uint32_t notices;       /* fences that it asked to be told of */
+    uint32_t narrow_runs;   /* regions that passed bfloat16 where the model has floats */
+    uint32_t overtaken;     /* jobs that others were done before */
     uint32_t misuse; /* buffers that were not what the device had handed out: the host treats handles as addresses */
 } fake_counters;
 #endif

@@ -1,77 +1,7 @@
-/* What the fake device does: its memory, its regions, and the thread that works off its queue. */
+/* The regions of the fake device: compiled, sized, bound to a context. */
 #include "fake_work.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { MAX_TENSORS = 64, MAX_WAITS = 64, HANDLE_BASE = 0x7000 };
-
-/* ------------------------------------------------------------------ memory */
-
-inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
-{
-    device *d = state;
-    uint32_t i = 0;
-
-    *out = (inlay_buffer){ 0 };
-    if (domain != d->domain)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: domain %u is not mine, which is %u", domain, d->domain);
-    (void)pthread_mutex_lock(&d->mutex);
-    while (i < MAX_BUFFERS && d->buffers[i].data != NULL)
-        i++;
-    if (d->memory_kib > 0 && d->counters.live_kib + bytes / 1024 > (uint64_t)d->memory_kib)
-        i = MAX_BUFFERS;
-    if (i < MAX_BUFFERS)
-        d->buffers[i].data = malloc(bytes > 0 ? bytes : 1);
-    if (i == MAX_BUFFERS || d->buffers[i].data == NULL) {
-        (void)pthread_mutex_unlock(&d->mutex);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: out of device memory");
-    }
-    d->buffers[i].bytes = bytes;
-    count(&d->counters.live_kib, (int32_t)(bytes / 1024));
-    if (d->counters.live_kib > d->counters.peak_kib)
-        d->counters.peak_kib = d->counters.live_kib;
-    (void)pthread_mutex_unlock(&d->mutex);
-    count(&d->counters.live_buffers, 1);
-    *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .bytes = bytes, .domain = d->domain };
-    return INLAY_OK;
-}
-
-void buffer_free(void *state, const inlay_buffer *buffer)
-{
-    device *d = state;
-    uint64_t i = buffer->handle - HANDLE_BASE;
-
-    (void)pthread_mutex_lock(&d->mutex);
-    if (i < MAX_BUFFERS && d->buffers[i].data != NULL) {
-        free(d->buffers[i].data);
-        d->buffers[i].data = NULL;
-        count(&d->counters.live_kib, -(int32_t)(d->buffers[i].bytes / 1024));
-        count(&d->counters.live_buffers, -1);
-    } else {
-        count(&d->counters.misuse, 1);
-    }
-    (void)pthread_mutex_unlock(&d->mutex);
-}
-
-/* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
-static char *address(device *d, const inlay_buffer *b, uint64_t bytes)
-{
-    uint64_t i = b->handle - HANDLE_BASE;
-    char *data = NULL;
-
-    if (b->domain == INLAY_DOMAIN_HOST && b->bytes >= bytes)
-        return inlay_buffer_host(b);
-    (void)pthread_mutex_lock(&d->mutex);
-    if (b->domain == d->domain && i < MAX_BUFFERS && d->buffers[i].data != NULL && b->offset % ALIGNMENT == 0 &&
-        b->offset <= d->buffers[i].bytes && b->bytes <= d->buffers[i].bytes - b->offset && bytes <= b->bytes)
-        data = d->buffers[i].data + b->offset;
-    (void)pthread_mutex_unlock(&d->mutex);
-    if (data == NULL)
-        count(&d->counters.misuse, 1);
-    return data;
-}
 
 /* ------------------------------------------------------------------ regions */
 
@@ -84,31 +14,6 @@ int op_of(const inlay_node_info *node)
             return op;
     return -1;
 }
-
-enum { FROM_INPUT, FROM_OUTPUT, FROM_INNER, FROM_CONSTANT };
-typedef struct operand {
-    uint32_t from, index;
-    uint32_t value; /* of the snapshot */
-} operand;
-
-typedef struct step {
-    int op;
-    operand in[2], out;
-    uint32_t in_count;
-} step;
-
-struct inlay_compiled {
-    step *steps;
-    inlay_buffer *constants; /* uploaded */
-    uint32_t step_count, constant_count, inner_count;
-};
-
-struct inlay_instance {
-    int64_t dims[16];    /* of NonZero's input */
-    uint32_t rank;
-    uint64_t inner_bytes; /* of the largest inner value in the workspace, aligned: each has as many */
-    int64_t counts[];     /* of each step: elements of every float tensor there */
-};
 
 uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
 {
@@ -188,6 +93,7 @@ inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled
         step *s = &c->steps[c->step_count];
 
         s->op = op_of(node);
+        s->node = r->nodes[n];
         s->in_count = node->input_count;
         for (uint32_t i = 0; i < s->in_count; i++)
             INLAY_TRY(read_operand(d, r, c, node->inputs[i], &s->in[i], diag));
@@ -254,305 +160,58 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
     count(&((device *)state)->counters.live_regions, -1);
 }
 
-/* ------------------------------------------------------------------ jobs */
+/* ------------------------------------------------------------------ what is kept for one context */
 
-struct job {
-    job *next;
-    const inlay_compiled *compiled; /* NULL: a copy */
-    const inlay_instance *instance;
-    inlay_buffer inputs[MAX_TENSORS], outputs[MAX_TENSORS], workspace; /* copies use inputs[0] and outputs[0] */
-    inlay_fence waits[MAX_WAITS], signal;
-    uint32_t wait_count;
-    inlay_run *run;
+struct inlay_binding {
+    uint32_t count;
+    inlay_buffer buffers[]; /* of inputs and outputs; handle 0: another one in each run */
 };
 
-static float *operand_data(device *d, const job *j, const operand *o, int64_t count)
+inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
+                  inlay_binding **out_binding, inlay_diag *diag)
 {
-    uint64_t bytes = (uint64_t)count * sizeof(float);
-    inlay_buffer inner = j->workspace;
+    const uint32_t count_all = args->input_count + args->output_count;
+    inlay_binding *b = calloc(1, sizeof *b + count_all * sizeof b->buffers[0]);
 
-    switch (o->from) {
-    case FROM_INPUT:
-        return (float *)(void *)address(d, &j->inputs[o->index], bytes);
-    case FROM_OUTPUT:
-        return (float *)(void *)address(d, &j->outputs[o->index], bytes);
-    case FROM_CONSTANT:
-        return (float *)(void *)address(d, &j->compiled->constants[o->index], bytes);
-    default:
-        inner.offset += o->index * j->instance->inner_bytes;
-        inner.bytes -= o->index * j->instance->inner_bytes;
-        return (float *)(void *)address(d, &inner, bytes);
+    (void)instance;
+    if (compiled->steps[0].op == OP_NONZERO) {
+        free(b);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to keep");
     }
-}
-
-/* A loop each, so that they are as fast as memory is. */
-static void apply(int op, const float *a, const float *b, float *y, int64_t n)
-{
-    switch (op) {
-    case OP_NEG:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = -a[i];
-        break;
-    case OP_RELU:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] < 0 ? 0 : a[i];
-        break;
-    case OP_ADD:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] + b[i];
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] * b[i];
-        break;
-    }
-}
-
-static inlay_status compute(device *d, const job *j)
-{
-    for (uint32_t s = 0; s < j->compiled->step_count; s++) {
-        const step *st = &j->compiled->steps[s];
-        int64_t n = j->instance->counts[s];
-        const float *a = operand_data(d, j, &st->in[0], n);
-        const float *b = st->in_count > 1 ? operand_data(d, j, &st->in[1], n) : a;
-        float *y = operand_data(d, j, &st->out, n);
-
-        if (a == NULL || b == NULL || y == NULL)
-            return INLAY_INTERNAL;
-        apply(st->op, a, b, y, n);
-    }
-    count(&d->counters.executed, 1);
+    if (b == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
+    for (uint32_t i = 0; i < count_all; i++)
+        b->buffers[b->count++] = i < args->input_count
+                                     ? INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
+                                     : INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride,
+                                                i - args->input_count)->buffer;
+    count(&((device *)state)->counters.live_bindings, 1);
+    *out_binding = b;
     return INLAY_OK;
 }
 
-static int64_t now_ns(void)
+void release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    (void)compiled, (void)instance;
+    free(binding);
+    count(&((device *)state)->counters.live_bindings, -1);
 }
 
-/* A link that is slow by the clock, to the microsecond: sleeping would be slower than asked for. */
-static void wait_for_link(const device *d, int64_t begin, uint64_t bytes)
+/* Are these the addresses that were promised to stay? */
+void check_binding(device *d, const inlay_exec_args *args)
 {
-    int64_t ns = d->link_us * 1000 + (d->link_mb_s > 0 ? (int64_t)(bytes * 1000 / (uint64_t)d->link_mb_s) : 0);
+    const inlay_binding *b = args->binding;
 
-    while (now_ns() - begin < ns)
-        ;
-}
+    if (b == NULL)
+        return;
+    count(&d->counters.bound_runs, 1);
+    for (uint32_t i = 0; i < b->count; i++) {
+        const inlay_buffer *now = i < args->input_count
+                                      ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
+                                      : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride,
+                                                  i - args->input_count)->buffer;
 
-static inlay_status copy(device *d, const job *j)
-{
-    int64_t begin = now_ns();
-    const inlay_buffer *from = &j->inputs[0], *to = &j->outputs[0];
-    uint64_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
-    const char *source = address(d, from, bytes);
-    char *target = address(d, to, bytes);
-
-    if (source == NULL || target == NULL)
-        return INLAY_INTERNAL;
-    memcpy(target, source, bytes);
-    wait_for_link(d, begin, bytes);
-    if (from->domain == INLAY_DOMAIN_HOST)
-        count(&d->counters.copied_in, 1);
-    if (to->domain == INLAY_DOMAIN_HOST)
-        count(&d->counters.copied_out, 1);
-    return INLAY_OK;
-}
-
-/* Takes its time, but looks up now and then. */
-static inlay_status pretend_to_work(device *d, inlay_run *run)
-{
-    for (int64_t us = 0; us < d->delay_us; us += 100) {
-        const struct timespec pause = { 0, 100000 };
-        inlay_status status = run != NULL && !d->deaf ? d->host->poll(d->host->ctx, run) : INLAY_OK;
-
-        if (status != INLAY_OK) {
-            count(&d->counters.cancelled, 1);
-            return status;
-        }
-        (void)nanosleep(&pause, NULL);
+        if (b->buffers[i].handle != 0 && (now->handle != b->buffers[i].handle || now->offset != b->buffers[i].offset))
+            count(&d->counters.misuse, 1);
     }
-    return INLAY_OK;
-}
-
-/* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
-static inlay_status be_there(device *d, inlay_diag *diag)
-{
-    bool lost;
-
-    (void)pthread_mutex_lock(&d->mutex);
-    d->lost |= d->lose_after > 0 && --d->lose_after == 0;
-    lost = d->lost;
-    (void)pthread_mutex_unlock(&d->mutex);
-    return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;
-}
-
-/* The job at which the device hangs takes its thread with it. */
-static void hang(device *d)
-{
-    bool now;
-
-    (void)pthread_mutex_lock(&d->mutex);
-    now = d->hang_at > 0 && --d->hang_at == 0;
-    (void)pthread_mutex_unlock(&d->mutex);
-    while (now)
-        (void)pause();
-}
-
-static void do_job(device *d, job *j)
-{
-    inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = INLAY_OK;
-
-    hang(d);
-    for (uint32_t w = 0; w < j->wait_count && status == INLAY_OK; w++)
-        status = d->host->fence_wait(d->host->ctx, j->run, j->waits[w], &why);
-    if (status == INLAY_OK)
-        status = be_there(d, &why);
-    if (status == INLAY_OK)
-        status = pretend_to_work(d, j->run);
-    if (status == INLAY_OK)
-        status = j->compiled != NULL ? compute(d, j) : copy(d, j);
-    if (status == INLAY_INTERNAL)
-        (void)inlay_fail(&why, status, "fake: a buffer that is not mine");
-    d->host->fence_signal(d->host->ctx, j->signal, status, &why);
-    free(j);
-}
-
-void *work(void *arg)
-{
-    device *d = arg;
-
-    (void)pthread_mutex_lock(&d->mutex);
-    while (!d->stopping || d->first != NULL) {
-        job *j = d->first;
-
-        if (j == NULL) {
-            (void)pthread_cond_wait(&d->changed, &d->mutex);
-            continue;
-        }
-        d->first = j->next;
-        if (d->first == NULL)
-            d->last = NULL;
-        d->busy = true;
-        (void)pthread_mutex_unlock(&d->mutex);
-        do_job(d, j);
-        (void)pthread_mutex_lock(&d->mutex);
-        d->busy = false;
-        (void)pthread_cond_broadcast(&d->changed);
-    }
-    (void)pthread_mutex_unlock(&d->mutex);
-    return NULL;
-}
-
-static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_t wait_count, inlay_diag *diag)
-{
-    if (wait_count > MAX_WAITS) {
-        free(j);
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many fences");
-    }
-    if (wait_count > 0)
-        memcpy(j->waits, waits, wait_count * sizeof *waits);
-    j->wait_count = wait_count;
-    (void)pthread_mutex_lock(&d->mutex);
-    if (d->stopping) {
-        (void)pthread_mutex_unlock(&d->mutex);
-        free(j);
-        return inlay_fail(diag, INLAY_BUSY, "fake: stopping");
-    }
-    if (d->last != NULL)
-        d->last->next = j;
-    else
-        d->first = j;
-    d->last = j;
-    (void)pthread_cond_broadcast(&d->changed);
-    (void)pthread_mutex_unlock(&d->mutex);
-    return INLAY_OK;
-}
-
-inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
-{
-    job *j = calloc(1, sizeof *j);
-
-    if (j == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: copy");
-    j->inputs[0] = *source;
-    j->outputs[0] = *target;
-    j->signal = signal;
-    j->run = run;
-    return enqueue(state, j, waits, wait_count, diag);
-}
-
-/* The shape of the output depends on data, so this one waits for its input before it returns. */
-static inlay_status run_nonzero(device *d, const inlay_compiled *c, const inlay_instance *in,
-                                const inlay_exec_args *args)
-{
-    const inlay_tensor_arg *x = &args->inputs[c->steps[0].in[0].index];
-    inlay_tensor_arg *y = &args->outputs[0];
-    int64_t dims[2] = { in->rank, 0 }, *out;
-    inlay_buffer memory = y->buffer;
-    const float *data;
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t w = 0; w < args->wait_count && status == INLAY_OK; w++)
-        status = d->host->fence_wait(d->host->ctx, args->run, args->waits[w], args->diag);
-    if (status == INLAY_OK)
-        status = be_there(d, args->diag);
-    if (status != INLAY_OK)
-        return status;
-    data = (const float *)(const void *)address(d, &x->buffer, (uint64_t)in->counts[0] * sizeof *data);
-    if (data == NULL)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0; i < in->counts[0]; i++)
-        dims[1] += data[i] != 0;
-    if (d->bounded) {
-        y->dims[0] = dims[0];
-        y->dims[1] = dims[1];
-    } else {
-        status = d->host->output_alloc(d->host->ctx, args->run, 0, 2, dims, &memory);
-        if (status != INLAY_OK)
-            return inlay_fail(args->diag, status, "fake: no memory for the output");
-    }
-    out = (int64_t *)(void *)address(d, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
-    if (out == NULL)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0, at = 0; i < in->counts[0]; i++) {
-        int64_t rest = i;
-
-        if (data[i] == 0)
-            continue;
-        for (uint32_t a = in->rank; a-- > 0; rest /= in->dims[a])
-            out[a * dims[1] + at] = rest % in->dims[a];
-        at++;
-    }
-    count(&d->counters.executed, 1);
-    d->host->fence_signal(d->host->ctx, args->signal, INLAY_OK, NULL);
-    return INLAY_OK;
-}
-
-inlay_status execute(void *state, inlay_compiled *c, inlay_instance *instance, const inlay_exec_args *args)
-{
-    device *d = state;
-    job *j;
-
-    if (args->input_count > MAX_TENSORS || args->output_count > MAX_TENSORS)
-        return inlay_fail(args->diag, INLAY_LIMIT_EXCEEDED, "fake: too many tensors");
-    if (c->steps[0].op == OP_NONZERO)
-        return run_nonzero(d, c, instance, args);
-    j = calloc(1, sizeof *j);
-    if (j == NULL)
-        return inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "fake: execute");
-    j->compiled = c;
-    j->instance = instance;
-    for (uint32_t i = 0; i < args->input_count; i++)
-        j->inputs[i] = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer;
-    for (uint32_t o = 0; o < args->output_count; o++)
-        j->outputs[o] = INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o)->buffer;
-    j->workspace = args->workspace;
-    j->signal = args->signal;
-    j->run = args->run;
-    return enqueue(d, j, args->waits, args->wait_count, args->diag);
 }

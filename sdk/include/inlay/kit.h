@@ -302,6 +302,7 @@ typedef struct kit_provider {
     /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
      * kit_poll; 0 = no promise. */
     uint32_t poll_ms;
+    uint32_t flags; /* INLAY_PROVIDER_REFERENCE_CORE, or 0; the kit's own prices, of rows without cost, are of that core */
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */

@@ -353,7 +353,9 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
 {
     uint32_t units = compiled->unit_count, reads = units * KIT_ROW_INPUTS;
     const kit_unit *root = &compiled->units[units - 1];
-    struct kit_chain *c;
+    struct kit_chain *c, *had = *out_chain;
+    const size_t head = sizeof *c + reads * sizeof(outside) + units * sizeof(link);
+    const size_t bytes = head + ((size_t)units * 3 + 1) * sizeof(uint32_t); /* the same for all shapes */
     builder b = { .compiled = compiled, .request = r };
     uint64_t threads = r->max_threads > 0 ? r->max_threads : 1;
     kit_tensor y;
@@ -362,16 +364,15 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     *out_chain = NULL;
     if (root->refs[root->in_count].kind != KIT_REF_OUTPUT ||
         kit_describe(r->values, r->value_stride, r->value_count, root->refs[root->in_count].value, &y, NULL) !=
-            INLAY_OK || y.count < 0 || y.rank > MAX_RANK)
+            INLAY_OK || y.count < 0 || y.rank > MAX_RANK) {
+        free(had);
         return INLAY_OK;
-    c = calloc(1, sizeof *c + reads * sizeof(outside) + units * sizeof(link));
-    b.tile_of = calloc((size_t)units * 3 + 1, sizeof *b.tile_of);
-    if (c == NULL || b.tile_of == NULL) {
-        free(c);
-        free(b.tile_of);
-        return INLAY_OUT_OF_MEMORY;
     }
+    c = had != NULL ? memset(had, 0, bytes) : calloc(1, bytes);
+    if (c == NULL)
+        return INLAY_OUT_OF_MEMORY;
     b.c = c;
+    b.tile_of = (void *)((char *)c + head);
     b.last_use = b.tile_of + units;
     b.busy = (bool *)(void *)(b.last_use + units);
     c->outsides = (outside *)(void *)(c + 1);
@@ -382,7 +383,6 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     for (uint32_t d = 0; d < y.rank; d++)
         c->dims[d] = y.dims[d];
     fits = build_links(&b);
-    free(b.tile_of);
     if (!fits) {
         free(c);
         return INLAY_OK;

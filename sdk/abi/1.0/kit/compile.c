@@ -285,6 +285,7 @@ void kit_release_compiled(void *state, inlay_compiled *compiled)
             (unit->kernel->release != NULL ? unit->kernel->release : free)(unit->state);
         free(unit->refs);
     }
+    kit_free_instance(compiled->spare);
     free(compiled->units);
     free(compiled);
 }

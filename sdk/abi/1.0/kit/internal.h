@@ -81,6 +81,7 @@ struct inlay_compiled {
     uint32_t unit_count;
     uint32_t inner_count; /* values made and used within the region only */
     uint32_t max_tensors; /* of one unit */
+    inlay_instance *spare; /* atomic: one that has gone, whose memory is the next one's; or NULL */
 };
 
 inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -105,6 +106,7 @@ typedef struct kit_step {
     uint32_t patch_count;
     uint32_t tensor_count;
     void *plan;               /* from kernel->shape */
+    size_t plan_bytes;        /* 0: the kernel allocated it itself */
     uint64_t scratch_offset;  /* of the kernel's workspace */
     uint32_t has_scratch;
     uint32_t allocates;
@@ -113,6 +115,7 @@ typedef struct kit_step {
 enum { KIT_STACK_TENSORS = 24 }; /* steps with more keep their tensors in the workspace */
 
 struct inlay_instance {
+    size_t bytes;            /* of all this */
     struct kit_chain *chain; /* NULL: the steps below, one after the other */
     uint64_t tensors_offset; /* in the workspace, for steps with many tensors */
     uint32_t step_count;
@@ -122,6 +125,8 @@ struct inlay_instance {
 
 inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                             inlay_instance **out_instance, inlay_diag *diag);
+/* NULL is a no-op. */
+void kit_free_instance(inlay_instance *instance);
 void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 
@@ -139,7 +144,8 @@ enum { KIT_CHAIN_GRAIN = 65536 };    /* elements times links below which a secon
 inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,
                               const inlay_assess_sink *sink);
 /* The chain of a region at concrete shapes, freed with free(); fills the request's workspace and output plans.
- * *out_chain NULL: it can't run as one at these, and nothing is filled in. */
+ * *out_chain NULL: it can't run as one at these, and nothing is filled in. Before, it is a chain of the region that has
+ * gone, whose memory this one takes, or NULL. */
 inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *request,
                              struct kit_chain **out_chain);
 inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,

@@ -186,17 +186,21 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
                       .out = step->tensors + unit->in_count,
                       .in_count = unit->in_count,
                       .out_count = unit->out_count,
-                      .max_threads = r->max_threads };
-    inlay_status status;
+                      .max_threads = r->max_threads,
+                      .room = step->plan,
+                      .room_bytes = step->plan_bytes };
+    inlay_status status = INLAY_OK;
 
     if ((unit->kernel->flags & KIT_SHAPES_AT_RUN) != 0)
         plan.allocates = UINT32_MAX;
-    if (unit->kernel->shape != NULL) {
+    if (unit->kernel->shape != NULL)
         status = unit->kernel->shape(unit->state, &plan, diag);
-        step->plan = plan.plan;
-        if (status != INLAY_OK)
-            return status;
-    }
+    if (plan.plan != plan.room)
+        free(plan.room);
+    step->plan = plan.plan;
+    step->plan_bytes = plan.room_bytes;
+    if (status != INLAY_OK)
+        return status;
     step->allocates = plan.allocates;
     for (uint32_t o = 0; o < unit->out_count; o++) {
         const kit_tensor *t = &plan.out[o];
@@ -217,6 +221,7 @@ static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r
 {
     inlay_status status;
 
+    *step = (kit_step){ .plan = step->plan, .plan_bytes = step->plan_bytes };
     step->unit = unit;
     step->tensors = at->tensors;
     step->patches = at->patches;
@@ -232,6 +237,24 @@ done:
     return status;
 }
 
+/* Cleared, but for what steps and chains of one that has gone had, which are found again. */
+static inlay_instance *take_instance(inlay_compiled *c, const layout *at)
+{
+    inlay_instance *i = __atomic_exchange_n(&c->spare, NULL, __ATOMIC_ACQUIRE);
+
+    if (i != NULL && i->bytes >= at->bytes) {
+        memset((char *)i + at->tensors, 0, at->bytes - at->tensors);
+        return i;
+    }
+    kit_free_instance(i);
+    i = calloc(1, at->bytes);
+    if (i != NULL) {
+        i->bytes = at->bytes;
+        i->step_count = c->unit_count;
+    }
+    return i;
+}
+
 inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
                             inlay_diag *diag)
 {
@@ -243,7 +266,7 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
 
     *out_instance = NULL;
     lay_out(c, r, &at);
-    instance = calloc(1, at.bytes);
+    instance = take_instance(c, &at);
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", at.bytes);
     next = (cursor){ .tensors = (void *)((char *)instance + at.tensors),
@@ -265,7 +288,6 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
         }
     }
     for (uint32_t u = 0; u < c->unit_count; u++) {
-        instance->step_count = u + 1;
         status = build_step(&c->units[u], r, &instance->steps[u], &next, diag);
         if (status != INLAY_OK) {
             if (diag != NULL && diag->node[0] == '\0')
@@ -288,14 +310,19 @@ done:
     return status;
 }
 
-void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+void kit_free_instance(inlay_instance *instance)
 {
-    (void)state;
-    (void)compiled;
     if (instance == NULL)
         return;
     for (uint32_t s = 0; s < instance->step_count; s++)
         free(instance->steps[s].plan);
     free(instance->chain);
     free(instance);
+}
+
+void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state;
+    if (instance != NULL)
+        kit_free_instance(__atomic_exchange_n(&compiled->spare, instance, __ATOMIC_ACQ_REL));
 }

@@ -192,7 +192,9 @@ typedef struct inlay_body {
  *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)
  *         ... look at the clock around each kernel, and steps->done(host->ctx, args->run, node, begin, end);
  *
- * Only from execute, and on its thread. */
+ * From execute, on its thread; from asynchronous providers on any thread, one at a time for a run, until args->signal is
+ * reached. A device that has a clock of its own tells the time that it measured: begin and end are then put on
+ * CLOCK_MONOTONIC so that end_ns - begin_ns is what the device took. */
 #define INLAY_EXT_STEPS "inlay.steps/1"
 typedef struct inlay_ext_steps {
     uint64_t struct_size;

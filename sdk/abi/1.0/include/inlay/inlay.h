@@ -190,8 +190,19 @@ INLAY_API const char *inlay_value_device(const inlay_value *value);
  * the same. No run may use either. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
+/* Where the host reads and writes a tensor on a device whose memory is the host's too (unified): until the matching
+ * inlay_value_unmap() no run may use it. INLAY_UNSUPPORTED: the device has memory of its own; inlay_value_copy() then.
+ * A tensor in host memory is where inlay_value_data() says. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
+INLAY_API void inlay_value_unmap(inlay_value *value);
+/* How other libraries name the memory of a tensor on a device; valid as long as the value. INLAY_UNSUPPORTED: it is in
+ * host memory, or the device's provider does not tell. */
+INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
+
 /* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
- * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference. */
+ * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference; of a tensor on a
+ * device where its provider tells how others name the memory. No work on it is under way: there is no stream to wait
+ * for. */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
                                                                inlay_diag *diag);
@@ -220,6 +231,29 @@ INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct i
                                                                   const struct inlay_plugin **out_plugin,
                                                                   inlay_diag *diag),
                                              inlay_diag *diag);
+
+/* ------------------------------------------------------------------ devices */
+
+/* A device that a provider could use. Texts are "" where there is nothing to say. */
+typedef struct inlay_device {
+    uint64_t struct_size;
+    const char *provider; /* "vulkan" */
+    const char *name;     /* "NVIDIA H200" */
+    const char *setting;  /* the option that chooses it, for inlay_options_set(): "vulkan.device", ... */
+    const char *value;    /* ... and its value */
+    const char *unusable; /* why it can't be used; "": it can */
+    const char *facts;    /* "subgroup=32; f16=yes" */
+    uint64_t memory_bytes; /* 0 = unknown, likewise the next */
+    uint64_t free_bytes;
+    uint32_t kind;        /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
+    uint32_t unified;     /* 1: its memory is the host's too */
+} inlay_device;
+typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
+/* Calls `device` for each device of each plugin that sessions with these options find; texts are borrowed for that
+ * call. No device is opened. A provider that can't list its devices has one, a provider without a device one that is
+ * unusable. options may be NULL. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device, void *user,
+                                                         inlay_diag *diag);
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -313,6 +347,18 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_sessi
                                                                      inlay_dtype dtype, uint32_t rank,
                                                                      const int64_t *dims, inlay_value **out_value,
                                                                      inlay_diag *diag);
+
+/* The same over memory that somebody else took of the same device: a handle of its driver (a VkBuffer) or an address of
+ * the device. The memory must stay until the value is released and no run uses it. INLAY_UNSUPPORTED: the provider can't
+ * take memory of that kind. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
+                                                                const inlay_native_memory *memory, inlay_dtype dtype,
+                                                                uint32_t rank, const int64_t *dims,
+                                                                inlay_value **out_value, inlay_diag *diag);
+/* inlay_value_from_dlpack_versioned() of a tensor on the provider's device. Its producer's work on it must be done. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char *provider,
+                                                                       struct DLManagedTensorVersioned *tensor,
+                                                                       inlay_value **out_value, inlay_diag *diag);
 
 /* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
@@ -448,6 +494,17 @@ INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run
  * runs count, and an earlier measurement is forgotten. Such runs wait for devices after each step, so they are a little
  * slower. 0: no more. */
 INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
+
+/* A run that goes on after the call: on a thread of the context, which is made with the first of them. done (may be
+ * NULL) is called there when it is over, with what inlay_context_run() would have returned; it may start nothing and
+ * destroy nothing. Until inlay_context_wait() has returned that status, nothing else of the context may be called but
+ * wait; what options.cancel points to stays until then. INLAY_BUSY: a run is under way. */
+typedef void (*inlay_done_fn)(void *user, inlay_status status);
+INLAY_API INLAY_NODISCARD inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options,
+                                                               inlay_done_fn done, void *user, inlay_diag *diag);
+/* Waits for it for at most timeout_ns (UINT64_MAX: for as long as it takes; 0: only looks), and returns its status, with
+ * its diag; INLAY_BUSY: it is not over yet. Without a run under way it returns what the last one did. */
+INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag);
 
 /* From now on runs of the context are profiled, step by step, until max_events steps are kept (0 = 262144); an earlier
  * profile is forgotten. on = 0 ends it. Like measured runs they wait for devices after each step. */

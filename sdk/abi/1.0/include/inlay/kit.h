@@ -25,6 +25,7 @@
 #define INLAY_KIT_H
 #include "inlay/plugin.h"
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -241,8 +242,20 @@ typedef struct kit_plan {
     uint32_t max_threads;
     uint32_t allocates;       /* out: bit i set = run allocates output i; UINT32_MAX = all */
     uint64_t workspace_bytes; /* out */
-    void *plan;               /* out: allocated with malloc, freed by the kit */
+    void *plan;               /* out: from kit_plan_new or malloc, freed by the kit */
+    void *room;               /* of kit_plan_new: memory of a plan that has gone, */
+    size_t room_bytes;        /* and its size; then that of plan */
 } kit_plan;
+
+/* Cleared memory for plan->plan; where shapes change from run to run, that of a plan that has gone. NULL: out of
+ * memory. */
+static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
+{
+    if (plan->room != NULL && plan->room_bytes >= bytes)
+        return plan->plan = memset(plan->room, 0, bytes);
+    plan->room_bytes = bytes;
+    return plan->plan = calloc(1, bytes);
+}
 
 typedef struct kit_kernel {
     const char *domain;     /* NULL = "ai.onnx" */
@@ -289,6 +302,7 @@ typedef struct kit_provider {
     /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
      * kit_poll; 0 = no promise. */
     uint32_t poll_ms;
+    uint32_t flags; /* INLAY_PROVIDER_REFERENCE_CORE, or 0; the kit's own prices, of rows without cost, are of that core */
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */

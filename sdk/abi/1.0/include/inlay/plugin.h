@@ -5,13 +5,16 @@
  * plugin is
  *
  *     inlay_plugin_open     describe yourself; pure: no thread, no device, no file
+ *     provider.enumerate    list the devices that there are; opens none
  *     provider.create       open the device, read the options
+ *     provider.describe     what it is like, now that it is open
  *     provider.assess       look at a graph, make offers, say why not where there is none
  *     provider.cost         what would this offer cost at these shapes?
  *     provider.compile      the host chose a region: prepare it once, pack its weights
  *     provider.specialize   prepare it for concrete shapes; says how much workspace a run needs
+ *     provider.bind         keep something for one context and its addresses: recorded commands, a graph of the driver
  *     provider.execute      run it, or enqueue it; no heap use, any number of times, from any thread
- *     provider.release_*    undo specialize, compile
+ *     provider.release_*    undo bind, specialize, compile
  *     provider.quiesce      stop: finish what is in flight, start nothing
  *     provider.destroy      close the device
  *     plugin.shutdown       the end: the host may dlclose afterwards if the plugin allows it; one that stays mapped may
@@ -90,12 +93,13 @@ extern "C" {
  * model imports (Swish-24 in a model of opset 17): inlay_node_info.since_version says which. A provider need not know
  * them. What no provider offers becomes again what it replaced; what one provider offers only as it was, and another
  * only as it became, is run in the form that costs less. These are the operators, beside those of the file:
- *     of ai.onnx: Add, Attention, AveragePool, Cast, Clip, Concat, DequantizeLinear, Div, Einsum, Expand, Gelu,
- *     Gemm, GlobalAveragePool, HardSigmoid, HardSwish, Identity, LayerNormalization, LeakyRelu, LogSoftmax,
- *     MatMul, MatMulInteger, Mish, Mul, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMean, ReduceSum,
- *     Reshape, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split, Squeeze, Sub, Swish, Transpose,
- *     Unsqueeze, Where;
- *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization.
+ *     of ai.onnx: Add, Attention, AveragePool, Cast, Clip, Concat, ConvInteger, DequantizeLinear, Div, Einsum, Expand,
+ *     Gelu, Gemm, GlobalAveragePool, HardSigmoid, HardSwish, Identity, LayerNormalization, LeakyRelu, LogSoftmax,
+ *     MatMul, MatMulInteger, Max, Min, Mish, Mul, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMax,
+ *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
+ *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
+ *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
+ *     of ai.inlay (inlay's own): SearchEnd, SearchStart, SearchStep.
  * The list grows by ABI minor: a plugin that was built for an older one is not asked about what was added since
  * (such a node is no candidate of its). */
 
@@ -227,6 +231,19 @@ enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG
  * hand-out of further ranges and is returned by the loop. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
+/* What a provider wants to be told of a fence. The provider's memory, at its place until `reached` is called or
+ * fence_forget has taken it back. */
+typedef struct inlay_fence_notice {
+    uint64_t struct_size;
+    inlay_fence fence;
+    /* The fence was reached (INLAY_OK), or never will be: why, for the call alone. Called once, from the thread that
+     * signals, or within fence_notify; it returns at once, and calls nothing of the host's but fence_signal,
+     * fence_query and fence_notify. The notice may be used again from here on. */
+    void (*reached)(void *user, inlay_status status, const inlay_diag *why);
+    void *user;
+    uint64_t host_use[3]; /* the host's while it waits */
+} inlay_fence_notice;
+
 typedef struct inlay_host {
     uint64_t struct_size;
     uint32_t abi_major;       /* the host's; a plugin that needs another refuses in open */
@@ -270,6 +287,14 @@ typedef struct inlay_host {
 
     /* A table of optional functions by name ("inlay.telemetry/1"), NULL when this host has none of that name. */
     const void *(*extension)(void *ctx, const char *name);
+
+    /* Waiting without a thread. notify calls notice->reached as soon as the fence is reached or poisoned, whoever
+     * signals it; it takes no memory and cannot fail. forget takes a notice back: 1 = it will not be called; 0 = it
+     * was, or is being called. query: 1 = the fence is reached or never will be, and *out_status (may be NULL) says
+     * which. Any thread. */
+    void (*fence_notify)(void *ctx, inlay_fence_notice *notice);
+    uint32_t (*fence_forget)(void *ctx, inlay_fence_notice *notice);
+    uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
 } inlay_host;
 
 /* ------------------------------------------------------------------ options */
@@ -308,11 +333,22 @@ typedef struct inlay_option_value {
 
 /* Where a boundary value of an offer must lie, and how. Values without one use the provider's own default: domain
  * inlay_provider.default_domain (counted from first_domain, see create), row-major. Several placements of one value are
- * alternatives, best first. */
+ * alternatives, best first.
+ *
+ * Layouts other than INLAY_LAYOUT_ROW_MAJOR are reserved: a host of this version takes a placement that asks for one as
+ * not there, and every boundary is row-major.
+ *
+ * dtype asks for other elements than the model's: a placement with one is taken only between regions of one provider,
+ * in a domain of its own, where the region that makes the value and all that read it list the same, the value is no
+ * output of the graph, and its shape does not depend on data. Elsewhere the placement counts as not there, so that
+ * every value with one needs another without, or the default does. What was agreed on is in
+ * inlay_compile_request.placements, and inlay_tensor_arg.dtype of a run has it; shapes and states keep the model's. */
 typedef struct inlay_placement {
     uint32_t value;  /* index in the snapshot */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or an id of this provider */
     inlay_layout layout;
+    inlay_dtype dtype; /* of the elements between two regions; INLAY_UNDEFINED = the model's */
+    uint32_t reserved;
 } inlay_placement;
 
 enum {
@@ -508,6 +544,8 @@ typedef struct inlay_tensor_arg {
     inlay_dtype dtype;
 } inlay_tensor_arg;
 
+typedef struct inlay_binding inlay_binding; /* what a provider keeps for one context, see inlay_provider.bind */
+
 /* Borrowed for the call, save that run and cancel stay valid until signal is reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
@@ -521,10 +559,45 @@ typedef struct inlay_exec_args {
     inlay_buffer workspace;
     const uint32_t *cancel;  /* 0 until the run is to stop; read it atomically, or call inlay_host.poll */
     uint64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 = none */
-    const inlay_fence *waits; /* [wait_count] not yet reached: inputs that another device is still making */
+    const inlay_fence *waits; /* [wait_count] who must be done before: makers of inputs, and users of the bytes that are
+                                 written. Some may have been reached meanwhile */
     inlay_fence signal;       /* asynchronous providers signal it when the outputs are there */
     inlay_diag *diag;         /* of this call; not to be touched after it returns */
+    inlay_binding *binding;   /* what bind made for this context; NULL: nothing */
+    uint32_t own_wait_count;  /* the first so many of waits are signals that this provider was given: a device with one
+                                 queue that works in order has nothing to wait for */
+    uint32_t reserved;
 } inlay_exec_args;
+
+/* A region's tensors in one context. Addresses that change from run to run (the user's inputs and outputs) have
+ * handle 0. */
+typedef struct inlay_bind_args {
+    uint64_t struct_size;
+    const inlay_tensor_arg *inputs; /* [input_count] */
+    const inlay_tensor_arg *outputs;
+    uint32_t input_count;
+    uint32_t output_count;
+    uint32_t arg_stride;
+    uint32_t reserved;
+    inlay_buffer workspace;
+} inlay_bind_args;
+
+/* Copies that are asked for together: none reads or writes what another writes. */
+typedef struct inlay_copy {
+    inlay_buffer source;
+    inlay_buffer target;
+} inlay_copy;
+typedef struct inlay_copy_request {
+    uint64_t struct_size;
+    inlay_run *run;
+    const inlay_copy *copies; /* [copy_count] */
+    const inlay_fence *waits; /* [wait_count] before any of them */
+    inlay_fence signal;       /* when all are done */
+    uint32_t copy_count;
+    uint32_t copy_stride;
+    uint32_t wait_count;
+    uint32_t own_wait_count;  /* as in inlay_exec_args */
+} inlay_copy_request;
 
 /* ------------------------------------------------------------------ domains */
 
@@ -543,9 +616,29 @@ typedef struct inlay_domain_info {
 
 /* ------------------------------------------------------------------ providers */
 
-enum { INLAY_DEVICE_CPU = 1, INLAY_DEVICE_GPU = 2, INLAY_DEVICE_NPU = 3, INLAY_DEVICE_OTHER = 4 };
+/* A device. Texts that are not known are NULL. */
 enum {
-    INLAY_PROVIDER_ASYNC = 1u << 0 /* execute and copy may return before the work is done, and signal their fence */
+    INLAY_DEVICE_UNIFIED = 1u << 0 /* its memory is the host's */
+};
+typedef struct inlay_device_info {
+    uint64_t struct_size;
+    const char *name;      /* "NVIDIA H200" */
+    const char *option;    /* the option that chooses it, "device", ... */
+    const char *value;     /* ... and its value; NULL: there is nothing to choose */
+    const char *unusable;  /* why create would refuse it; NULL: it would not */
+    const char *facts;     /* what else people may want to know: "driver=550.1; subgroup=32" */
+    uint64_t memory_bytes; /* 0 = unknown */
+    uint64_t free_bytes;   /* of these now; 0 = unknown */
+    uint32_t kind;         /* INLAY_DEVICE_CPU ... */
+    uint32_t flags;        /* INLAY_DEVICE_UNIFIED */
+} inlay_device_info;
+enum {
+    INLAY_PROVIDER_ASYNC = 1u << 0, /* execute and copy may return before the work is done, and signal their fence */
+    /* Prices that are not measured are of one reference core, whatever CPU this is: one that does 320, 160 or 80 float
+     * operations a nanosecond with AVX-512, with AVX2, and with neither. The host compares such prices as they are, so
+     * that choices are the same on every CPU of a level; where it tells people a time, it multiplies by what the core
+     * at hand is slower. */
+    INLAY_PROVIDER_REFERENCE_CORE = 1u << 16
 };
 enum { INLAY_CACHE_OPTIMAL = 0, INLAY_CACHE_RECOMPILE = 1, INLAY_CACHE_UNSUPPORTED = 2 };
 
@@ -625,6 +718,35 @@ typedef struct inlay_provider {
 
     /* Optional: a table of further functions by name. */
     const void *(*extension)(void *state, const char *name);
+
+    /* Optional: calls `device` for each device that there is, whether create would take it or not; texts are borrowed
+     * for that call. Opens none, and leaves nothing behind. ctx is that of create, which may be running. What `device`
+     * returns other than INLAY_OK ends the list and is returned. INLAY_UNSUPPORTED: there can be none (no driver), with
+     * the reason in diag. Without it, the provider has one device, which is what the fields above say. */
+    inlay_status (*enumerate)(void *ctx, const inlay_host *host,
+                              inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
+                              inlay_diag *diag);
+    /* Optional: the device that create opened; texts live as long as state. domains ([domain_count]) holds what the
+     * provider's static description says, to be replaced by what is so: capacity, alignment (not below the static one),
+     * flags. Asked once, after create. */
+    inlay_status (*describe)(void *state, inlay_device_info *out_info, inlay_domain_info *domains, inlay_diag *diag);
+
+    /* Optional: buffer_copy for several at once, which then are one submission. */
+    inlay_status (*buffer_copies)(void *state, const inlay_copy_request *request, inlay_diag *diag);
+
+    /* Optional, both or neither: what one context keeps of an instance. A context runs once at a time, so a binding is
+     * in use by one execute at a time (until its signal is reached). Made when the context first runs these shapes and
+     * again when addresses change for good; released before the instance. INLAY_UNSUPPORTED: not for this one. */
+    inlay_status (*bind)(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
+                         inlay_binding **out_binding, inlay_diag *diag);
+    void (*release_binding)(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding);
+
+    /* Optional: memory that somebody else took of the same device, as a buffer; it outlives that, and buffer_free ends
+     * the import alone. INLAY_UNSUPPORTED: not this device's, or not of a kind that can be taken. */
+    inlay_status (*import_native)(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
+                                  inlay_diag *diag);
+    /* Optional: how others name the memory of a buffer. */
+    inlay_status (*export_native)(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag);
 } inlay_provider;
 
 /* ------------------------------------------------------------------ operators

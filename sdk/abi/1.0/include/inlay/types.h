@@ -130,6 +130,19 @@ static inline void *inlay_buffer_host(const inlay_buffer *buffer)
     return (void *)(uintptr_t)(buffer->handle + buffer->offset);
 }
 
+/* What a device is. */
+enum { INLAY_DEVICE_CPU = 1, INLAY_DEVICE_GPU = 2, INLAY_DEVICE_NPU = 3, INLAY_DEVICE_OTHER = 4 };
+
+/* Memory of a device as its driver and other libraries know it. Numbers of devices are DLPack's. */
+typedef struct inlay_native_memory {
+    uint64_t struct_size;
+    uint64_t handle;     /* what DLPack has as data: an address of the device, or a handle of its API (a VkBuffer) */
+    uint64_t offset;     /* bytes from there */
+    uint64_t bytes;
+    int32_t device_type; /* DLDeviceType: 2 CUDA, 7 Vulkan, 10 ROCm, 12 of another kind */
+    int32_t device_id;
+} inlay_native_memory;
+
 /* A point on a timeline that the host owns: reached when the timeline's counter is at least value. A fence whose
  * timeline is 0 is always reached. */
 typedef struct inlay_fence {

@@ -1,0 +1,233 @@
+/* api/device_api.c - inlay.h: devices, values on them, runs that go on after the call. */
+#include "api/context.h"
+#include "base/known.h"
+#include "session/search.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ devices */
+
+typedef struct device_list {
+    inlay_device_fn device;
+    void *user;
+    const plugin_provider *provider;
+} device_list;
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static inlay_status show_device(void *user, const inlay_device_info *d)
+{
+    const device_list *l = user;
+    char setting[128] = "";
+    const inlay_device shown = { .struct_size = sizeof shown, .provider = l->provider->table.name,
+                                 .name = or_empty(d->name), .setting = setting, .value = or_empty(d->value),
+                                 .unusable = or_empty(d->unusable), .facts = or_empty(d->facts),
+                                 .memory_bytes = d->memory_bytes, .free_bytes = d->free_bytes, .kind = d->kind,
+                                 .unified = (d->flags & INLAY_DEVICE_UNIFIED) != 0 };
+
+    if (d->option != NULL)
+        (void)snprintf(setting, sizeof setting, "%s.%s", l->provider->table.name, d->option);
+    l->device(l->user, &shown);
+    return INLAY_OK;
+}
+
+inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device, void *user, inlay_diag *diag)
+{
+    config_search search;
+    plugin_set *set = NULL;
+    inlay_status status;
+
+    config_search_init(&search, options, NULL, NULL);
+    status = plugin_set_search_listed(&search.search, search.list, &set, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < plugin_set_provider_count(set); i++) {
+        device_list l = { device, user, plugin_set_provider(set, i) };
+        inlay_diag why = INLAY_DIAG_INIT;
+
+        if (plugin_devices(l.provider, show_device, &l, &why) != INLAY_OK)
+            (void)show_device(&l, &(inlay_device_info){ .unusable = why.text, .kind = l.provider->table.device_kind });
+    }
+    plugin_set_destroy(set);
+    return status;
+}
+
+/* ------------------------------------------------------------------ values */
+
+inlay_status session_device(const inlay_session *session, const char *name, const provider **out, inlay_diag *diag)
+{
+    for (uint32_t i = 0; name != NULL && i < session->env.provider_count; i++)
+        if (strcmp(session->providers[i].name, name) == 0) {
+            *out = session->open[i];
+            return INLAY_OK;
+        }
+    return inlay_fail(diag, INLAY_NOT_FOUND, "the session has no provider '%s'; see inlay_session_provider()",
+                      or_empty(name));
+}
+
+inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider_name, inlay_dtype dtype,
+                                           uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                                           inlay_diag *diag)
+{
+    const provider *p;
+    inlay_status status = session_device(session, provider_name, &p, diag);
+
+    *out_value = NULL;
+    return status == INLAY_OK ? value_create_on(p, dtype, rank, dims, out_value, diag) : status;
+}
+
+inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider_name,
+                                      const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
+                                      const int64_t *dims, inlay_value **out_value, inlay_diag *diag)
+{
+    const provider *p;
+    inlay_status status = session_device(session, provider_name, &p, diag);
+
+    *out_value = NULL;
+    return status == INLAY_OK ? value_wrap_on(p, memory, dtype, rank, dims, NULL, NULL, out_value, diag) : status;
+}
+
+/* ------------------------------------------------------------------ runs that go on after the call */
+
+typedef struct async_runs {
+    inlay_context *context;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t moved;
+    inlay_run_options options; /* of the run */
+    inlay_done_fn done;
+    void *user;
+    bool busy, ends;           /* a run is under way; the context goes */
+    inlay_status status;       /* of the last one, and what it said */
+    inlay_diag diag;
+} async_runs;
+
+static void *run_all(void *arg)
+{
+    async_runs *a = arg;
+
+    (void)pthread_mutex_lock(&a->mutex);
+    while (!a->ends) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+
+        if (!a->busy) {
+            (void)pthread_cond_wait(&a->moved, &a->mutex);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&a->mutex);
+        status = inlay_context_run(a->context, &a->options, &diag);
+        if (a->done != NULL)
+            a->done(a->user, status);
+        (void)pthread_mutex_lock(&a->mutex);
+        a->status = status;
+        a->diag = diag;
+        a->busy = false;
+        (void)pthread_cond_broadcast(&a->moved);
+    }
+    (void)pthread_mutex_unlock(&a->mutex);
+    return NULL;
+}
+
+static async_runs *start_thread(inlay_context *context)
+{
+    async_runs *a = calloc(1, sizeof *a);
+    pthread_condattr_t attr;
+
+    if (a == NULL)
+        return NULL;
+    a->context = context;
+    a->diag = (inlay_diag)INLAY_DIAG_INIT;
+    (void)pthread_mutex_init(&a->mutex, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&a->moved, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    if (pthread_create(&a->thread, NULL, run_all, a) == 0)
+        return a;
+    (void)pthread_cond_destroy(&a->moved);
+    (void)pthread_mutex_destroy(&a->mutex);
+    free(a);
+    return NULL;
+}
+
+inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
+                                     void *user, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    async_runs *a;
+
+    if (context->async == NULL)
+        context->async = start_thread(context);
+    a = context->async;
+    if (a == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for a run");
+    (void)pthread_mutex_lock(&a->mutex);
+    if (a->busy) {
+        status = inlay_fail(diag, INLAY_BUSY, "a run of this context is under way; see inlay_context_wait()");
+    } else {
+        known_take(&a->options, sizeof a->options, options != NULL ? (const void *)options : (const void *)&a->options,
+                   options != NULL ? options->struct_size : 0);
+        a->options.struct_size = sizeof a->options;
+        a->done = done;
+        a->user = user;
+        a->busy = true;
+        (void)pthread_cond_broadcast(&a->moved);
+    }
+    (void)pthread_mutex_unlock(&a->mutex);
+    return status;
+}
+
+static struct timespec time_after(uint64_t ns)
+{
+    const uint64_t at = clock_ns() + ns;
+
+    return (struct timespec){ (time_t)(at / 1000000000), (long)(at % 1000000000) };
+}
+
+inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag)
+{
+    async_runs *a = context->async;
+    const bool for_ever = timeout_ns > UINT64_MAX / 2;
+    struct timespec until = time_after(for_ever ? 0 : timeout_ns);
+    inlay_status status;
+    int rc = 0;
+
+    if (a == NULL)
+        return INLAY_OK;
+    (void)pthread_mutex_lock(&a->mutex);
+    while (a->busy && rc == 0)
+        rc = for_ever ? pthread_cond_wait(&a->moved, &a->mutex)
+                      : pthread_cond_timedwait(&a->moved, &a->mutex, &until);
+    status = a->busy ? inlay_fail(diag, INLAY_BUSY, "the run is not over yet") : a->status;
+    if (!a->busy && status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
+        const uint64_t size = diag->struct_size;
+
+        *diag = a->diag;
+        diag->struct_size = size;
+    }
+    (void)pthread_mutex_unlock(&a->mutex);
+    return status;
+}
+
+void context_end_async(inlay_context *context)
+{
+    async_runs *a = context->async;
+
+    if (a == NULL)
+        return;
+    (void)pthread_mutex_lock(&a->mutex);
+    while (a->busy)
+        (void)pthread_cond_wait(&a->moved, &a->mutex);
+    a->ends = true;
+    (void)pthread_cond_broadcast(&a->moved);
+    (void)pthread_mutex_unlock(&a->mutex);
+    (void)pthread_join(a->thread, NULL);
+    (void)pthread_cond_destroy(&a->moved);
+    (void)pthread_mutex_destroy(&a->mutex);
+    free(a);
+    context->async = NULL;
+}

@@ -1,0 +1,93 @@
+#include "base/pace.h"
+#include "base/clock.h"
+#include "base/isa.h"
+#include "inlay/note.h"
+#include <pthread.h>
+#include <stdint.h>
+
+/* Slices of time are short, so that another process seldom takes the core away in all of them; together they are long
+ * enough that the CPU changes to the clock at which it runs wide registers. */
+enum { CHAINS = 10, ROUNDS = 2000, SLICES = 40 };
+static const double LEAST = 0.25, MOST = 16; /* beyond that the measurement has failed */
+
+/* ROUNDS times CHAINS of STEP in registers of so many bytes: more chains than a core has under way, fewer than it has
+ * registers. A STEP is one product and one sum of each lane, in words that no compiler changes. */
+#define PACE_LOOP(name, bytes, target, STEP)                                                                           \
+    target static double name(void)                                                                                    \
+    {                                                                                                                  \
+        typedef float lanes __attribute__((vector_size(bytes)));                                                       \
+        const lanes by = { 0.5f }, more = { 1 };                                                                       \
+        lanes a = more, b = by, c = more, d = by, e = more, f = by, g = more, h = by, i = more, j = by;                \
+                                                                                                                       \
+        for (int round = 0; round < ROUNDS; round++) {                                                                 \
+            STEP(a);                                                                                                   \
+            STEP(b);                                                                                                   \
+            STEP(c);                                                                                                   \
+            STEP(d);                                                                                                   \
+            STEP(e);                                                                                                   \
+            STEP(f);                                                                                                   \
+            STEP(g);                                                                                                   \
+            STEP(h);                                                                                                   \
+            STEP(i);                                                                                                   \
+            STEP(j);                                                                                                   \
+        }                                                                                                              \
+        a += b + c + d + e + f + g + h + i + j;                                                                        \
+        return (double)a[0];                                                                                           \
+    }
+
+/* gflops: of the reference core. */
+typedef struct pace_level {
+    uint32_t isa;
+    uint32_t lanes;
+    double gflops;
+    double (*run)(void);
+} pace_level;
+
+#if defined(__x86_64__)
+#define FMA(x) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(by), "v"(more))
+#define MULTIPLY_ADD(x) __asm__ volatile("mulps %1, %0\n\taddps %2, %0" : "+x"(x) : "x"(by), "x"(more))
+PACE_LOOP(run_avx512, 64, __attribute__((target("avx512f"))), FMA)
+PACE_LOOP(run_avx2, 32, __attribute__((target("avx2,fma"))), FMA)
+PACE_LOOP(run_baseline, 16, , MULTIPLY_ADD)
+static const pace_level levels[] = { { INLAY_ISA_X86_64_V4, 16, 320, run_avx512 },
+                                     { INLAY_ISA_X86_64_V3, 8, 160, run_avx2 },
+                                     { INLAY_ISA_BASELINE, 4, 80, run_baseline } };
+#else
+#if defined(__aarch64__)
+#define FMA(x) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(x) : "w"(by), "w"(more))
+#else
+#define FMA(x) (x) = (x)*by + more
+#endif
+PACE_LOOP(run_baseline, 16, , FMA)
+static const pace_level levels[] = { { INLAY_ISA_BASELINE, 4, 80, run_baseline } };
+#endif
+
+static double pace = 1;
+static volatile double unused; /* what is stored there has to be computed */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void measure(void)
+{
+    const pace_level *l = levels;
+    uint64_t least = UINT64_MAX;
+
+    while (l->isa > isa_in_use())
+        l++;
+    for (int slice = 0; slice < SLICES; slice++) {
+        const uint64_t start = clock_ns();
+        uint64_t ns;
+
+        unused = l->run();
+        ns = clock_ns() - start;
+        least = ns < least ? ns : least;
+    }
+    if (least > 0)
+        pace = l->gflops * (double)least / (2.0 * CHAINS * ROUNDS * l->lanes);
+    pace = pace < LEAST || pace > MOST ? 1 : pace;
+}
+
+double pace_of_cpu(void)
+{
+    (void)pthread_once(&once, measure);
+    return pace;
+}

@@ -1,0 +1,374 @@
+/* What the ABI gives to devices, each on the fake device: lists of devices, several copies in one request, notices of
+ * fences, what is kept for a context, element types of borders, times of kernels that run behind the host's back. */
+#include "fake_rig.h"
+#include "threads/fence.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ devices */
+
+static inlay_status note_device(void *user, const inlay_device_info *info)
+{
+    size_t used = strlen(user);
+
+    (void)snprintf((char *)user + used, 512 - used, "%s|%s=%s|%s|%llu|%s;", info->name, info->option, info->value,
+                   info->unusable != NULL ? info->unusable : "usable", (unsigned long long)info->memory_bytes,
+                   info->facts != NULL ? info->facts : "");
+    return INLAY_OK;
+}
+
+static void devices_are_listed_without_opening(void **state)
+{
+    const char *dirs[] = { FAKE_DIR };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const plugin_provider *p;
+    plugin_set *set;
+    const provider *open;
+    const provider_setting second = { "device", "1" }, small = { "memory_kib", "64" };
+    char text[512] = "";
+
+    (void)state;
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_OK);
+    p = plugin_set_find(set, "fake");
+    assert_non_null(p);
+    assert_int_equal(plugin_devices(p, note_device, text, &diag), INLAY_OK);
+    assert_string_equal(text, "Fake 1000|device=0|usable|1073741824|speed=none; colour=grey;"
+                              "Fake 2000|device=1|somebody took the second device away|0|;");
+    /* What the list says is so. */
+    assert_int_equal(provider_open(set, "fake", &second, 1, &open, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "somebody took the second device away"));
+    /* What a device is like is known once it is open. */
+    assert_int_equal(provider_open(set, "fake", &small, 1, &open, &diag), INLAY_OK);
+    assert_string_equal(open->device->name, "Fake 1000");
+    assert_true(open->device->memory_bytes == 64 * 1024);
+    assert_true(open->table->domains[0].memory_bytes == 64 * 1024);
+    assert_int_equal(open->table->domains[0].flags, 0);
+    provider_close(open);
+    plugin_set_destroy(set);
+}
+
+/* ------------------------------------------------------------------ copies, fences, bindings */
+
+/* Two inputs go up in one request, in every run; the result comes back in another. */
+static void copies_go_together(void **state)
+{
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    for (uint32_t i = 1; i <= 3; i++) {
+        run(&r);
+        expect_floats(r.context, 0, chain_result, 6);
+        assert_int_equal(counted(&r.counters->copied_in), 2 * i);
+        assert_int_equal(counted(&r.counters->copy_requests), 2 * i);
+    }
+    close_rig(&r);
+}
+
+/* A region of the device between two of the host's: copies wait for nobody, or for the device's own work, which it
+ * knows as such. */
+static void a_device_knows_its_own_fences(void **state)
+{
+    static const char *const slow[] = { "delay_us", "200", NULL };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, slow);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    assert_int_equal(counted(&r.counters->own_waits), 2); /* the region for its inputs, the copy home for the region */
+    assert_int_equal(counted(&r.counters->notices), 0);
+    close_rig(&r);
+}
+
+/* Two devices of one kind pass a value on: each is told of the other's fences, and no thread waits. */
+static void others_are_told_of(void **state)
+{
+    static const char *const options[] = { "providers", "fake,fake#two,reference", "pin", "z=fake#two", NULL };
+    static const char *const slow[] = { "delay_us", "300", NULL };
+    static const float relu[] = { 0, 2, 0, 4, 0, 6 };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Relu", "", "n", "z");
+    onnx_output(&g, "z", INLAY_FLOAT, 2, dims);
+    session_options = options;
+    r = open_rig(&g, slow);
+    session_options = NULL;
+    set_floats(r.context, 0, 2, dims, a);
+    for (int i = 0; i < 3; i++) {
+        run(&r);
+        expect_floats(r.context, 0, relu, 6);
+    }
+    assert_int_equal(counted(&r.counters->executed), 3);
+    assert_int_equal(counted(&r.counters->copied_out), 3);
+    close_rig(&r);
+}
+
+typedef struct told {
+    int calls;
+    inlay_status status;
+    char why[64];
+} told;
+
+static void note_fence(void *user, inlay_status status, const inlay_diag *why)
+{
+    told *t = user;
+
+    t->calls++;
+    t->status = status;
+    (void)snprintf(t->why, sizeof t->why, "%.60s", why != NULL ? why->text : "");
+}
+
+static void notices_come_once(void **state)
+{
+    const inlay_host *host = host_table();
+    inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
+    inlay_status status;
+    told t[5] = { { 0 } };
+    inlay_fence_notice n[5];
+    uint64_t line;
+
+    (void)state;
+    assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < 5; i++) {
+        n[i] = (inlay_fence_notice){ .struct_size = sizeof n[i], .fence = { line, i + 1 }, .reached = note_fence,
+                                     .user = &t[i] };
+        if (i > 0)
+            host->fence_notify(host->ctx, &n[i]);
+    }
+    assert_int_equal(host->fence_query(host->ctx, n[0].fence, &status), 0);
+    fence_signal((inlay_fence){ line, 2 }, INLAY_OK, NULL);
+    host->fence_notify(host->ctx, &n[0]); /* reached already: at once */
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(t[i].calls, i < 2);
+    assert_int_equal(t[0].status, INLAY_OK);
+    assert_int_equal(host->fence_forget(host->ctx, &n[3]), 1);
+    assert_int_equal(host->fence_forget(host->ctx, &n[1]), 0);
+    (void)inlay_fail(&why, INLAY_DEVICE_LOST, "it fell off the bus");
+    fence_signal((inlay_fence){ line, 3 }, INLAY_DEVICE_LOST, &why);
+    assert_int_equal(t[2].calls, 1);
+    assert_int_equal(t[2].status, INLAY_DEVICE_LOST);
+    assert_string_equal(t[2].why, "it fell off the bus");
+    assert_int_equal(t[3].calls, 0);
+    assert_int_equal(t[4].calls, 1);
+    assert_int_equal(host->fence_query(host->ctx, n[4].fence, &status), 1);
+    assert_int_equal(status, INLAY_DEVICE_LOST);
+    timeline_destroy(line);
+
+    /* Whoever waits for a timeline that goes is not left waiting. */
+    assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
+    n[3].fence = (inlay_fence){ line, 1 };
+    host->fence_notify(host->ctx, &n[3]);
+    timeline_destroy(line);
+    assert_int_equal(t[3].calls, 1);
+    assert_int_equal(t[3].status, INLAY_CANCELLED);
+}
+
+/* Jobs that are ready overtake those that wait, and everything is right all the same. */
+static void work_that_ends_out_of_order(void **state)
+{
+    static const char *const settings[] = { "unordered", "true", NULL };
+    static const char *const options[] = { "providers", "fake,fake#two,reference", "pin", "p=fake#two", "fake#two.delay_us",
+                                           "20000", NULL };
+    static const float want[] = { 0, 2, 0, 4, 0, 6 };
+    onnx_bytes g = { .count = 0 };
+    float squares[6];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "p");
+    onnx_node(&g, "Relu", "", "p", "q"); /* waits for the other device */
+    onnx_node(&g, "Mul", "", "b,b", "m");
+    onnx_node(&g, "Add", "", "m,b", "z"); /* waits for nobody */
+    onnx_output(&g, "q", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "z", INLAY_FLOAT, 2, dims);
+    session_options = options;
+    r = open_rig(&g, settings);
+    session_options = NULL;
+    for (int i = 0; i < 6; i++)
+        squares[i] = b[i] * b[i] + b[i];
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    for (int i = 0; i < 5; i++) {
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        expect_floats(r.context, 1, squares, 6);
+    }
+    assert_true(counted(&r.counters->notices) > 0);
+    assert_true(counted(&r.counters->overtaken) > 0);
+    close_rig(&r);
+}
+
+/* What is kept for a context is in use in each of its runs, one for each plan, and goes with it. */
+static void a_context_keeps_a_binding(void **state)
+{
+    static const int64_t any[] = { -1, 3 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_context *second;
+    onnx_bytes g = { .count = 0 };
+    float x[30] = { 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Ceil", "", "n", "c");
+    onnx_node(&g, "Neg", "", "c", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+    r = open_rig(&g, NULL);
+    for (uint32_t i = 1; i <= 9; i++) {
+        const int64_t d[] = { 1 + i % 3, 3 }; /* growing plans move the slab of the host */
+
+        set_floats(r.context, 0, 2, d, x);
+        run(&r);
+        assert_int_equal(counted(&r.counters->bound_runs), 2 * i);
+        assert_int_equal(counted(&r.counters->live_bindings), 2 * (i < 3 ? i : 3));
+    }
+    assert_int_equal(inlay_context_create(r.session, &second, &diag), INLAY_OK);
+    set_floats(second, 0, 2, dims, x);
+    assert_int_equal(inlay_context_run(second, NULL, &diag), INLAY_OK);
+    assert_int_equal(counted(&r.counters->live_bindings), 8);
+    inlay_context_destroy(second);
+    assert_int_equal(counted(&r.counters->live_bindings), 6);
+    inlay_context_destroy(r.context);
+    r.context = NULL;
+    assert_int_equal(counted(&r.counters->live_bindings), 0);
+    close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ element types between regions */
+
+/* Neg | Mul, Add: two regions. The value between them is bfloat16 where both ask for it; what comes and goes is not. */
+static void borders_in_other_elements(void **state)
+{
+    static const char *const narrow[] = { "narrow", "true", NULL };
+    static const float want[] = { 0, 3, -2, 10, -8, 14 };
+    const float plain = 1.0f + 1.0f / 1024;
+    float fine[6];
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Mul", "", "n,b", "m");
+    onnx_node(&g, "Add", "", "m,b", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    for (int asks = 0; asks < 2; asks++) {
+        float ones[6] = { 1, 1, 1, 1, 1, 1 };
+
+        r = open_rig(&g, asks ? narrow : NULL);
+        assert_int_equal(r.counters->groups, 1);
+        set_floats(r.context, 0, 2, dims, a);
+        for (int i = 0; i < 6; i++)
+            fine[i] = i < 3 ? 1 : 2;
+        set_floats(r.context, 1, 2, dims, fine);
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        assert_int_equal(counted(&r.counters->narrow_runs), asks ? 2 : 0);
+        /* More digits than bfloat16 has are cut between the regions, and nowhere else. */
+        for (int i = 0; i < 6; i++)
+            fine[i] = plain;
+        set_floats(r.context, 0, 2, dims, fine);
+        set_floats(r.context, 1, 2, dims, ones);
+        run(&r);
+        for (int i = 0; i < 6; i++)
+            assert_true(((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i] ==
+                        (asks ? 0.0f : 1.0f - plain));
+        close_rig(&r);
+    }
+}
+
+/* A value that the host reads too, or that leaves the graph, is what the model says. */
+static void borders_that_others_see_stay(void **state)
+{
+    static const char *const narrow[] = { "narrow", "true", NULL };
+    onnx_bytes g = { .count = 0 };
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "n");
+    onnx_node(&g, "Mul", "", "n,b", "m");
+    onnx_node(&g, "Add", "", "m,b", "y");
+    onnx_node(&g, "Ceil", "", "n", "c");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, narrow);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    run(&r);
+    assert_int_equal(counted(&r.counters->narrow_runs), 0);
+    close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ times */
+
+static void append(void *user, const char *text, size_t bytes)
+{
+    char *to = user;
+    size_t used = strlen(to);
+
+    if (used + bytes < 65536) {
+        memcpy(to + used, text, bytes);
+        to[used + bytes] = '\0';
+    }
+}
+
+/* Kernels of a device are in the profile, with what its own clock says: a millisecond each, where the host sees none. */
+static void kernels_by_the_devices_clock(void **state)
+{
+    char *text = calloc(1, 65536);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    onnx_bytes g = { .count = 0 };
+    uint32_t found = 0;
+    rig r;
+
+    (void)state;
+    assert_non_null(text);
+    chain(&g);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, &diag), INLAY_OK);
+    run(&r);
+    assert_int_equal(inlay_context_profile_write(r.context, "trace", 0, 0, append, text, &diag), INLAY_OK);
+    for (const char *at = text; (at = strstr(at, "\"dur\":")) != NULL; at++)
+        found += strtod(at + 6, NULL) == 1000.0;
+    assert_int_equal(found, 4);
+    close_rig(&r);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_listed_without_opening),
+        cmocka_unit_test(copies_go_together),
+        cmocka_unit_test(a_device_knows_its_own_fences),
+        cmocka_unit_test(others_are_told_of),
+        cmocka_unit_test(notices_come_once),
+        cmocka_unit_test(work_that_ends_out_of_order),
+        cmocka_unit_test(a_context_keeps_a_binding),
+        cmocka_unit_test(borders_in_other_elements),
+        cmocka_unit_test(borders_that_others_see_stay),
+        cmocka_unit_test(kernels_by_the_devices_clock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

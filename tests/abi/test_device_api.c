@@ -1,0 +1,300 @@
+/* Devices through inlay.h, on the fake device: listed, mapped, wrapped, handed to others by DLPack, and runs that go on
+ * after the call. */
+#include "fake_rig.h"
+#include <pthread.h>
+#include <string.h>
+
+/* DLPack's structs, as its specification has them. */
+struct dl_tensor {
+    void *data;
+    int32_t device_type, device_id, rank;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *dims, *strides;
+    uint64_t offset;
+};
+struct DLManagedTensorVersioned {
+    uint32_t major, minor;
+    void *context;
+    void (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
+
+static const char *const unified[] = { "unified", "true", NULL };
+
+static void list_device(void *user, const inlay_device *d)
+{
+    size_t used = strlen(user);
+
+    (void)snprintf((char *)user + used, 1024 - used, "%s: %s %s=%s (%s) %llu;", d->provider, d->name, d->setting,
+                   d->value, d->unusable, (unsigned long long)d->memory_bytes);
+}
+
+static void devices_are_listed(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options;
+    char text[1024] = "";
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_device_list(options, list_device, text, &diag), INLAY_OK);
+    inlay_options_destroy(options);
+    assert_non_null(strstr(text, "fake: Fake 1000 fake.device=0 () 1073741824;"));
+    assert_non_null(strstr(text, "fake: Fake 2000 fake.device=1 (somebody took the second device away) 0;"));
+}
+
+/* Regions of the device and of the host in turns: where their memory is one, nobody copies what passes between them, and
+ * a caller who makes his tensors there has nothing copied at all. */
+static void unified_memory_copies_nothing(void **state)
+{
+    static const float want[] = { 3, 0, 9, 0, 15, 0 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *x, *y;
+    void *data;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "n");    /* device */
+    onnx_node(&g, "Ceil", "", "n", "c");   /* host */
+    onnx_node(&g, "Neg", "", "c", "m");    /* device */
+    onnx_node(&g, "Floor", "", "m", "f");  /* host */
+    onnx_node(&g, "Add", "", "f,m", "s");  /* device */
+    onnx_node(&g, "Abs", "", "m", "h");    /* host, reads what the device reads, too */
+    onnx_node(&g, "Add", "", "s,h", "t");  /* device */
+    onnx_node(&g, "Relu", "", "t", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    for (int is_unified = 0; is_unified < 2; is_unified++) {
+        rig r = open_rig(&g, is_unified ? unified : NULL);
+
+        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &y, &diag), INLAY_OK);
+        if (!is_unified) {
+            assert_int_equal(inlay_value_map(x, &data, &diag), INLAY_UNSUPPORTED);
+            set_floats(r.context, 0, 2, dims, a);
+            run(&r);
+            expect_floats(r.context, 0, want, 6);
+            assert_int_equal(counted(&r.counters->copied_in), 4);
+            assert_int_equal(counted(&r.counters->copied_out), 3);
+        } else {
+            assert_int_equal(inlay_value_map(x, &data, &diag), INLAY_OK);
+            memcpy(data, a, sizeof a);
+            inlay_value_unmap(x);
+            assert_int_equal(inlay_context_set_input(r.context, 0, x, &diag), INLAY_OK);
+            assert_int_equal(inlay_context_set_output(r.context, 0, y, &diag), INLAY_OK);
+            for (int i = 0; i < 3; i++)
+                run(&r);
+            assert_int_equal(counted(&r.counters->copied_in), 0);
+            assert_int_equal(counted(&r.counters->copied_out), 0);
+            assert_int_equal(inlay_value_map(y, &data, &diag), INLAY_OK);
+            assert_memory_equal(data, want, sizeof want);
+            inlay_value_unmap(y);
+        }
+        inlay_value_unref(x);
+        inlay_value_unref(y);
+        inlay_context_destroy(r.context);
+        r.context = NULL;
+        assert_int_equal(counted(&r.counters->mapped), 0);
+        close_rig(&r);
+    }
+}
+
+/* Many plans, many sizes, and work that ends late: bytes that both see are shared with care. */
+static void unified_memory_at_many_sizes(void **state)
+{
+    static const char *const slow[] = { "unified", "true", "delay_us", "100", NULL };
+    static const int64_t any[] = { -1, 3 };
+    onnx_bytes g = { .count = 0 };
+    char from[16] = "a", mid[16], to[16];
+    float x[90], want[90];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+    for (int i = 0; i < 8; i++) {
+        (void)snprintf(mid, sizeof mid, "m%d", i);
+        (void)snprintf(to, sizeof to, i == 7 ? "y" : "t%d", i);
+        onnx_node(&g, i % 2 == 0 ? "Neg" : "Ceil", "", from, mid);
+        onnx_node(&g, i % 3 == 0 ? "Floor" : "Neg", "", mid, to);
+        (void)snprintf(from, sizeof from, "%s", to);
+    }
+    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+    r = open_rig(&g, slow);
+    for (int round = 0; round < 10; round++) {
+        const int64_t d[] = { 1 + round * 7 % 30, 3 };
+
+        for (int i = 0; i < 90; i++) {
+            x[i] = (float)(i + round);
+            want[i] = x[i];
+        }
+        for (int i = 0; i < 90; i++)
+            for (int k = 0; k < 8; k++)
+                want[i] = (k % 2 == 0 ? -1.0f : 1.0f) * (k % 3 == 0 ? 1.0f : -1.0f) * want[i];
+        set_floats(r.context, 0, 2, d, x);
+        run(&r);
+        expect_floats(r.context, 0, want, d[0] * 3);
+    }
+    close_rig(&r);
+}
+
+static void native_handles_are_wrapped(void **state)
+{
+    static const float want[] = { -1, 2, -3, 4, -5, 6 };
+    static const int64_t more[] = { 7, 3 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_native_memory memory = { .struct_size = sizeof memory };
+    inlay_value *x, *same, *home;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Neg", "", "a", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_native(x, &memory, &diag), INLAY_OK);
+    assert_int_equal(memory.device_type, 12);
+    assert_true(memory.bytes == sizeof a);
+    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag), INLAY_OK);
+    assert_string_equal(inlay_value_device(same), "fake");
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK); /* seen through the other, which is the same */
+    assert_int_equal(inlay_context_set_input(r.context, 0, same, &diag), INLAY_OK);
+    run(&r);
+    expect_floats(r.context, 0, want, 6);
+    assert_int_equal(counted(&r.counters->copied_in), 1);
+
+    /* What can't be taken is refused, and stays the caller's. */
+    inlay_value_unref(same);
+    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, more, &same, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    memory.device_type = 2;
+    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+                     INLAY_UNSUPPORTED);
+    assert_null(same);
+    assert_int_equal(inlay_session_value_wrap(r.session, "reference", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+                     INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_native(home, &memory, &diag), INLAY_UNSUPPORTED);
+    inlay_value_unref(home);
+    inlay_value_unref(x);
+    close_rig(&r);
+}
+
+static int deleted;
+
+static void count_deleted(struct DLManagedTensorVersioned *self)
+{
+    struct DLManagedTensorVersioned *inner = self->context;
+
+    deleted++;
+    inner->deleter(inner);
+}
+
+static void dlpack_names_the_device(void **state)
+{
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct DLManagedTensorVersioned *out = NULL, mine;
+    inlay_value *x, *back, *home;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, NULL);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    inlay_value_unref(home);
+    assert_int_equal(inlay_value_to_dlpack_versioned(x, &out, &diag), INLAY_OK);
+    inlay_value_unref(x); /* the view holds it */
+    assert_int_equal(out->tensor.device_type, 12);
+    assert_int_equal(out->tensor.device_id, 0);
+    assert_int_equal(out->tensor.rank, 2);
+    assert_int_equal(out->tensor.dims[1], 3);
+    assert_non_null(out->tensor.data);
+
+    /* And back: no memory of the host's, but the device's. */
+    mine = *out;
+    mine.context = out;
+    mine.deleter = count_deleted;
+    assert_int_equal(inlay_value_from_dlpack_versioned(&mine, &back, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_value_from_dlpack(r.session, "nobody", &mine, &back, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(deleted, 0);
+    assert_int_equal(inlay_session_value_from_dlpack(r.session, "fake", &mine, &back, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 0, back, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, b);
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    assert_int_equal(counted(&r.counters->copied_in), 2);
+    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(back);
+    assert_int_equal(deleted, 1);
+    close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ runs that go on after the call */
+
+static void note_done(void *user, inlay_status status)
+{
+    __atomic_store_n((int *)user, 100 + status, __ATOMIC_RELEASE);
+}
+
+static void runs_return_before_they_are_done(void **state)
+{
+    static const char *const slow[] = { "delay_us", "100000", NULL };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t cancel = 0;
+    const inlay_run_options options = { .struct_size = sizeof options, .cancel = &cancel };
+    int done = 0;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, slow);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_OK); /* nothing is under way */
+    for (int i = 0; i < 2; i++) {
+        done = 0;
+        assert_int_equal(inlay_context_run_async(r.context, NULL, note_done, &done, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY); /* three jobs of 100 ms */
+        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_BUSY);
+        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 100 + INLAY_OK);
+        expect_floats(r.context, 0, chain_result, 6);
+    }
+    /* Failures come with the wait, and the next run is well. */
+    assert_int_equal(inlay_context_run_async(r.context, &options, note_done, &done, &diag), INLAY_OK);
+    __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
+    assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_CANCELLED);
+    assert_int_equal(diag.code, INLAY_CANCELLED);
+    assert_int_equal(done, 100 + INLAY_CANCELLED);
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    /* A context that goes waits for its run. */
+    assert_int_equal(inlay_context_run_async(r.context, NULL, note_done, &done, &diag), INLAY_OK);
+    inlay_context_destroy(r.context);
+    r.context = NULL;
+    assert_int_equal(done, 100 + INLAY_OK);
+    close_rig(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_listed),
+        cmocka_unit_test(unified_memory_copies_nothing),
+        cmocka_unit_test(unified_memory_at_many_sizes),
+        cmocka_unit_test(native_handles_are_wrapped),
+        cmocka_unit_test(dlpack_names_the_device),
+        cmocka_unit_test(runs_return_before_they_are_done),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
