@@ -20,6 +20,7 @@ static const struct {
     { "ai.onnx.preview", 1 },
     { "ai.onnx.preview.training", 1 },
     { "com.microsoft", 1 },
+    { "ai.inlay", 1 },
 };
 enum { DOMAIN_COUNT = sizeof domains / sizeof domains[0], OWN_COUNT = 4 };
 

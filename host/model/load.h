@@ -119,6 +119,12 @@ void scope_deinit(scope *s);
 
 /* Inputs, attributes and bodies of a node whose outputs are there. */
 INLAY_NODISCARD inlay_status load_node(loader *l, scope *s, const Onnx__Node *proto, graph_node *n);
+/* Lists of an attribute (load_list.c), by the field of AttributeProto that they stand in. */
+enum { LIST_FLOATS = 7, LIST_INTS = 8, LIST_STRINGS = 9 };
+/* Is there an element? */
+bool load_has_list(const Onnx__Attribute *p, uint64_t field);
+/* Fills out's list and count. Messages begin with what is wrong. */
+INLAY_NODISCARD inlay_status load_list(loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out);
 /* An attribute with a value; not a graph, a type or a reference. */
 INLAY_NODISCARD inlay_status load_attr(loader *l, const graph *g, const graph_node *n, const Onnx__Attribute *proto,
                                        inlay_attr_info *out);

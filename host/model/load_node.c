@@ -22,11 +22,11 @@ static int32_t kind_of(const Onnx__Attribute *p)
         return INLAY_ATTR_TENSOR;
     if (p->g != NULL)
         return KIND_GRAPH;
-    if (p->n_floats > 0)
+    if (load_has_list(p, LIST_FLOATS))
         return INLAY_ATTR_FLOATS;
-    if (p->n_ints > 0)
+    if (load_has_list(p, LIST_INTS))
         return INLAY_ATTR_INTS;
-    return p->n_strings > 0 ? INLAY_ATTR_STRINGS : 0;
+    return load_has_list(p, LIST_STRINGS) ? INLAY_ATTR_STRINGS : 0;
 }
 
 static inlay_status fail_attr(loader *l, const graph *g, const graph_node *n, const char *name, inlay_status status)
@@ -45,18 +45,6 @@ static inlay_status fail_attr(loader *l, const graph *g, const graph_node *n, co
     if (n != NULL && l->diag != NULL && l->diag->struct_size >= sizeof *l->diag)
         (void)snprintf(l->diag->node, sizeof l->diag->node, "%s", n->info.name.data);
     return status;
-}
-
-static inlay_str *copy_strings(arena *a, size_t count, const ProtobufCBinaryData *from)
-{
-    inlay_str *list = arena_array(a, count, sizeof *list);
-
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        list[i] = (inlay_str){ arena_string_n(a, (const char *)from[i].data, from[i].len), from[i].len };
-        if (list[i].data == NULL)
-            return NULL;
-    }
-    return list;
 }
 
 static inlay_status read_tensors(loader *l, const Onnx__Attribute *p, int32_t kind, inlay_attr_info *out)
@@ -98,20 +86,11 @@ static inlay_status read_value(loader *l, const Onnx__Attribute *p, int32_t kind
         there = out->s.data != NULL;
         break;
     case INLAY_ATTR_FLOATS:
-        out->floats = arena_copy(a, p->floats, p->n_floats * sizeof *p->floats);
-        out->count = (uint32_t)p->n_floats;
-        there = out->floats != NULL;
-        break;
+        return load_list(l, p, LIST_FLOATS, out);
     case INLAY_ATTR_INTS:
-        out->ints = arena_copy(a, p->ints, p->n_ints * sizeof *p->ints);
-        out->count = (uint32_t)p->n_ints;
-        there = out->ints != NULL;
-        break;
+        return load_list(l, p, LIST_INTS, out);
     case INLAY_ATTR_STRINGS:
-        out->strings = copy_strings(a, p->n_strings, p->strings);
-        out->count = (uint32_t)p->n_strings;
-        there = out->strings != NULL;
-        break;
+        return load_list(l, p, LIST_STRINGS, out);
     case INLAY_ATTR_TENSOR:
     case KIND_TENSORS:
     case KIND_SPARSE_TENSOR:

@@ -30,10 +30,14 @@ static void find_library(void)
     if (handle == NULL)
         return;
     *(void **)&library.decompress = dlsym(handle, "ZSTD_decompress");
-    *(void **)&library.compress = dlsym(handle, "ZSTD_compress");
+    *(void **)&library.create = dlsym(handle, "ZSTD_createCCtx");
+    *(void **)&library.destroy = dlsym(handle, "ZSTD_freeCCtx");
+    *(void **)&library.set = dlsym(handle, "ZSTD_CCtx_setParameter");
+    *(void **)&library.compress = dlsym(handle, "ZSTD_compress2");
     *(void **)&library.bound = dlsym(handle, "ZSTD_compressBound");
     *(void **)&library.is_error = dlsym(handle, "ZSTD_isError");
-    found = library.decompress != NULL && library.compress != NULL && library.bound != NULL && library.is_error != NULL;
+    found = library.decompress != NULL && library.create != NULL && library.destroy != NULL && library.set != NULL &&
+            library.compress != NULL && library.bound != NULL && library.is_error != NULL;
 }
 
 const packed_zstd *packed_library(void)
@@ -61,27 +65,30 @@ static uint64_t read_u64(const uint8_t *at)
 
 /* ------------------------------------------------------------------ planes */
 
-static void join_two(const uint8_t *from, size_t n, uint8_t *restrict to)
+static void join_two(const uint8_t *const *from, size_t n, uint8_t *restrict to)
 {
-    const uint8_t *high = from + n;
+    const uint8_t *low = from[0], *high = from[1];
 
     for (size_t i = 0; i < n; i++) {
-        to[2 * i] = from[i];
+        to[2 * i] = low[i];
         to[2 * i + 1] = high[i];
     }
 }
 
-static void join_four(const uint8_t *from, size_t n, uint8_t *restrict to)
+static void join_four(const uint8_t *const *from, size_t n, uint8_t *restrict to)
 {
+    const uint8_t *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+
     for (size_t i = 0; i < n; i++) {
-        to[4 * i] = from[i];
-        to[4 * i + 1] = from[n + i];
-        to[4 * i + 2] = from[2 * n + i];
-        to[4 * i + 3] = from[3 * n + i];
+        to[4 * i] = a[i];
+        to[4 * i + 1] = b[i];
+        to[4 * i + 2] = c[i];
+        to[4 * i + 3] = d[i];
     }
 }
 
-static void join(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
+/* planes > 1 */
+static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_t *to)
 {
     const size_t n = bytes / planes;
 
@@ -92,26 +99,49 @@ static void join(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
     else
         for (size_t i = 0; i < n; i++)
             for (size_t p = 0; p < planes; p++)
-                to[planes * i + p] = from[p * n + i];
-    memcpy(to + n * planes, from + n * planes, bytes - n * planes);
+                to[planes * i + p] = from[p][i];
+    memcpy(to + n * planes, from[planes - 1] + n, bytes - n * planes);
 }
 
 /* ------------------------------------------------------------------ chunks */
+
+/* A chunk of so many planes; room has as many bytes as it. What is stored as it is is read where it stands. */
+static bool unpack_planes(const uint8_t *stored, size_t stored_bytes, size_t bytes, size_t planes, uint8_t *room,
+                          uint8_t *raw)
+{
+    const uint8_t *from[PACKED_MOST_PLANES];
+    const size_t n = bytes / planes;
+    size_t at = 4 * planes;
+
+    for (size_t p = 0; p < planes; p++) {
+        const size_t own = p + 1 < planes ? n : bytes - n * p, has = at <= stored_bytes ? read_u32(stored + 4 * p) : 0;
+        uint8_t *to = planes == 1 ? raw : room + n * p;
+
+        if (at > stored_bytes || has > stored_bytes - at)
+            return false;
+        from[p] = has == own ? stored + at : to;
+        if (has != own && packed_library()->decompress(to, own, stored + at, has) != own)
+            return false;
+        if (has == own && planes == 1)
+            memcpy(raw, stored + at, own);
+        at += has;
+    }
+    if (planes > 1)
+        join(from, bytes, planes, raw);
+    return at == stored_bytes;
+}
 
 static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
 {
     const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = u->file + u->begins[i];
     const uint64_t from = (uint64_t)i * u->chunk_bytes;
     const size_t left = (size_t)(u->raw_bytes - from), bytes = left < u->chunk_bytes ? left : u->chunk_bytes;
-    const uint32_t stored_bytes = read_u32(entry), planes = entry[5];
-    uint8_t *raw = u->raw + from, *to = planes > 1 ? u->planes + (size_t)worker * u->chunk_bytes : raw;
+    uint8_t *raw = u->raw + from;
 
     if (entry[4] == PACKED_AS_IS)
-        memcpy(to, stored, bytes);
-    else if (packed_library()->decompress(to, bytes, stored, stored_bytes) != bytes)
+        memcpy(raw, stored, bytes);
+    else if (!unpack_planes(stored, read_u32(entry), bytes, entry[5], u->planes + (size_t)worker * u->chunk_bytes, raw))
         return INLAY_INVALID_MODEL;
-    if (planes > 1)
-        join(to, bytes, planes, raw);
     return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
 }
 
@@ -140,7 +170,7 @@ static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins
         at += stored;
         if (at > file_bytes || entry[4] > PACKED_ZSTD || entry[6] != 0 || entry[7] != 0 ||
             (planes != 1 && planes != 2 && planes != 4 && planes != 8) ||
-            (entry[4] == PACKED_AS_IS && stored != bytes))
+            (entry[4] == PACKED_AS_IS && (stored != bytes || planes != 1)))
             return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
         if (entry[4] == PACKED_ZSTD && packed_library() == NULL)
             return inlay_fail(u->diag, INLAY_NOT_FOUND,

@@ -11,9 +11,10 @@
  *     index    16 bytes a chunk: u32 stored bytes, u8 method, u8 planes, u16 0, u64 hash of the chunk's own bytes
  *     chunks   one after the other, to the end of the file
  *
- * Numbers are little-endian. Method 0: the bytes as they are; 1: a frame of zstd. With 2, 4 or 8 planes, elements of so
- * many bytes were cut into their first bytes, their second bytes and so on before that; what is no whole element stands
- * at the end. */
+ * Numbers are little-endian. With 2, 4 or 8 planes, elements of so many bytes were cut into their first bytes, their
+ * second bytes and so on; what is no whole element belongs to the last plane. Method 0: one plane, the bytes as they
+ * are. Method 1: the stored bytes of each plane as u32, then the planes: as they are where they have as many bytes as
+ * before, frames of zstd otherwise. */
 #ifndef MODEL_PACKED_H
 #define MODEL_PACKED_H
 #include "inlay/status.h"
@@ -22,7 +23,7 @@
 #include <stdint.h>
 
 #define PACKED_MAGIC "INLAYPK1"
-enum { PACKED_HEADER = 32, PACKED_ENTRY = 16, PACKED_MOST_CHUNK = 16 << 20 };
+enum { PACKED_HEADER = 32, PACKED_ENTRY = 16, PACKED_MOST_CHUNK = 16 << 20, PACKED_MOST_PLANES = 8 };
 enum { PACKED_AS_IS, PACKED_ZSTD };
 /* A file that claims to be larger than that many times its own size, beyond a little, is refused: so that few bytes do
  * not ask for all memory. Writers keep to it. */
@@ -32,7 +33,10 @@ enum { PACKED_AS_IS, PACKED_ZSTD };
 /* The functions of libzstd that are used; it is opened when it is first needed. */
 typedef struct packed_zstd {
     size_t (*decompress)(void *to, size_t capacity, const void *from, size_t bytes);
-    size_t (*compress)(void *to, size_t capacity, const void *from, size_t bytes, int level);
+    void *(*create)(void); /* of a compressor; NULL: no memory */
+    size_t (*destroy)(void *compressor);
+    size_t (*set)(void *compressor, int parameter, int value);
+    size_t (*compress)(void *compressor, void *to, size_t capacity, const void *from, size_t bytes);
     size_t (*bound)(size_t bytes);
     unsigned (*is_error)(size_t code);
 } packed_zstd;

@@ -23,13 +23,14 @@ typedef enum action {
     ONE,     /* walk the message of kind `child`; at most once */
     MANY,    /* walk the message of kind `child` */
     PLACE,   /* payload: replace by its place; element wire type in `child` */
+    LIST,    /* the same of whole elements, checked; those behind one another, texts, too, are one place */
     DROP     /* leave out */
 } action;
 
 typedef struct field {
     uint16_t number;
     uint8_t action;
-    uint8_t child; /* message, or wire type of PLACE's elements */
+    uint8_t child; /* message, or wire type of elements of PLACE and LIST */
     const char *name;
 } field;
 
@@ -54,11 +55,11 @@ static const field node_fields[] = {
 };
 static const field attribute_fields[] = {
     { 1, TEXT, 0, "name" }, { 2, FLOAT, 0, "f" }, { 3, VARINT, 0, "i" }, { 4, BYTES, 0, "s" },
-    { 5, ONE, TENSOR, "t" }, { 6, ONE, GRAPH, "g" }, { 7, FLOATS, 0, "floats" }, { 8, VARINTS, 0, "ints" },
-    { 9, BYTES, 0, "strings" }, { 10, MANY, TENSOR, "tensors" }, { 11, MANY, GRAPH, "graphs" },
+    { 5, ONE, TENSOR, "t" }, { 6, ONE, GRAPH, "g" }, { 7, LIST, WIRE_32, "floats" },
+    { 8, LIST, WIRE_VARINT, "ints" }, { 9, LIST, WIRE_BYTES, "strings" }, { 10, MANY, TENSOR, "tensors" }, { 11, MANY, GRAPH, "graphs" },
     { 14, ONE, TYPE, "tp" }, { 15, MANY, TYPE, "type_protos" }, { 20, VARINT, 0, "type" },
     { 21, TEXT, 0, "ref_attr_name" }, { 22, ONE, SPARSE_TENSOR, "sparse_tensor" },
-    { 23, MANY, SPARSE_TENSOR, "sparse_tensors" }, ENDS
+    { 23, MANY, SPARSE_TENSOR, "sparse_tensors" }, { 1000, DROP, 0, "place" }, ENDS
 };
 static const field function_fields[] = {
     { 1, TEXT, 0, "name" }, { 4, TEXT, 0, "input" }, { 5, TEXT, 0, "output" }, { 6, TEXT, 0, "attribute" },
@@ -165,7 +166,7 @@ typedef struct scan {
     inlay_diag *diag;
     uint8_t *out;
     size_t out_count, out_capacity;
-    uint64_t nodes, tensors, values, items;
+    uint64_t nodes, tensors, values, items, listed; /* listed: bytes of lists */
     uint32_t depth, graph_depth;
     frame *stack; /* [max_depth] */
 } scan;
@@ -336,6 +337,7 @@ static bool suits(const field *f, unsigned wire)
     case FLOATS:
         return wire == WIRE_32 || wire == WIRE_BYTES;
     case PLACE:
+    case LIST:
         return wire == f->child || wire == WIRE_BYTES;
     case TEXT:
     case BYTES:
@@ -353,12 +355,48 @@ static bool packed_is_whole(const field *f, const uint8_t *from, const uint8_t *
 {
     uint64_t ignored;
 
-    if (f->action == FLOATS)
+    if (f->action == FLOATS || f->child == WIRE_32)
         return (end - from) % 4 == 0;
     while (from < end)
-        if (!prescan_varint(&from, end, &ignored))
+        if (!prescan_short(&from, end, &ignored))
             return false;
     return true;
+}
+
+/* The elements that follow one behind its tag of a byte, with the same tag: moves behind the last that is whole. */
+static void run_on(scan *s, uint8_t tag, unsigned wire)
+{
+    const uint8_t *end = s->stack[s->depth - 1].end;
+
+    while (s->at < end && *s->at == tag) {
+        const uint8_t *at = s->at + 1;
+        uint64_t length = 4;
+
+        if (wire != WIRE_32 && !prescan_short(&at, end, &length))
+            return;
+        if (wire != WIRE_VARINT) {
+            if (length > (uint64_t)(end - at))
+                return;
+            at += length;
+        }
+        s->at = at;
+        s->items++;
+    }
+}
+
+/* Elements of a list. */
+static inlay_status take_list(scan *s, const field *f, unsigned wire, const uint8_t *tag, const uint8_t *payload)
+{
+    const bool packed = wire == WIRE_BYTES && f->child != WIRE_BYTES;
+
+    if (packed && !packed_is_whole(f, payload, s->at))
+        return fail_at(s, payload, f->name, "the packed list ends in the middle of a number");
+    if (!packed && *tag < 0x80)
+        run_on(s, *tag, wire);
+    s->listed += (uint64_t)(s->at - tag);
+    if (s->listed + s->out_count > s->limits->max_parsed_bytes)
+        return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);
+    return packed ? put_place(s, f->number, payload, (size_t)(s->at - payload)) : put_tagged(s, f, tag, s->at);
 }
 
 /* Handles the field whose tag and value (payload after the length, if it has one) were found. */
@@ -387,6 +425,8 @@ static inlay_status take(scan *s, const field *f, unsigned wire, const uint8_t *
     case PLACE:
         return wire == WIRE_BYTES ? put_place(s, f->number, payload, (size_t)(end - payload))
                                   : put_tagged(s, f, tag, end);
+    case LIST:
+        return take_list(s, f, wire, tag, payload);
     case DROP:
         return INLAY_OK;
     case VARINT:

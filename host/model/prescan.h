@@ -5,6 +5,8 @@
  * replaced by a place, three numbers in the field `place`: the payload's field number, its offset in the file, and its
  * length in bytes. What comes out is small, of bounded depth, and well formed.
  *
+ * Lists of an attribute are replaced likewise, once their elements were checked.
+ *
  * One bit more: repeated numbers may be stored one by one, each behind its own tag (old writers do). A run of such
  * elements is one place, marked by PRESCAN_TAGGED in the field number and beginning with the first tag. */
 #ifndef MODEL_PRESCAN_H
@@ -36,4 +38,15 @@ INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_roo
 
 /* Reads a varint at *at (before end); false when it is cut off or longer than ten bytes. */
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
+/* The same; of one or two bytes, as most are, without a call. */
+static inline bool prescan_short(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
+{
+    const uint8_t *p = *at;
+
+    if (end - p < 2 || (p[0] & p[1] & 0x80) != 0)
+        return prescan_varint(at, end, out_value);
+    *out_value = p[0] < 0x80 ? p[0] : (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
+    *at = p + 1 + (p[0] >= 0x80);
+    return true;
+}
 #endif

@@ -104,3 +104,76 @@ bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y)
     ((uint32_t *)(uintptr_t)copy->info.outputs)[0] = y;
     return true;
 }
+
+/* ------------------------------------------------------------------ nodes and bodies by hand */
+
+const graph_body *body_named(const graph_node *n, const char *attr)
+{
+    for (uint32_t i = 0; i < n->body_count; i++)
+        if (strcmp(n->bodies[i].attr, attr) == 0)
+            return &n->bodies[i];
+    return NULL;
+}
+
+graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
+                      const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
+{
+    const char *name = arena_format(&m->ctx->model->arena, "%s/%s", m->like->info.name.data, op);
+    graph_node *n = name == NULL ? NULL : graph_add_node(g, op, domain, name, input_count, output_count);
+
+    for (uint32_t o = 0; n != NULL && o < output_count; o++) {
+        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = graph_add_value(g, NULL, 0);
+        if (n->info.outputs[o] == INLAY_NONE)
+            n = NULL;
+    }
+    if (n == NULL) {
+        m->failed = true;
+        return NULL;
+    }
+    n->opset = opset;
+    memcpy((uint32_t *)(uintptr_t)n->info.inputs, inputs, input_count * sizeof *inputs);
+    return n;
+}
+
+uint32_t make_value(node_maker *m, graph *g, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
+                    const char *attr, int64_t value)
+{
+    graph_node *n = make_node(m, g, NULL, op, opset, inputs, count, 1);
+
+    if (n != NULL && (attr == NULL || graph_set_attr_int(g, n, attr, value) == INLAY_OK))
+        return n->info.outputs[0];
+    m->failed = true;
+    return INLAY_NONE;
+}
+
+uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank, int64_t count, const void *data,
+                       size_t bytes)
+{
+    uint32_t v = graph_add_value(g, NULL, 0);
+    void *copy = arena_alloc(&m->ctx->model->arena, bytes);
+
+    if (v != INLAY_NONE && copy != NULL) {
+        memcpy(copy, data, bytes);
+        if (graph_set_constant(g, v, dtype, rank, &count, copy, bytes) == INLAY_OK)
+            return v;
+    }
+    m->failed = true;
+    return INLAY_NONE;
+}
+
+void make_body(node_maker *m, graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs)
+{
+    const graph *from = body->graph;
+    body_nodes b;
+
+    if (!m->failed && body_nodes_begin(&b, m->ctx, g, m->like, body)) {
+        for (uint32_t i = 0; i < from->input_count; i++)
+            b.map[from->inputs[i]] = inputs[i];
+        if (body_nodes_put(&b)) {
+            for (uint32_t i = 0; i < from->output_count; i++)
+                outputs[i] = b.map[from->outputs[i]];
+            return;
+        }
+    }
+    m->failed = true;
+}

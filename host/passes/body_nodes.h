@@ -21,4 +21,28 @@ void body_nodes_again(body_nodes *b, const graph_body *body);
 bool body_nodes_put(body_nodes *b);
 /* Value y of `to` becomes a copy of value v of `to`. false: no memory. */
 bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y);
+
+/* ------------------------------------------------------------------ nodes and bodies by hand
+ *
+ * For passes that write several nodes in the place of one, bodies among them. Want of memory is remembered; what is
+ * made of INLAY_NONE is of no use, but does no harm. */
+typedef struct node_maker {
+    pass_ctx *ctx;
+    const graph_node *like; /* what they stand for: their names begin with its */
+    bool failed;            /* memory is out */
+} node_maker;
+
+/* The body that is attribute `attr`, or NULL. */
+const graph_body *body_named(const graph_node *n, const char *attr);
+/* A node at the end of g, at that opset, whose outputs are new; domain NULL: ai.onnx. NULL: no memory. */
+graph_node *make_node(node_maker *m, graph *g, const char *domain, const char *op, int64_t opset,
+                      const uint32_t *inputs, uint32_t input_count, uint32_t output_count);
+/* The output of such a node of ai.onnx, with attribute `attr` unless that is NULL. */
+uint32_t make_value(node_maker *m, graph *g, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
+                    const char *attr, int64_t value);
+/* rank 0 or 1; data is copied. */
+uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank, int64_t count, const void *data,
+                       size_t bytes);
+/* The nodes of a body that runs once; outputs: [outputs of the body] its results. */
+void make_body(node_maker *m, graph *g, const graph_body *body, const uint32_t *inputs, uint32_t *outputs);
 #endif

@@ -62,7 +62,8 @@ static inlay_status check_names(const char *const *list, uint32_t count, inlay_d
 /* Puts operators of ONNX in the place of others that are known elsewhere, too? */
 static bool is_spelling(uint32_t pass)
 {
-    return passes[pass].run == pass_contributed || passes[pass].run == pass_quantized_functions;
+    return passes[pass].run == pass_contributed || passes[pass].run == pass_quantized_functions ||
+           passes[pass].run == pass_searches;
 }
 
 static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)

@@ -42,6 +42,8 @@ typedef struct pass_ctx {
      * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
     int64_t newest_opset;
     bool float_activations; /* option float_activations */
+    bool dynamic_rows;      /* option dynamic_rows */
+    bool widens_halves;     /* a provider on the CPU is fast at floats: products of float16 are made of them */
     bool quantizes; /* the model has a DynamicQuantizeLinear */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;

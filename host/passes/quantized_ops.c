@@ -1,6 +1,7 @@
 /* Float operators between DequantizeLinear and QuantizeLinear become operators on integers:
  *
  *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, Clip if the type does not end there anyway
+ *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats         ConvInteger, Cast, Mul, Add (quantized_convs.c)
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
  * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
@@ -8,114 +9,18 @@
  * the new operator, and at every level of the optimiser: rounding on the way would otherwise go another way at each of
  * them. */
 #include "base/element.h"
-#include "passes/rewrite.h"
+#include "passes/quantized.h"
 #include <math.h>
 #include <string.h>
-
-/* One side of DequantizeLinear or QuantizeLinear, one number for each index of an axis or one for all. */
-typedef struct quant {
-    uint32_t value;        /* of 8 bits */
-    uint32_t scale, zero;  /* values of the model; zero may be INLAY_NONE */
-    inlay_dtype dtype;
-    int64_t count;         /* of scales */
-    int64_t axis;          /* where count > 1 */
-} quant;
-
-static bool is_byte(inlay_dtype t)
-{
-    return t == INLAY_UINT8 || t == INLAY_INT8;
-}
-
-static int64_t count_of(const inlay_value_info *v)
-{
-    int64_t count = 1;
-
-    for (uint32_t d = 0; d < v->rank; d++)
-        count *= v->dims[d].value;
-    return count;
-}
-
-/* The scale and zero point of n, in which the integers have type dtype. */
-static bool read_scales(const rewrite *w, const graph_node *n, inlay_dtype dtype, quant *q)
-{
-    const inlay_value_info *scale, *zero;
-    int64_t rank = (int64_t)rw_info(w, rw_input(w, n, 0))->rank;
-
-    q->scale = rw_input(w, n, 1);
-    q->zero = rw_input(w, n, 2);
-    q->dtype = dtype;
-    scale = rw_info(w, q->scale);
-    zero = rw_info(w, q->zero);
-    if (!is_byte(dtype) || scale == NULL || !rw_is_constant(w, q->scale) || scale->dtype != INLAY_FLOAT ||
-        scale->rank > 1 || rw_attr_int(n, "block_size", 0) != 0)
-        return false;
-    q->count = count_of(scale);
-    if (zero != NULL && (!rw_is_constant(w, q->zero) || zero->dtype != dtype || count_of(zero) != q->count))
-        return false;
-    for (int64_t i = 0; i < q->count; i++) {
-        double s;
-
-        if (!element_number(INLAY_FLOAT, scale->data, i, &s, NULL) || !isfinite(s) || s <= 0)
-            return false;
-    }
-    if (rank == (int64_t)INLAY_RANK_UNKNOWN)
-        return q->count == 1;
-    q->axis = rw_attr_int(n, "axis", 1);
-    q->axis = q->axis < 0 ? q->axis + rank : q->axis;
-    return q->count == 1 || (q->count > 1 && q->axis >= 0 && q->axis < rank);
-}
-
-/* v is DequantizeLinear of 8 bits. */
-static bool read_back(const rewrite *w, uint32_t v, quant *q)
-{
-    const graph_node *n = rw_maker_op(w, v, "DequantizeLinear");
-
-    memset(q, 0, sizeof *q);
-    if (n == NULL)
-        return false;
-    q->value = rw_input(w, n, 0);
-    return q->value != INLAY_NONE && rw_info(w, v)->dtype == INLAY_FLOAT &&
-           read_scales(w, n, rw_info(w, q->value)->dtype, q);
-}
-
-static double scale_at(const rewrite *w, const quant *q, int64_t i)
-{
-    double s = 1;
-
-    (void)element_number(INLAY_FLOAT, rw_info(w, q->scale)->data, q->count > 1 ? i : 0, &s, NULL);
-    return s;
-}
-
-static int64_t zero_at(const rewrite *w, const quant *q, int64_t i)
-{
-    int64_t z = 0;
-
-    if (q->zero != INLAY_NONE)
-        (void)element_integer(q->dtype, rw_info(w, q->zero)->data, q->count > 1 ? i : 0, &z);
-    return z;
-}
 
 /* Are the weights of a convolution around 0: int8, or uint8 less 128? Others have no faster kernel: their zero points
  * would have to be taken out of every sum. */
 static bool are_around_zero(const rewrite *w, const quant *weights)
 {
     for (int64_t i = 0; i < weights->count; i++)
-        if (zero_at(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
+        if (quant_zero(w, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
             return false;
     return true;
-}
-
-static uint32_t byte_constant(rewrite *w, inlay_dtype dtype, int64_t value)
-{
-    int8_t byte = (int8_t)value;
-
-    return rw_constant(w, dtype, 0, NULL, &byte, 1);
-}
-
-/* The zero point, made if there is none: a scalar 0. */
-static uint32_t zero_value(rewrite *w, const quant *q)
-{
-    return q->zero != INLAY_NONE ? q->zero : byte_constant(w, q->dtype, 0);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -136,8 +41,8 @@ static int64_t quantized(double x, double scale, int64_t zero, bounds type)
 static bool read_bounds(const rewrite *w, uint32_t *io_v, const quant *y, bounds *b)
 {
     const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
-    double scale = scale_at(w, y, 0);
-    int64_t zero = zero_at(w, y, 0);
+    double scale = quant_scale(w, y, 0);
+    int64_t zero = quant_zero(w, y, 0);
 
     *b = type;
     while (rw_is_only_use(w, *io_v)) {
@@ -169,42 +74,19 @@ static bool read_bounds(const rewrite *w, uint32_t *io_v, const quant *y, bounds
 
 /* The bias in units of scale(x) * scale(w), for each filter; false: it can't be told, or would be off by more than
  * 1/64 of a step of y. */
-static bool read_bias(const rewrite *w, uint32_t v, const quant *x, const quant *weights, const quant *y,
-                      int64_t filters, int32_t *out)
+static bool read_bias(rewrite *w, uint32_t v, const quant *x, const quant *weights, const quant *y, int64_t filters,
+                      int32_t *out)
 {
-    const graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
-    const inlay_value_info *info = rw_info(w, v), *whole = NULL, *scale = NULL;
+    double *values = arena_array(&w->scratch, 2 * (size_t)filters, sizeof *values);
 
-    if (back != NULL) {
-        const inlay_value_info *zero = rw_info(w, rw_input(w, back, 2));
-
-        whole = rw_info(w, rw_input(w, back, 0));
-        scale = rw_info(w, rw_input(w, back, 1));
-        if (whole == NULL || whole->dtype != INLAY_INT32 || scale == NULL || scale->dtype != INLAY_FLOAT ||
-            !rw_is_constant(w, rw_input(w, back, 0)) || !rw_is_constant(w, rw_input(w, back, 1)) ||
-            scale->rank > 1 || (count_of(scale) != 1 && count_of(scale) != filters))
-            return false;
-        for (int64_t i = 0; zero != NULL && i < count_of(zero); i++) {
-            int64_t z = 1;
-
-            if (!rw_is_constant(w, rw_input(w, back, 2)) || !element_integer(zero->dtype, zero->data, i, &z) || z != 0)
-                return false;
-        }
-        info = whole;
-    } else if (!rw_is_constant(w, v) || info->dtype != INLAY_FLOAT) {
-        return false;
-    }
-    if (count_of(info) != filters)
+    if (values == NULL || !quant_bias(w, v, filters, values, values + filters))
         return false;
     for (int64_t i = 0; i < filters; i++) {
-        double unit = scale_at(w, x, 0) * scale_at(w, weights, i), step = scale_at(w, y, 0), b, s = 1;
+        const double unit = quant_scale(w, x, 0) * quant_scale(w, weights, i), step = quant_scale(w, y, 0);
+        const double s = values[filters + i];
+        const bool own = s != 1 && fabs(s - unit) <= 1e-6 * unit; /* unit, rounded to float */
+        const double b = own ? values[i] : values[i] * s / unit;
 
-        if (!element_number(info->dtype, info->data, i, &b, NULL) ||
-            (scale != NULL && !element_number(INLAY_FLOAT, scale->data, count_of(scale) > 1 ? i : 0, &s, NULL)))
-            return false;
-        if (scale != NULL && fabs(s - unit) <= 1e-6 * unit)
-            s = unit;
-        b = b * s / unit;
         if (!(fabs(b) <= 2e9) || (fabs(b - nearbyint(b)) > 1e-3 && unit > step / 32))
             return false;
         out[i] = (int32_t)llrint(b);
@@ -212,28 +94,12 @@ static bool read_bias(const rewrite *w, uint32_t v, const quant *x, const quant 
     return true;
 }
 
-/* Is there a provider with fast integers that would run the node, which makes dtype where the model has a value like
- * `like`? When nobody has any, somebody asked for this pass by name, and gets it. */
-static bool is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_dtype dtype)
-{
-    inlay_value_info made = *rw_info(w, like);
-
-    if (w->ctx->offers_integers == NULL)
-        return true;
-    made.dtype = dtype;
-    made.flags = 0;
-    made.data = NULL;
-    made.data_bytes = 0;
-    fresh->info.since_version = 10; /* which both have; it is bound once it is in the graph */
-    return w->ctx->offers_integers(w->ctx->fold_ctx, w->g, fresh, &made);
-}
-
 static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *conv, const quant *x,
                                  const quant *weights, const quant *y, uint32_t bias, const bounds *b)
 {
     const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
-    const uint32_t inputs[] = { x->value, x->scale, zero_value(w, x), weights->value, weights->scale,
-                                zero_value(w, weights), y->scale, zero_value(w, y), bias };
+    const uint32_t inputs[] = { x->value, x->scale, quant_zero_value(w, x), weights->value, weights->scale,
+                                quant_zero_value(w, weights), y->scale, quant_zero_value(w, y), bias };
     graph_node *fresh, *clip;
     uint32_t low, high;
     inlay_status status;
@@ -244,15 +110,15 @@ static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *co
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
         if (graph_set_attr(w->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(w);
-    if (!is_offered(w, fresh, q->info.outputs[0], y->dtype))
+    if (!quant_is_offered(w, fresh, q->info.outputs[0], y->dtype))
         return INLAY_OK;
     if (b->low == type.low && b->high == type.high)
         return rw_replace(w, q, fresh);
     status = rw_insert(w, fresh, y->dtype);
     if (status != INLAY_OK)
         return status;
-    low = byte_constant(w, y->dtype, b->low);
-    high = byte_constant(w, y->dtype, b->high);
+    low = quant_byte(w, y->dtype, b->low);
+    high = quant_byte(w, y->dtype, b->high);
     clip = low == INLAY_NONE || high == INLAY_NONE
                ? NULL
                : rw_make(w, "Clip", 13, q, (const uint32_t[]){ fresh->info.outputs[0], low, high }, 3, 1);
@@ -269,11 +135,11 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
     bounds b;
 
     if (v == INLAY_NONE || rw_info(w, v)->dtype != INLAY_FLOAT || rw_attr_int(n, "precision", 0) > 1 ||
-        !read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 || !read_bounds(w, &v, &y, &b))
+        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 || !read_bounds(w, &v, &y, &b))
         return INLAY_OK;
     conv = rw_maker_op(w, v, "Conv");
-    if (conv == NULL || !rw_is_only_use(w, v) || !read_back(w, rw_input(w, conv, 0), &x) ||
-        !read_back(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value) ||
+    if (conv == NULL || !rw_is_only_use(w, v) || !quant_read(w, rw_input(w, conv, 0), &x) ||
+        !quant_read(w, rw_input(w, conv, 1), &weights) || x.count != 1 || !rw_is_constant(w, weights.value) ||
         !are_around_zero(w, &weights))
         return INLAY_OK;
     filters = rw_dim(rw_info(w, weights.value), 0);
@@ -327,7 +193,7 @@ static inlay_status insert_product(rewrite *w, graph_node *n, const uint32_t *in
     if (product == NULL)
         return rw_no_memory(w);
     *out = INLAY_NONE;
-    if (!is_offered(w, product, n->info.outputs[0], INLAY_INT32))
+    if (!quant_is_offered(w, product, n->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
     INLAY_TRY(rw_insert(w, product, INLAY_INT32));
     cast = rw_make(w, "Cast", 13, n, product->info.outputs, 1, 1);
@@ -357,7 +223,7 @@ static inlay_status match_product(rewrite *w, graph_node *n)
     quant x, weights;
     inlay_status status;
 
-    if (!read_back(w, rw_input(w, n, 0), &x) || !read_back(w, rw_input(w, n, 1), &weights) || x.count != 1 ||
+    if (!quant_read(w, rw_input(w, n, 0), &x) || !quant_read(w, rw_input(w, n, 1), &weights) || x.count != 1 ||
         !rw_is_constant(w, weights.value) || rw_info(w, weights.value)->rank != 2 ||
         (gemm && (rw_attr_int(n, "transA", 0) != 0 || n->info.since_version < 7)) || !isfinite(alpha))
         return INLAY_OK;
@@ -373,13 +239,13 @@ static inlay_status match_product(rewrite *w, graph_node *n)
     if (scales == NULL)
         return rw_no_memory(w);
     for (int64_t i = 0; i < weights.count; i++)
-        scales[i] = (float)(scale_at(w, &x, 0) * scale_at(w, &weights, i) * alpha);
+        scales[i] = (float)(quant_scale(w, &x, 0) * quant_scale(w, &weights, i) * alpha);
     scale = rw_constant(w, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
                         (uint64_t)weights.count * sizeof *scales);
     inputs[0] = x.value;
     inputs[1] = upright(w, &weights, trans, k, columns);
-    inputs[2] = byte_constant(w, x.dtype, zero_at(w, &x, 0));
-    inputs[3] = zero_value(w, &weights);
+    inputs[2] = quant_byte(w, x.dtype, quant_zero(w, &x, 0));
+    inputs[3] = quant_zero_value(w, &weights);
     for (uint32_t i = 0; i < 4; i++)
         if (inputs[i] == INLAY_NONE || scale == INLAY_NONE)
             return rw_no_memory(w);
@@ -399,8 +265,21 @@ static inlay_status match(rewrite *w, graph_node *n)
     return pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") ? match_product(w, n) : INLAY_OK;
 }
 
+static inlay_status match_rest(rewrite *w, graph_node *n)
+{
+    return pass_is_op(n, "Conv") ? quantized_conv(w, n) : INLAY_OK;
+}
+
 /* Runs where integers are faster, or somebody asks for it by name (pass.c). */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    bool rest = false;
+    inlay_status status;
+
+    INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
+    /* Those that nothing quantizes again, or not so that the bits stay. */
+    status = rewrite_each_graph(ctx, match_rest, &rest);
+    *out_changed = *out_changed || rest;
+done:
+    return status;
 }

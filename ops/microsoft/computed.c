@@ -62,6 +62,14 @@ static inlay_status infer_crop(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dims);
 }
 
+/* [words, filters] */
+static inlay_status infer_embedding(op_infer *infer)
+{
+    const inlay_dim dims[] = { infer_dim(infer, 0, 0), infer_dim(infer, 1, 0) };
+
+    return infer_set_shape(infer, 0, 2, dims);
+}
+
 #define MIXTURE                                                                                                        \
     "activation_alpha:f=1, activation_beta:f=0, activation_type:s='relu', k:i=1, normalize_routing_weights:i=0, "      \
     "swiglu_fusion:i=0, swiglu_limit:f, use_sparse_mixer:i=0"
@@ -90,6 +98,10 @@ static const op_row rows[] = {
       infer_same_as_first },
     { "Tokenizer", 1, 0,
       "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s", infer_tokens },
+    { "WordConvEmbedding", 1, 0,
+      "Sequence:T, W:T1, B:T1, C:T1 -> Y:T1; T=int32, T1=float; char_embedding_size:i, conv_window_size:i, "
+      "embedding_size:i",
+      infer_embedding },
 };
 
 const op_table op_microsoft_computed = { "com.microsoft", rows, OP_COUNT(rows) };

@@ -201,8 +201,61 @@ static void test_top_k_ties(void **unused)
             }
 }
 
+/* Is x[a] ahead of x[b]? NaN is the largest, and the lower index is ahead of its equals. */
+static bool is_ahead(const float *x, int64_t a, int64_t b, bool largest)
+{
+    const bool more = isnan(x[a]) ? !isnan(x[b]) : x[a] > x[b], less = isnan(x[b]) ? !isnan(x[a]) : x[a] < x[b];
+
+    return largest ? more || (!less && a < b) : less || (!more && a < b);
+}
+
+/* Rows of all ways to choose: compared with each other, kept in a heap, found by the best of parts, and collected. */
+static void test_top_k_rows(void **unused)
+{
+    static const int64_t sizes[] = { 17, 64, 130, 192, 193, 1500, 6000 }, ks[] = { 1, 5, 16, 17, 60, 400 };
+    static const int kinds = 4; /* few values, many, some of them special, rising */
+    static float x[6000], values[6000];
+    static int64_t indices[6000];
+    static kernel_case c;
+    uint32_t seed = 7;
+
+    (void)unused;
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+        for (size_t m = 0; m < sizeof ks / sizeof *ks; m++)
+            for (int way = 0; way < 2 * kinds; way++) {
+                const bool largest = way % 2 == 0;
+                const int64_t count = sizes[n], k = ks[m] < count ? ks[m] : count, one = 1;
+
+                for (int64_t i = 0; i < count; i++) {
+                    seed = seed * 1664525u + 1013904223u;
+                    x[i] = (float)(seed >> 8 & (way / 2 == 0 ? 3 : 0xfffff)) - 2;
+                    if (way / 2 == 2 && seed >> 28 == 0)
+                        x[i] = (seed >> 26 & 3) == 0 ? NAN : (seed >> 26 & 3) == 1 ? -INFINITY : INFINITY;
+                    x[i] = way / 2 == 3 ? (float)i : x[i];
+                }
+                c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
+                kernel_case_input(&c, INLAY_FLOAT, 1, &count, x, false);
+                kernel_case_input(&c, INLAY_INT64, 1, &one, &k, false);
+                kernel_case_output(&c, INLAY_FLOAT, 1, &k, values);
+                kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
+                kernel_case_int(&c, "largest", largest);
+                assert_int_equal(kernel_case_prepare(&c, &reference_top_k), INLAY_OK);
+                assert_int_equal(kernel_case_run(&c), INLAY_OK);
+                for (int64_t i = 0; i < k; i++) {
+                    int64_t ahead = 0;
+
+                    for (int64_t j = 0; j < count; j++)
+                        ahead += is_ahead(x, j, indices[i], largest);
+                    assert_int_equal(ahead, i);
+                    assert_memory_equal(&values[i], &x[indices[i]], sizeof *x);
+                }
+                kernel_case_deinit(&c);
+            }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_top_k_ties) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_top_k_ties),
+                                        cmocka_unit_test(test_top_k_rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

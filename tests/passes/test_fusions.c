@@ -334,7 +334,7 @@ static void levels_have_the_same_bits(void **state)
 static void every_pass_has_rows(void **state)
 {
     (void)state;
-    rows_expect_passes(2, 2, " einsum gemm merge_products ");
+    rows_expect_passes(2, 2, " einsum gemm merge_products widen_halves ");
 }
 
 int main(void)

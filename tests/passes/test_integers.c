@@ -1,6 +1,7 @@
 /* Pass quantized_ops asks the providers before it makes an operator on integers; quantized_functions spells out those
  * of com.microsoft. */
 #include "rewrite_rows.h"
+#include <math.h>
 
 #define CONSTANTS "sc = [] 0.05\nze = [] 0.0\nz8 = Cast(ze) to=3\nzu = Cast(ze) to=2\n"
 #define WEIGHTS(shape) "f = " shape "\nw = QuantizeLinear(f, sc, z8)\nwd = DequantizeLinear(w, sc, z8)\n"
@@ -51,6 +52,78 @@ static void nobody_wants_them(void **state)
                "QuantizeLinear DequantizeLinear Conv QuantizeLinear DequantizeLinear");
     expect_ops(CONV("2", "[4,2,3,3]"), (const char *const[]){ "providers", "reference", "pass", "quantized_ops", NULL },
                "QuantizeLinear QLinearConv DequantizeLinear");
+}
+
+/* Convolutions whose result stays floats; weights that int8 holds once their zero points are out, and others. */
+static void ends_in_floats(void **state)
+{
+    static const char *const by_name[] = { "providers", "reference", "pass", "quantized_ops", NULL };
+    static const char *const asked[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
+
+    (void)state;
+#define FLOATS(weights, bias) "x : 1,4,6,6\n" CONSTANTS "st = [] 0.0001\n" weights INPUT "y = Conv(d, wd" bias ")\n-> y"
+    expect_ops(FLOATS(WEIGHTS("[4,4,3,3]"), ""), by_name, "QuantizeLinear ConvInteger Cast Mul");
+    expect_ops(FLOATS(WEIGHTS("[4,4,3,3]") "b = [4]\n", ", b"), by_name, "QuantizeLinear ConvInteger Cast Mul Add");
+    expect_ops(FLOATS("f = [4,4,3,3]\nw = QuantizeLinear(f, sc, zu)\nwd = DequantizeLinear(w, sc, zu)\n", ""), by_name,
+               "QuantizeLinear ConvInteger Cast Mul");
+    expect_ops(FLOATS("f = [4,4,3,3]\nw = QuantizeLinear(f, st, zu)\nwd = DequantizeLinear(w, st, zu)\n", ""), by_name,
+               "QuantizeLinear ConvInteger Cast Mul ConvInteger Cast Mul Add");
+    expect_ops(FLOATS(WEIGHTS("[4,4,3,3]"), ""), asked, "QuantizeLinear DequantizeLinear Conv");
+#undef FLOATS
+}
+
+/* ------------------------------------------------------------------ products of float16 */
+
+#define HALF "x : 3,4\nh = Cast(x) to=10\nf = [4,5]\nw = Cast(f) to=10\n"
+
+/* Products of float16 become products of floats beside a provider that is fast at those, and what follows them, too. */
+static void halves(void **state)
+{
+    static const char *const beside[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
+    static const char *const alone[] = { "providers", "reference", NULL };
+    static const char *const never[] = { "plugin_dirs", INTEGERS_DIR,   "providers", "integers,reference",
+                                         "no_pass",     "widen_halves", NULL };
+    static const char two[] = HALF "m = MatMul(h, w)\nr = Relu(m)\na = Add(r, r)\ny = Cast(a) to=1\n-> y";
+
+    (void)state;
+    expect_ops(two, beside, "Cast Cast MatMul Relu Add Cast Cast");
+    expect_ops(two, alone, "Cast MatMul Relu Add Cast");
+    expect_ops(two, never, "Cast MatMul Relu Add Cast");
+    /* what is read twice, or leaves, is rounded once more for that; functions that no product is ahead of stay */
+    expect_ops(HALF "m = MatMul(h, w)\nr = Relu(m)\ny = Cast(m) to=1\nz = Cast(r) to=1\n-> y, z", beside,
+               "Cast Cast MatMul Cast Relu Cast Cast Cast");
+    expect_ops("x : 3,4\nh = Cast(x) to=10\nr = Relu(h)\ny = Cast(r) to=1\n-> y", beside, "Cast Relu Cast");
+    expect_ops("x : 1,2,5,5\nh = Cast(x) to=10\nf = [3,2,3,3]\nw = Cast(f) to=10\nc = Conv(h, w)\n"
+               "t = Transpose(c) perm=0,2,3,1\ny = Cast(t) to=1\n-> y",
+               beside, "Cast Cast Conv Transpose Cast Cast");
+}
+
+/* A product beyond float16 that is made small again is none of infinity. */
+static void no_overflow(void **state)
+{
+    static const char script[] = "x : 2,300\nk = [] 300\nb = Mul(x, k)\nh = Cast(b) to=10\nt = Transpose(h)\n"
+                                 "s = [] 0.0001\nsh = Cast(s) to=10\nm = MatMul(h, t)\nu = Mul(m, sh)\n"
+                                 "y = Cast(u) to=1\n-> y";
+    const row r = { "halves", script, NULL, 0 };
+    bool finite[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *const options[] = {
+            "plugin_dirs",  INTEGERS_DIR, "providers", "integers,reference", i == 0 ? "no_pass" : NULL,
+            "widen_halves", NULL
+        };
+        rig g = open_row(&r, options);
+        const float *y;
+
+        script_feed(&g, 3);
+        rig_run(&g);
+        y = inlay_value_data(inlay_context_output(g.context, 0));
+        finite[i] = isfinite(y[0]) && isfinite(y[3]);
+        rig_close(&g);
+    }
+    assert_false(finite[0]);
+    assert_true(finite[1]);
 }
 
 /* ------------------------------------------------------------------ functions of com.microsoft */
@@ -129,7 +202,8 @@ static void contributed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each), cmocka_unit_test(nobody_wants_them),
-                                        cmocka_unit_test(contributed) };
+                                        cmocka_unit_test(ends_in_floats), cmocka_unit_test(contributed),
+                                        cmocka_unit_test(halves), cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

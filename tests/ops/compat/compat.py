@@ -14,7 +14,9 @@ import tempfile
 import numpy as np
 import onnx
 
+import flex
 import models
+import searches
 
 LEVELS = ("0", "99")
 
@@ -115,6 +117,38 @@ def peer(folder, path, case, where):
     return compare(out, case, "peer") if done.returncode == 0 else [f"peer: {done.stderr.strip()}"]
 
 
+def feed(folder, made, inputs):
+    """Writes a model and its inputs; the path of the model."""
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(made, path)
+    os.makedirs(os.path.join(folder, "in"), exist_ok=True)
+    for name, array in inputs.items():
+        np.save(os.path.join(folder, "in", name + ".npy"), array)
+    return path
+
+
+def is_refused(done, text=""):
+    return 0 < done.returncode < 128 and len(done.stderr.strip().splitlines()) == 1 and text in done.stderr
+
+
+def refuses_searches(inlay):
+    """Wrong settings and broken states of a search are one line, never a crash."""
+    wrong = []
+    for name, made, inputs, text in searches.refusals():
+        with tempfile.TemporaryDirectory() as folder:
+            path = feed(folder, made, inputs)
+            done = run(inlay, "run", path, "--inputs", os.path.join(folder, "in"))
+            if not is_refused(done, text):
+                wrong.append(f"{name}: exit {done.returncode}: {done.stderr.strip()}")
+    for i, (made, inputs) in enumerate(searches.broken_states(60)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = feed(folder, made, inputs)
+            done = run(inlay, "run", path, "--inputs", os.path.join(folder, "in"))
+            if done.returncode != 0 and not is_refused(done):
+                wrong.append(f"broken state {i}: exit {done.returncode}: {done.stderr.strip()}")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("inlay")
@@ -122,16 +156,12 @@ def main():
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     bad = count = 0
-    for case in [*models.quirks(), *models.patterns(), *models.operators()]:
+    for case in [*models.quirks(), *models.patterns(), *models.operators(), *searches.cases(), *flex.cases()]:
         if args.names and case.name not in args.names:
             continue
         count += 1
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            onnx.save(case.model, path)
-            os.mkdir(os.path.join(folder, "in"))
-            for name, array in case.inputs.items():
-                np.save(os.path.join(folder, "in", name + ".npy"), array)
+            path = feed(folder, case.model, case.inputs)
             wrong = computes(args.inlay, path, case, folder) + checks(args.inlay, path, case)
             wrong += writes(args.inlay, path, case, folder, args.peer)
             wrong += raises(args.inlay, path, case, folder)
@@ -140,6 +170,10 @@ def main():
         for text in wrong:
             print(f"{case.name}: {text}")
         bad += bool(wrong)
+    refused = [] if args.names else refuses_searches(args.inlay)
+    for text in refused:
+        print(text)
+    bad += len(refused)
     print(f"{count} models, {bad} wrong")
     return 1 if bad or count == 0 else 0
 

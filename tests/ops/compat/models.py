@@ -454,6 +454,14 @@ def computed():
     long = np.array([3, -(2**40)])
     yield one("MurmurHash3", {"x": long}, [np.array([murmur(k.tobytes()) for k in long], np.uint32).astype(np.int32)],
               {"positive": 0}, name="MurmurHash3_signed")
+    letters = np.array([[3, 1, 4, 1, 5], [2, 6, 0, 0, 0], [4, 2, 5, 3, 0]], np.int32)
+    table, filters, bias = floats(7, 4), floats(6, 1, 3, 4), floats(6)
+    best = np.empty((3, 6), np.float32)
+    for i, (word, count) in enumerate(zip(letters, (5, 3, 4))): # of the second only two count, fewer than the window
+        places = [(table[word[p:p + 3]] * filters[:, 0]).sum((1, 2)) + bias for p in range(count - 2)]
+        best[i] = np.tanh(places).max(0)
+    yield one("WordConvEmbedding", {"x": letters, "w": filters, "b": bias, "c": table}, [best],
+              {"embedding_size": 6, "conv_window_size": 3, "char_embedding_size": 4})
     image = floats(2, 3, 5, 6)
     boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.1, 0.3, 0.9, 0.7], [-0.2, 0.5, 0.6, 1.2]], np.float32)
     which, size = np.array([0, 1, 1], np.int32), np.array([3, 4], np.int32)

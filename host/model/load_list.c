@@ -1,0 +1,141 @@
+/* model/load_list.c - lists of attributes: a tree ensemble has millions of numbers in them, which become what the graph
+ * has without a copy in between. */
+#include "model/load.h"
+#include "model/prescan.h"
+#include <string.h>
+
+/* Over the places of one field, element by element. */
+typedef struct list_cursor {
+    const uint8_t *file, *at, *end;
+    const uint64_t *place, *last;
+    uint64_t field;
+    bool tagged;
+} list_cursor;
+
+static list_cursor begin(const loader *l, const Onnx__Attribute *p, uint64_t field)
+{
+    return (list_cursor){
+        .file = l->source.file, .place = p->place, .last = p->place + p->n_place / 3 * 3, .field = field
+    };
+}
+
+/* Moves on to a place that has elements left; false: there is none. */
+static bool open_place(list_cursor *c)
+{
+    while (c->at == c->end) {
+        const uint64_t *p = c->place;
+
+        if (p == c->last)
+            return false;
+        c->place += 3;
+        if ((p[0] & ~PRESCAN_TAGGED) != c->field || p[2] == 0)
+            continue;
+        c->tagged = (p[0] & PRESCAN_TAGGED) != 0;
+        c->at = c->file + p[1];
+        c->end = c->at + p[2];
+    }
+    return true;
+}
+
+/* The next element: a number's bits, or a text. The prescan has seen that it is whole. field: the cursor's, a constant
+ * where this is inlined. */
+static inline bool next(list_cursor *c, const uint64_t field, uint64_t *bits, inlay_str *text)
+{
+    uint64_t ignored;
+
+    if ((c->at == c->end && !open_place(c)) || (c->tagged && !prescan_short(&c->at, c->end, &ignored)))
+        return false;
+    *bits = 0;
+    if (field == LIST_FLOATS) {
+        if (c->end - c->at < 4)
+            return false;
+        memcpy(bits, c->at, 4);
+        c->at += 4;
+        return true;
+    }
+    if (!prescan_short(&c->at, c->end, bits))
+        return false;
+    if (field == LIST_INTS)
+        return true;
+    if (*bits > (uint64_t)(c->end - c->at))
+        return false;
+    *text = (inlay_str){ (const char *)c->at, *bits };
+    c->at += *bits;
+    return true;
+}
+
+/* How many elements there are. Each integer, and each tag, ends with the only byte that has no highest bit. */
+static uint64_t count_elements(list_cursor c)
+{
+    uint64_t count = 0, bits;
+    inlay_str text;
+
+    while (open_place(&c)) {
+        if (c.field == LIST_INTS) {
+            uint64_t ends = 0;
+
+            for (const uint8_t *p = c.at; p < c.end; p++)
+                ends += *p < 0x80;
+            count += c.tagged ? ends / 2 : ends;
+            c.at = c.end;
+        } else if (c.field == LIST_FLOATS && !c.tagged) {
+            count += (uint64_t)(c.end - c.at) / 4;
+            c.at = c.end;
+        } else if (next(&c, c.field, &bits, &text)) {
+            count++;
+        } else {
+            break;
+        }
+    }
+    return count;
+}
+
+bool load_has_list(const Onnx__Attribute *p, uint64_t field)
+{
+    for (size_t i = 0; i + 2 < p->n_place; i += 3)
+        if ((p->place[i] & ~PRESCAN_TAGGED) == field && p->place[i + 2] > 0)
+            return true;
+    return false;
+}
+
+/* A text, in the model's memory: the one before where that is the same. */
+static bool keep(arena *a, inlay_str text, const inlay_str *before, inlay_str *out)
+{
+    if (before != NULL && before->bytes == text.bytes && memcmp(before->data, text.data, text.bytes) == 0) {
+        *out = *before;
+        return true;
+    }
+    *out = (inlay_str){ arena_string_n(a, text.data, (size_t)text.bytes), text.bytes };
+    return out->data != NULL;
+}
+
+inlay_status load_list(loader *l, const Onnx__Attribute *p, uint64_t field, inlay_attr_info *out)
+{
+    arena *a = &l->model->arena;
+    list_cursor c = begin(l, p, field);
+    const uint64_t count = count_elements(c);
+    uint64_t bits;
+    inlay_str text = { 0 }, *strings = NULL;
+    int64_t *ints = NULL;
+    float *floats = NULL;
+
+    if (count > UINT32_MAX)
+        return inlay_fail(l->diag, INLAY_LIMIT_EXCEEDED, "holds %llu elements", (unsigned long long)count);
+    if (field == LIST_FLOATS)
+        out->floats = floats = arena_array(a, (size_t)count, sizeof *floats);
+    else if (field == LIST_INTS)
+        out->ints = ints = arena_array(a, (size_t)count, sizeof *ints);
+    else
+        out->strings = strings = arena_array(a, (size_t)count, sizeof *strings);
+    if (floats == NULL && ints == NULL && strings == NULL)
+        return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    out->count = (uint32_t)count;
+    for (uint64_t i = 0; floats != NULL && i < count && next(&c, LIST_FLOATS, &bits, &text); i++)
+        memcpy(&floats[i], &bits, sizeof *floats);
+    for (uint64_t i = 0; ints != NULL && i < count && next(&c, LIST_INTS, &bits, &text); i++)
+        ints[i] = (int64_t)bits;
+    for (uint64_t i = 0; strings != NULL && i < count && next(&c, LIST_STRINGS, &bits, &text); i++)
+        if (!keep(a, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
+            return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    return INLAY_OK;
+}

@@ -1,0 +1,76 @@
+/* microsoft/search.c - the operators of ONNX Runtime that write text with a decoder which is a body of theirs; the
+ * optimiser makes a Loop of each (host/passes/searches.c). */
+#include "schema.h"
+#include <stdbool.h>
+#include <string.h>
+
+/* The one element of a constant input. */
+static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)
+{
+    int64_t value;
+    uint32_t count = 0;
+
+    if (!infer_has_in(infer, i))
+        return otherwise;
+    return infer_ints(infer, i, &value, 1, &count) && count == 1 && value >= 0 ? dim_fixed(value) : dim_unknown();
+}
+
+/* Sequences [batch, returned, length], their scores [batch, returned], those of all words [steps, batch, beams, words].
+ */
+static inlay_status infer_beams(op_infer *infer)
+{
+    const inlay_dim one = dim_fixed(1), batch = infer_dim(infer, 0, 0), beams = size_of(infer, 3, one);
+    const inlay_dim first[] = { batch, size_of(infer, 4, one), size_of(infer, 1, dim_unknown()) };
+    const inlay_dim all[] = { dim_unknown(), batch, beams, dim_unknown() };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < 3; o++) {
+        if (!infer_has_out(infer, o))
+            continue;
+        infer_set_dtype(infer, o, o == 0 ? INLAY_INT32 : INLAY_FLOAT);
+        status = o == 2 ? infer_set_shape(infer, o, 4, all) : infer_set_shape(infer, o, 3 - o, first);
+        if (status != INLAY_OK)
+            break;
+    }
+    return status;
+}
+
+/* Sequences [batch, length]; of Sampling also [batch, words]. */
+static inlay_status infer_words(op_infer *infer)
+{
+    const inlay_dim dims[] = { infer_dim(infer, 0, 0), size_of(infer, 1, dim_unknown()) };
+    const inlay_dim words[] = { infer_dim(infer, 0, 0), dim_unknown() };
+    inlay_status status = INLAY_OK;
+
+    if (infer_has_out(infer, 0))
+        status = infer_set_shape(infer, 0, 2, dims);
+    if (status == INLAY_OK && infer_has_out(infer, 1)) {
+        infer_set_dtype(infer, 1, INLAY_FLOAT);
+        status = infer_set_shape(infer, 1, 2, words);
+    }
+    return status;
+}
+
+#define WORDS                                                                                                          \
+    "decoder:g!, decoder_start_token_id:i=-1, encoder:g, eos_token_id:i!, init_decoder:g, model_type:i=0, "            \
+    "no_repeat_ngram_size:i=0, pad_token_id:i!, vocab_size:i=-1"
+
+static const op_row rows[] = {
+    { "BeamSearch", 1, 0,
+      "input_ids:F, max_length:I, min_length?:I, num_beams:I, num_return_sequences:I, length_penalty?:T, "
+      "repetition_penalty?:T, vocab_mask?:M, prefix_vocab_mask?:M, attention_mask?:I, decoder_input_ids?:I, "
+      "logits_processor?:I -> sequences:I, sequences_scores?:T, scores?:T; F=float|int32|float16, I=int32, M=int32, "
+      "T=float|float16; early_stopping:i=0, " WORDS,
+      infer_beams },
+    { "GreedySearch", 1, 0,
+      "input_ids:I, max_length:I, min_length?:I, repetition_penalty?:T, vocab_mask?:I, prefix_vocab_mask?:I, "
+      "attention_mask?:I -> sequences:I; I=int32, T=float; " WORDS,
+      infer_words },
+    { "Sampling", 1, 0,
+      "input_ids:I, max_length:I, min_length?:I, repetition_penalty?:T, vocab_mask?:I, prefix_vocab_mask?:I, "
+      "attention_mask?:I, presence_mask?:I, seed?:I -> sequences:I, filtered_logits?:T; I=int32, T=float; custom:i=0, "
+      "filter_value:f=-1e+20, min_tokens_to_keep:i=0, presence_penalty:f=0, temperature:f=1, top_p:f=0, " WORDS,
+      infer_words },
+};
+
+const op_table op_microsoft_search = { "com.microsoft", rows, OP_COUNT(rows) };
