@@ -61,11 +61,12 @@ static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8
     request.barred = barred;
     status = partition_again(&request, parts, scratch, &other, &why);
     if (status == INLAY_OK) {
-        answer->extra_ns = other.cost_ns - parts->cost_ns;
+        answer->extra_ns = facts_told_sum(f, &other) - facts_told_sum(f, parts);
         answer->copies_ns = sum_of_copies(&other) - g->copies_ns;
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
-            answer->here_ns = parts->offers[answer->offer].cost.ns - parts->offers[chosen].cost.ns;
+            answer->here_ns = facts_told(f, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
+                              facts_told(f, &parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
         answer->impossible = arena_string(&f->a, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;

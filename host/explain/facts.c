@@ -247,6 +247,34 @@ static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
     return true;
 }
 
+double facts_told(const facts *f, const part_offer *offer, double ns)
+{
+    return ns * cost_told(&f->session->providers[offer->provider], offer->cost_source);
+}
+
+/* What the region takes without its launch. Values change their layout at the pace of what reads or makes them. */
+static double told_region(const facts *f, const partition *p, const part_region *r)
+{
+    double ns = 0, told = 0;
+
+    for (uint32_t k = 0; k < r->offer_count; k++) {
+        const part_offer *o = &p->offers[r->offers[k]];
+
+        ns += o->cost.ns;
+        told += facts_told(f, o, o->cost.ns);
+    }
+    return ns > 0 ? (r->cost_ns + r->border_ns) * (told / ns) : r->cost_ns + r->border_ns;
+}
+
+double facts_told_sum(const facts *f, const partition *p)
+{
+    double ns = p->cost_ns;
+
+    for (uint32_t i = 0; i < p->region_count; i++)
+        ns += told_region(f, p, &p->regions[i]) - p->regions[i].cost_ns - p->regions[i].border_ns;
+    return ns;
+}
+
 /* What the regions were expected to take at the sizes of the last run, when there was one. */
 static bool price_run(facts *f, facts_graph *g)
 {
@@ -294,7 +322,7 @@ static bool gather_regions(facts *f, facts_graph *g)
             if (o->cost.ns > 0 || region->cost_ns == 0) /* what costs nothing needs no better source */
                 r->source = o->cost_source < r->source ? o->cost_source : r->source;
         }
-        r->ns = region->cost_ns + region->launch_ns + region->border_ns;
+        r->ns = told_region(f, g->parts, region) + region->launch_ns;
         if (f->timings != NULL)
             r->measured_ns = timings_step_ns(f->timings, p, i, &r->calls);
         g->executions = r->calls > g->executions ? r->calls : g->executions;
@@ -402,7 +430,7 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
         return false;
     for (uint32_t i = 0; i < g->parts->copy_count; i++)
         g->copies_ns += g->parts->copies[i].ns;
-    g->ns = g->parts->cost_ns + g->bodies_ns;
+    g->ns = facts_told_sum(f, g->parts) + g->bodies_ns;
     if (!price_run(f, g) || !gather_stretches(f, g))
         return false;
     *out = g;

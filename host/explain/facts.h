@@ -135,6 +135,10 @@ typedef struct facts {
     double measured_ns; /* median of a run; negative = not measured */
 } facts;
 
+/* A price of the offer as a time, and all of an assignment: see cost_told(). */
+double facts_told(const facts *f, const part_offer *offer, double ns);
+double facts_told_sum(const facts *f, const partition *p);
+
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
 INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r,
                                           facts **out_facts, inlay_diag *diag);

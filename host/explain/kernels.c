@@ -36,14 +36,16 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
 {
     listing *l = ctx;
     facts_kernel *kept;
+    double told;
 
     if (k == NULL || !INLAY_HAS(k, why) || k->name == NULL || !in_region(l->region->region, k->node))
         return INLAY_OK;
+    told = k->reason == INLAY_KERNEL_TIMED ? 1 : cost_told(l->region->step->provider, COST_MODEL);
     kept = arena_alloc(&l->f->a, sizeof *kept);
     if (kept == NULL)
         return INLAY_OUT_OF_MEMORY;
     *kept = (facts_kernel){ .name = copied(&l->f->a, k->name), .runner_up = copied(&l->f->a, k->runner_up),
-                            .why = copied(&l->f->a, k->why), .ns = k->ns, .runner_up_ns = k->runner_up_ns,
+                            .why = copied(&l->f->a, k->why), .ns = told * k->ns, .runner_up_ns = told * k->runner_up_ns,
                             .reason = k->reason, .error = INLAY_HAS(k, error) ? k->error : 0,
                             .error_bound = INLAY_HAS(k, error_bound) ? k->error_bound : 0 };
     if (kept->name == NULL)

@@ -113,7 +113,7 @@ static void say_answers(const explain_sink *sink, const facts *f, const facts_gr
         say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(f, i));
         if (x->offer != INLAY_NONE) {
             const part_offer *o = &parts->offers[x->offer];
-            say(sink, " %9s  %s", nice_ns(o->cost.ns, a), cost_source_name(o->cost_source));
+            say(sink, " %9s  %s", nice_ns(facts_told(f, o, o->cost.ns), a), cost_source_name(o->cost_source));
             if (o->node_count > 1)
                 say(sink, ", for %" PRIu32 " nodes together", o->node_count);
             if (x->chosen)
@@ -234,7 +234,7 @@ static void tell_answer(json_out *j, const facts *f, const facts_graph *g, const
     json_bool(j, "chosen", x->chosen);
     if (x->offer != INLAY_NONE) {
         const part_offer *o = &g->parts->offers[x->offer];
-        json_number(j, "cost_ns", o->cost.ns);
+        json_number(j, "cost_ns", facts_told(f, o, o->cost.ns));
         json_text(j, "price", cost_source_name(o->cost_source));
         json_whole(j, "nodes", o->node_count);
     }

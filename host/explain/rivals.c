@@ -32,6 +32,13 @@ static uint32_t elect(asker *k)
     return best;
 }
 
+static double told_ns(const asker *k, uint32_t offer)
+{
+    const part_offer *o = &k->g->parts->offers[offer];
+
+    return facts_told(k->f, o, o->cost.ns);
+}
+
 /* From the offers alone: each node goes where it is cheapest. A group's nodes are compared together. */
 static facts_rival guess(asker *k, const facts_stretch *s)
 {
@@ -47,8 +54,7 @@ static facts_rival guess(asker *k, const facts_stretch *s)
                 continue;
             rival.kind = RIVAL_ABOUT;
             rival.node_count++;
-            rival.extra_ns += parts->offers[other].cost.ns -
-                              parts->offers[node->offer].cost.ns / parts->offers[node->offer].node_count;
+            rival.extra_ns += told_ns(k, other) - told_ns(k, node->offer) / parts->offers[node->offer].node_count;
             k->votes[parts->offers[other].provider]++;
         }
     }
@@ -92,7 +98,7 @@ static inlay_status ask(asker *k, facts_stretch *s)
     bar(k, s, 0);
     if (status == INLAY_OK) {
         s->rival.kind = RIVAL_EXACT;
-        s->rival.extra_ns = other.cost_ns - k->g->parts->cost_ns;
+        s->rival.extra_ns = facts_told_sum(k->f, &other) - facts_told_sum(k->f, k->g->parts);
         for (uint32_t i = 0; i < other.region_count; i++) {
             const part_region *r = &other.regions[i];
             for (uint32_t n = 0; r->provider != INLAY_NONE && r->provider != s->provider && n < r->node_count; n++) {

@@ -170,7 +170,7 @@ static void add_up(scenario *x, double *totals, facts_outcome *out)
         const facts_graph *g = f->graphs[i];
         const partition *choice = &x->choices[i];
 
-        totals[i] = choice->cost_ns;
+        totals[i] = facts_told_sum(f, choice);
         for (uint32_t r = 0; r < g->region_count; r++)
             for (uint32_t b = 0; b < g->regions[r].body_count; b++)
                 totals[i] += g->regions[r].bodies[b]->times * totals[g->regions[r].bodies[b]->index];

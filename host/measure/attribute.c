@@ -41,11 +41,14 @@ static double price_at(const program *p, const part_region *region, uint32_t k, 
     cost_question q = question_of(p, region, &offer, values);
     double error;
 
+    const uint32_t source = cost_of_offer(p->env->costs, &q, &offer.cost, &error);
+    const double told = cost_told(q.provider, source);
+
     *out_ns = 0;
-    if (cost_of_offer(p->env->costs, &q, &offer.cost, &error) == COST_NONE)
+    if (source == COST_NONE)
         return 0;
-    *out_ns = offer.cost.ns;
-    return offer.cost.ns + borders_ns(p, region, &offer, values);
+    *out_ns = told * offer.cost.ns;
+    return told * (offer.cost.ns + borders_ns(p, region, &offer, values));
 }
 
 double attribute_price(const program *p, const part_region *region, const inlay_value_state *values)

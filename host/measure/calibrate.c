@@ -155,10 +155,13 @@ static inlay_status time_offer(calibration *c, const case_models *m, case_offer 
     inlay_status status;
 
     /* Without weights everything is as it is behind large kernels. */
+    o->job.device_timeout_ms = c->s->env.device_timeout_ms;
     o->job.weights_in = o->parts.weight_bytes > 0 ? cost_weights_in(o->parts.weight_bytes) : COST_FAR;
     status = measure_offer(&o->job, &c->plan, &c->sweep, &got, &why);
 
-    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+    c->s->abandoned |=
+        status == INLAY_DEVICE_LOST && provider_is_lost(o->job.provider->state); /* it hangs: all stays */
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(c->diag, status, "%s", why.text);
     if (status != INLAY_OK && c->s->log != NULL) {
         char line[700];
@@ -361,12 +364,15 @@ static inlay_status time_link(calibration *c, const part_provider *p, uint32_t d
 
     for (int i = 0; i < LINK_SIZES; i++) {
         measurement got;
-        INLAY_TRY(measure_copy(p, domain, to_device, sizes[i], &c->plan, &got, c->diag));
+
+        status = measure_copy(p, domain, to_device, sizes[i], c->s->env.device_timeout_ms, &c->plan, &got, c->diag);
+        c->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(p->state);
+        if (status != INLAY_OK)
+            return status;
         points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = got.ns };
     }
     if (fit_points(points, LINK_SIZES, 0, &line))
         *out = (profile_copy){ line.ns_per[FIT_ONE], line.ns_per[FIT_BYTES] };
-done:
     return status;
 }
 

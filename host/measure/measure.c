@@ -33,8 +33,7 @@ typedef struct bench {
     inlay_buffer *made;     /* [outputs] allocated by the run in hand */
     inlay_buffer workspace;
     uint32_t workspace_domain;
-    inlay_run run;
-    uint64_t timeline, signalled;
+    measure_line line;
     inlay_diag *diag;
 } bench;
 
@@ -60,11 +59,11 @@ static uint64_t prepare_caches(bench *b)
     uint64_t switches;
 
     if (b->job->weights_in == COST_FAR && b->constant_bytes > small)
-        measure_sweep_run(b->sweep, &b->run,
+        measure_sweep_run(b->sweep, &b->line.run,
                           b->constant_bytes > LARGE_WEIGHTS ? b->sweep->bytes : (size_t)MEASURE_SWEEP_LEAST);
     else if (b->job->weights_in != COST_NEAR)
-        measure_sweep_run(b->sweep, &b->run, 4 * b->sweep->near_bytes);
-    threads_gather(&b->run);
+        measure_sweep_run(b->sweep, &b->line.run, 4 * b->sweep->near_bytes);
+    threads_gather(&b->line.run);
     switches = measure_switches();
     for (uint32_t i = b->input_count + b->output_count; i-- > 0;)
         touch(&b->args[i].buffer);
@@ -192,7 +191,7 @@ static bool negotiate(bench *b)
 
         b->placements[i] = (inlay_placement){ .value = v, .domain = part_default_domain(b->provider) };
         for (uint32_t k = o->placement_count; k-- > 0;)
-            if (o->placements[k].value == v && o->placements[k].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+            if (o->placements[k].value == v && part_is_plain(&o->placements[k]))
                 b->placements[i] = o->placements[k];
     }
     return b->placements != NULL;
@@ -284,9 +283,10 @@ static inlay_status make_input(bench *b, uint32_t i)
         return INLAY_OK;
     }
     INLAY_TRY(measure_buffer(b->provider, domain, bytes, &b->args[i].buffer, b->diag));
-    INLAY_TRY(measure_copy_now(b->provider, &b->run, b->timeline, &b->signalled, &host, &b->args[i].buffer, b->diag));
+    INLAY_TRY(measure_copy_now(b->provider, &b->line, &host, &b->args[i].buffer, b->diag));
 done:
-    measure_buffer_free(b->provider, &host);
+    if (!b->line.hangs)
+        measure_buffer_free(b->provider, &host);
     return status;
 }
 
@@ -382,7 +382,7 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
     bench *b = ctx;
     static const uint32_t never;
-    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->run, .inputs = b->args,
+    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->line.run, .inputs = b->args,
                              .outputs = b->args + b->input_count, .input_count = b->input_count,
                              .output_count = b->output_count, .arg_stride = sizeof *b->args,
                              .workspace = b->workspace, .cancel = &never, .diag = b->diag };
@@ -393,13 +393,12 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     for (uint32_t i = 0; i < b->output_count; i++)
         measure_buffer_free(b->provider, &b->made[i]);
     switches = prepare_caches(b);
-    if (measure_is_async(b->provider))
-        exec.signal = (inlay_fence){ b->timeline, ++b->signalled };
+    exec.signal = measure_next(b->provider, &b->line);
     own_start = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     start = measure_now_ns();
     status = b->provider->table->execute(b->provider->state, b->compiled, b->instance, &exec);
-    if (status == INLAY_OK && exec.signal.timeline != 0)
-        status = fence_settle(exec.signal, b->diag);
+    if (status == INLAY_OK)
+        status = measure_settle(b->provider, &b->line, exec.signal, b->diag);
     *out_ns = measure_now_ns() - start;
     own = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_start;
     /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
@@ -411,10 +410,14 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     return status;
 }
 
+/* Nothing is freed that a device which hangs may still use. */
 static void release(bench *b)
 {
-    const inlay_provider *t = b->provider->table;
+    const inlay_provider *t;
 
+    if (b == NULL || b->line.hangs)
+        return;
+    t = b->provider->table;
     for (uint32_t i = 0; b->args != NULL && i < b->input_count + b->output_count; i++)
         measure_buffer_free(b->provider, &b->args[i].buffer);
     for (uint32_t i = 0; b->made != NULL && i < b->output_count; i++)
@@ -425,25 +428,31 @@ static void release(bench *b)
         t->release_instance(b->provider->state, b->compiled, b->instance);
     if (b->compiled != NULL)
         t->release_compiled(b->provider->state, b->compiled);
-    timeline_destroy(b->timeline);
+    timeline_destroy(b->line.timeline);
     arena_deinit(&b->a);
+    free(b);
 }
 
-/* Everything up to the run. b is zero; release it in any case. */
-static inlay_status prepare(bench *b, const measure_job *job, measure_sweep *sweep, inlay_specialize_request *request,
-                            inlay_diag *diag)
+/* Everything up to the run. Release *out in any case. */
+static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *sweep,
+                            inlay_specialize_request *request, inlay_diag *diag)
 {
     static const uint32_t never;
+    bench *b = calloc(1, sizeof *b);
     inlay_status status = INLAY_OK;
 
+    *out = b;
+    if (b == NULL)
+        return no_memory(diag);
     *b = (bench){ .job = job, .provider = job->provider, .sweep = sweep, .diag = diag,
                   .workspace_domain = part_default_domain(job->provider) };
-    b->run = (inlay_run){ .cancel = &never, .max_threads = job->max_threads, .ctx = b, .output_alloc = hook_output,
-                          .string_alloc = hook_string };
+    b->line = (measure_line){ .run = { .cancel = &never, .max_threads = job->max_threads, .ctx = b,
+                                       .output_alloc = hook_output, .string_alloc = hook_string },
+                              .limit_ms = job->device_timeout_ms };
     if (!find_boundary(b) || !negotiate(b))
         return no_memory(diag);
     if (measure_is_async(job->provider))
-        INLAY_TRY(timeline_create(&b->timeline, diag));
+        INLAY_TRY(timeline_create(&b->line.timeline, diag));
     INLAY_TRY(compile(b));
     INLAY_TRY(specialize(b, request));
     INLAY_TRY(make_args(b, request));
@@ -456,12 +465,12 @@ inlay_status measure_offer(const measure_job *job, const measure_plan *plan, mea
 {
     inlay_specialize_request request;
     inlay_status status;
-    bench b;
+    bench *b = NULL;
 
     INLAY_TRY(prepare(&b, job, sweep, &request, diag));
-    INLAY_TRY(measure_runs(time_offer, &b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
+    INLAY_TRY(measure_runs(time_offer, b, plan, job->max_threads > 1 ? 4 : 2, out, diag));
 done:
-    release(&b);
+    release(b);
     return status;
 }
 
@@ -498,23 +507,23 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
     kernel_call call = { stop, keep, ctx };
     inlay_specialize_request request;
     inlay_status status;
-    bench b;
+    bench *b = NULL;
 
     if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || measure_is_async(job->provider))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
     INLAY_TRY(prepare(&b, job, NULL, &request, diag));
     {
-        const inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b.run, .inputs = b.args,
-                                       .outputs = b.args + b.input_count, .input_count = b.input_count,
-                                       .output_count = b.output_count, .arg_stride = sizeof *b.args, .cancel = &never,
+        const inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->line.run, .inputs = b->args,
+                                       .outputs = b->args + b->input_count, .input_count = b->input_count,
+                                       .output_count = b->output_count, .arg_stride = sizeof *b->args, .cancel = &never,
                                        .diag = diag };
         const inlay_kernel_trial trial = { .struct_size = sizeof trial, .shapes = &request, .args = &exec,
                                            .budget_ns = budget_ns, .ctx = &call, .poll = poll_kernels,
                                            .keep = keep_kernel };
 
-        status = kernels->time(job->provider->state, b.compiled, &trial, diag);
+        status = kernels->time(job->provider->state, b->compiled, &trial, diag);
     }
 done:
-    release(&b);
+    release(b);
     return status;
 }

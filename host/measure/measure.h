@@ -26,6 +26,7 @@ typedef struct measure_job {
                                * outputs whose size the last run decided; the others stay */
     uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
     const struct run_timings *timings; /* of kernels, as the session will have them; NULL: none */
+    uint64_t device_timeout_ms; /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */
@@ -63,8 +64,9 @@ typedef inlay_status (*measure_keep_fn)(void *ctx, const void *key, uint64_t key
 INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
                                              measure_keep_fn keep, void *ctx, inlay_diag *diag);
 
-/* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it. */
+/* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it;
+ * limit_ms as measure_job.device_timeout_ms. */
 INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,
-                                          uint64_t bytes, const measure_plan *plan, measurement *out,
-                                          inlay_diag *diag);
+                                          uint64_t bytes, uint64_t limit_ms, const measure_plan *plan,
+                                          measurement *out, inlay_diag *diag);
 #endif

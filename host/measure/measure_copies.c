@@ -1,6 +1,8 @@
 /* Buffers of host and devices, and the time of a copy between them. */
+#include "base/clock.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
+#include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
@@ -51,26 +53,37 @@ bool measure_is_async(const part_provider *p)
     return (p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
-/* One copy, waited for. */
-inlay_status measure_copy_now(const part_provider *p, inlay_run *run, uint64_t timeline, uint64_t *signalled,
-                              const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+inlay_fence measure_next(const part_provider *p, measure_line *line)
 {
-    inlay_fence done = { timeline, measure_is_async(p) ? ++*signalled : 0 };
-    inlay_status status;
+    return measure_is_async(p) ? (inlay_fence){ line->timeline, ++line->signalled } : (inlay_fence){ 0, 0 };
+}
 
-    if (!measure_is_async(p))
-        done.timeline = 0;
-    status = p->table->buffer_copy(p->state, run, from, to, NULL, 0, done, diag);
-    if (status == INLAY_OK && done.timeline != 0)
-        status = fence_settle(done, diag);
-    return status;
+inlay_status measure_settle(const part_provider *p, measure_line *line, inlay_fence fence, inlay_diag *diag)
+{
+    const uint64_t until = line->limit_ms == 0 ? 0 : clock_ns() + line->limit_ms * 1000000;
+    inlay_status status = fence.timeline == 0 ? INLAY_OK : fence_wait_until(fence, NULL, until, diag);
+
+    if (status != INLAY_BUSY || fence_reached(fence, &status))
+        return status;
+    line->hangs = true;
+    provider_lost(p->state);
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s: the device did not end its work in %llu ms (option "
+                      "device_timeout_ms)", p->name, (unsigned long long)line->limit_ms);
+}
+
+inlay_status measure_copy_now(const part_provider *p, measure_line *line, const inlay_buffer *from,
+                              const inlay_buffer *to, inlay_diag *diag)
+{
+    const inlay_fence done = measure_next(p, line);
+    const inlay_status status = p->table->buffer_copy(p->state, &line->run, from, to, NULL, 0, done, diag);
+
+    return status == INLAY_OK ? measure_settle(p, line, done, diag) : status;
 }
 
 typedef struct copy_bench {
     const part_provider *provider;
-    inlay_run *run;
+    measure_line *line;
     inlay_buffer from, to;
-    uint64_t timeline, signalled;
     inlay_diag *diag;
 } copy_bench;
 
@@ -79,33 +92,38 @@ static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
     copy_bench *c = ctx;
     uint64_t switches = measure_switches();
     double start = measure_now_ns();
-    inlay_status status = measure_copy_now(c->provider, c->run, c->timeline, &c->signalled, &c->from, &c->to, c->diag);
+    inlay_status status = measure_copy_now(c->provider, c->line, &c->from, &c->to, c->diag);
 
     *out_ns = measure_now_ns() - start;
     *out_calm = measure_switches() == switches;
     return status;
 }
 
-inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device, uint64_t bytes,
-                          const measure_plan *plan, measurement *out, inlay_diag *diag)
+inlay_status measure_copy(const part_provider *p, uint32_t domain, bool to_device, uint64_t bytes,
+                          uint64_t limit_ms, const measure_plan *plan, measurement *out, inlay_diag *diag)
 {
     static const uint32_t never;
-    inlay_run run = { .cancel = &never, .max_threads = 1 };
-    copy_bench c = { .provider = provider, .run = &run, .diag = diag };
+    copy_bench c = { .provider = p, .line = calloc(1, sizeof *c.line), .diag = diag };
     inlay_buffer host = { 0 }, device = { 0 };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(measure_buffer(provider, INLAY_DOMAIN_HOST, bytes, &host, diag));
+    if (c.line == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
+    *c.line = (measure_line){ .run = { .cancel = &never, .max_threads = 1 }, .limit_ms = limit_ms };
+    INLAY_TRY(measure_buffer(p, INLAY_DOMAIN_HOST, bytes, &host, diag));
     memset(inlay_buffer_host(&host), 1, (size_t)bytes);
-    INLAY_TRY(measure_buffer(provider, provider->first_domain + domain, bytes, &device, diag));
-    if (measure_is_async(provider))
-        INLAY_TRY(timeline_create(&c.timeline, diag));
+    INLAY_TRY(measure_buffer(p, p->first_domain + domain, bytes, &device, diag));
+    if (measure_is_async(p))
+        INLAY_TRY(timeline_create(&c.line->timeline, diag));
     c.from = to_device ? host : device;
     c.to = to_device ? device : host;
     INLAY_TRY(measure_runs(time_copy, &c, plan, 2, out, diag));
 done:
-    measure_buffer_free(provider, &host);
-    measure_buffer_free(provider, &device);
-    timeline_destroy(c.timeline);
+    if (c.line->hangs)
+        return status;
+    measure_buffer_free(p, &host);
+    measure_buffer_free(p, &device);
+    timeline_destroy(c.line->timeline);
+    free(c.line);
     return status;
 }

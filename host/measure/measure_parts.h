@@ -26,8 +26,19 @@ void measure_buffer_free(const part_provider *p, inlay_buffer *buffer); /* handl
 
 /* Does the provider signal fences? */
 bool measure_is_async(const part_provider *p);
-/* One copy, waited for. *signalled counts what the timeline was told. */
-INLAY_NODISCARD inlay_status measure_copy_now(const part_provider *p, inlay_run *run, uint64_t timeline,
-                                              uint64_t *signalled, const inlay_buffer *from, const inlay_buffer *to,
-                                              inlay_diag *diag);
+
+/* Work of a provider, one piece after the other, each waited for. On the heap: a device that hangs may still read it. */
+typedef struct measure_line {
+    inlay_run run;
+    uint64_t timeline, signalled; /* what the timeline was told */
+    uint64_t limit_ms;            /* as long as runs wait for a device; 0 = for ever */
+    bool hangs;                   /* it did not end its work: nothing that it was handed may be freed */
+} measure_line;
+/* The fence of what is asked for next; of timeline 0 where the provider waits itself. */
+inlay_fence measure_next(const part_provider *p, measure_line *line);
+/* INLAY_DEVICE_LOST: line->hangs; the device counts as lost from now on. */
+INLAY_NODISCARD inlay_status measure_settle(const part_provider *p, measure_line *line, inlay_fence fence,
+                                            inlay_diag *diag);
+INLAY_NODISCARD inlay_status measure_copy_now(const part_provider *p, measure_line *line, const inlay_buffer *from,
+                                              const inlay_buffer *to, inlay_diag *diag);
 #endif

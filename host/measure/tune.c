@@ -125,6 +125,10 @@ static inlay_status try_model(tuning *t)
         status = runner_create(t->s->main, &t->shared, &t->runner, &why);
     if (status == INLAY_OK)
         status = runner_run(t->runner, values, &why);
+    if (status == INLAY_DEVICE_LOST) {
+        t->s->abandoned |= t->shared.abandoned;
+        return inlay_fail(t->diag, status, "%s", why.text);
+    }
     if (status != INLAY_OK) {
         runner_destroy(t->runner);
         t->runner = NULL;
@@ -222,7 +226,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
     measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
                         .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
-                        .max_bytes = p->env->max_run_bytes,
+                        .max_bytes = p->env->max_run_bytes, .device_timeout_ms = p->env->device_timeout_ms,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
     within inside = { .t = t };
     const run_timings figures = { &inside, find_timing };
@@ -257,7 +261,8 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     status = measure_offer(&job, &runs, &t->sweep, &got, &why);
     if (status == INLAY_CANCELLED)
         return INLAY_OK; /* the loop sees it */
-    if (status == INLAY_OUT_OF_MEMORY)
+    t->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(job.provider->state); /* it hangs: all stays */
+    if (status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(t->diag, status, "%s", why.text);
     if (status != INLAY_OK) {
         char line[700];
@@ -329,24 +334,30 @@ done:
 inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
                         inlay_diag *diag)
 {
-    tuning t = { .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
+    tuning *t = calloc(1, sizeof *t);
     inlay_status status;
 
+    if (t == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
+    *t = (tuning){ .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
     if (how != NULL)
-        known_take(&t.how, sizeof t.how, how, how->struct_size);
-    t.end = t.begin + (t.how.budget_s > 0 ? t.how.budget_s : DEFAULT_BUDGET_S);
-    status = tune(&t);
-    t.result.seconds = seconds() - t.begin;
+        known_take(&t->how, sizeof t->how, how, how->struct_size);
+    t->end = t->begin + (t->how.budget_s > 0 ? t->how.budget_s : DEFAULT_BUDGET_S);
+    status = tune(t);
+    t->result.seconds = seconds() - t->begin;
     if (status == INLAY_OK && out_result != NULL)
-        (void)known_give(out_result, &t.result, sizeof t.result);
-    runner_destroy(t.runner);
-    if (t.has_shared)
-        run_shared_deinit(&t.shared);
-    measure_sweep_deinit(&t.sweep);
-    cost_sizes_deinit(&t.sizes);
-    cost_store_deinit(&t.store);
-    free(t.kernels);
-    free(t.list.records);
-    arena_deinit(&t.a);
+        (void)known_give(out_result, &t->result, sizeof t->result);
+    if (session->abandoned)
+        return status; /* a device hangs: what it may still use stays */
+    runner_destroy(t->runner);
+    if (t->has_shared)
+        run_shared_deinit(&t->shared);
+    measure_sweep_deinit(&t->sweep);
+    cost_sizes_deinit(&t->sizes);
+    cost_store_deinit(&t->store);
+    free(t->kernels);
+    free(t->list.records);
+    arena_deinit(&t->a);
+    free(t);
     return status;
 }

@@ -29,6 +29,7 @@ typedef struct way {
     inlay_value **inputs; /* [input_count] */
     rt_value *values;     /* [input_count] */
     double ns;            /* of a run: the best of the blocks; negative: not yet */
+    inlay_diag why;       /* of a run that failed */
 } way;
 
 /* ------------------------------------------------------------------ running */
@@ -42,7 +43,7 @@ static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
     for (uint32_t i = 0; i < w->p->graph->input_count; i++)
         w->values[i] = rt_from_value(w->inputs[i]);
     begin = clock_ns();
-    status = runner_run(w->r, w->values, NULL);
+    status = runner_run(w->r, w->values, &w->why);
     *out_ns = (double)(clock_ns() - begin);
     *out_calm = measure_switches() == switches;
     return status;
@@ -66,7 +67,7 @@ static inlay_status open_way(way *w, tuning *t, program *p, inlay_value **inputs
 {
     inlay_status status;
 
-    *w = (way){ .t = t, .p = p, .inputs = inputs, .ns = -1 };
+    *w = (way){ .t = t, .p = p, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
     w->values = arena_array(&t->a, (size_t)p->graph->input_count + 1, sizeof *w->values);
     if (w->values == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -75,32 +76,46 @@ static inlay_status open_way(way *w, tuning *t, program *p, inlay_value **inputs
     return status == INLAY_OK ? runner_create(p, &w->shared, &w->r, NULL) : status;
 }
 
-static void close_way(way *w)
+/* What a device that hangs may still use stays. */
+static void close_way(tuning *t, way *w)
 {
+    if (w->why.code == INLAY_DEVICE_LOST)
+        (void)inlay_fail(t->diag, INLAY_DEVICE_LOST, "%s", w->why.text);
+    if (w->has_shared && w->shared.abandoned) {
+        t->s->abandoned = true;
+        return;
+    }
     runner_destroy(w->r);
     if (w->has_shared)
         run_shared_deinit(&w->shared);
+    free(w);
 }
 
-/* Times both in turns; false: one of them does not run. */
-static bool time_both(tuning *t, program *before, program *after, inlay_value **inputs, double *out_before,
-                      double *out_after)
+/* Times both in turns. INLAY_UNSUPPORTED: one of them does not run. */
+static inlay_status time_both(tuning *t, program *before, program *after, inlay_value **inputs, double *out_before,
+                              double *out_after)
 {
-    way a, b = { 0 };
-    inlay_status status = open_way(&a, t, before, inputs);
+    way *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
+    inlay_status status;
 
-    if (status == INLAY_OK)
-        status = open_way(&b, t, after, inputs);
-    for (int i = 0; status == INLAY_OK && i < BLOCKS; i++) {
-        status = time_block(&a);
-        if (status == INLAY_OK)
-            status = time_block(&b);
+    if (a == NULL || b == NULL) {
+        free(a);
+        free(b);
+        return INLAY_OUT_OF_MEMORY;
     }
-    *out_before = a.ns;
-    *out_after = b.ns;
-    close_way(&a);
-    close_way(&b);
-    return status == INLAY_OK;
+    status = open_way(a, t, before, inputs);
+    if (status == INLAY_OK)
+        status = open_way(b, t, after, inputs);
+    for (int i = 0; status == INLAY_OK && i < BLOCKS; i++) {
+        status = time_block(a);
+        if (status == INLAY_OK)
+            status = time_block(b);
+    }
+    *out_before = a->ns;
+    *out_after = b->ns;
+    close_way(t, a);
+    close_way(t, b);
+    return status == INLAY_OK || status == INLAY_DEVICE_LOST ? status : INLAY_UNSUPPORTED;
 }
 
 /* ------------------------------------------------------------------ inputs */
@@ -222,8 +237,8 @@ static bool raise_changed(tuning *t, const program *before, const program *after
 
 /* ------------------------------------------------------------------ the whole */
 
-/* Assigns the model by the fresh figures; *out_program is NULL where that changes nothing, or can't be done. Regions that
- * stay may still run by other kernels. */
+/* Assigns the model by the fresh figures; *out_program is NULL where that changes nothing, or can't be done. Regions
+ * that stay may still run by other kernels. */
 static inlay_status assign_anew(tuning *t, const program_env *env, program **out_program)
 {
     inlay_status status = program_assign(t->s->main->graph, env, true, out_program, NULL);
@@ -262,8 +277,10 @@ static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs,
     INLAY_TRY(assign_anew(t, &env, &after));
     if (after == NULL)
         goto done;
-    if (!time_both(t, t->s->main, after, inputs, &before_ns, &after_ns)) {
+    status = time_both(t, t->s->main, after, inputs, &before_ns, &after_ns);
+    if (status != INLAY_OK) {
         *out_done = false; /* what does not run is not better */
+        status = status == INLAY_UNSUPPORTED ? INLAY_OK : status;
         goto done;
     }
     t->result.run_before_ns = before_ns;
@@ -276,7 +293,8 @@ static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs,
             status = INLAY_OUT_OF_MEMORY;
     }
 done:
-    program_destroy(after);
+    if (!t->s->abandoned)
+        program_destroy(after);
     cost_sizes_deinit(&sizes);
     cost_book_close(book);
     return status == INLAY_OUT_OF_MEMORY ? tune_no_memory(t) : status;

@@ -53,10 +53,14 @@ typedef struct conv_stage {
     int64_t padded[3];      /* rows and planes of a channel with padding; [2] is the columns of one set */
     int64_t row;            /* elements of a staged row: stride[2] sets of padded[2] */
     int64_t channel;        /* elements of a staged channel */
+    /* Dims with gaps or padding far larger than what windows meet have, for each output, what its taps meet one by one:
+     * the geometry then has stride `kernel` and dilation 1, and what the input has is here. */
+    bool listed[3];
+    int64_t stride[3], dilation[3], begin[3];
 } conv_stage;
 
-/* false: a channel has more elements than can be counted. */
-INLAY_NODISCARD bool conv_stage_init(conv_stage *stage, const conv_geometry *g, inlay_dtype dtype, uint32_t bytes);
+/* Changes the geometry of dims that are listed. false: a channel has more elements than can be counted. */
+INLAY_NODISCARD bool conv_stage_init(conv_stage *stage, conv_geometry *g, inlay_dtype dtype, uint32_t bytes);
 /* Stages the channel whose first element is x[first]. out: stage->channel elements. */
 void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out);
 /* Elements from a staged channel's start to what output 0 meets at a tap. */

@@ -10,6 +10,10 @@ const byte_set *byte_set_of_cpu(void)
         return &byte_set_avx_vnni;
     if (cpu_has(CPU_AVX2))
         return &byte_set_avx2;
-#endif
     return NULL;
+#elif defined(__aarch64__)
+    return &byte_set_neon;
+#else
+    return NULL;
+#endif
 }

@@ -19,10 +19,15 @@ enum {
 };
 
 /* What becomes of a sum: clip(round_half_even(sum * scale) + zero, low, high), all of the result as an unsigned byte,
- * which is stored with the bits of `flip` turned. As ONNX QLinearConv-10, for scales below 1. */
+ * which is stored with the bits of `flip` turned. As ONNX QLinearConv-10, for scales below 1. Or else a float, sum * scale
+ * + shift, each rounded as if it were alone; or the sum itself. */
+typedef enum byte_kind { BYTE_BYTES, BYTE_FLOATS, BYTE_SUMS } byte_kind;
+
 typedef struct byte_ending {
+    byte_kind kind;
     const int32_t *first; /* that sums begin with, one for each channel */
-    const float *scale;   /* likewise */
+    const float *scale;   /* likewise; unused by BYTE_SUMS */
+    const float *shift;   /* likewise, of BYTE_FLOATS */
     int16_t zero;
     uint8_t low, high, flip;
 } byte_ending;
@@ -36,10 +41,9 @@ typedef struct byte_product {
     int64_t tap_count, steps;
     const int8_t *w;  /* [tap_count * steps][lines * lanes][4], where x is widened [2] */
     int64_t lines;    /* vectors of output channels, 1 ... width / lanes */
-    void *y;          /* bytes; int32 where `sums` is set: the sums as they are, ending.scale unused */
+    void *y;          /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, columns;
     bool flip;        /* x is signed; of quads alone */
-    bool sums;
     byte_ending ending;
 } byte_product;
 
@@ -55,7 +59,7 @@ typedef struct byte_window {
     int64_t height, width; /* rows, columns */
     int64_t quads;         /* fours of rows */
     const int8_t *w;      /* of a block: [quads][width][tap_bytes] */
-    uint8_t *y;
+    uint8_t *y;           /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, stride, dilation;
     int64_t channel;      /* the first, from where the pixels of the input point to */
     int64_t channels;     /* whole blocks one after the other, or those of one half */
@@ -93,5 +97,5 @@ typedef struct byte_set {
 
 /* NULL: there is none for this CPU. */
 const byte_set *byte_set_of_cpu(void);
-extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2;
+extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_neon;
 #endif

@@ -66,6 +66,27 @@ VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *
     }
 }
 
+VEC_INLINE void store_floats(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++) {
+        const vec scale = vec_load(p->ending.scale + v * VEC_LANES), shift = vec_load(p->ending.shift + v * VEC_LANES);
+        const int64_t left = p->columns - v * VEC_LANES;
+        const vmask some = vec_first(left);
+        uint8_t *y = (uint8_t *)p->y + v * (int64_t)sizeof(vec);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++, y += p->y_pixel) {
+            const vec x = vec_add(vec_mul(int_float(sum[r][v]), scale), shift);
+
+            if (left >= VEC_LANES)
+                vec_store((float *)(void *)y, x);
+            else
+                vec_store_some((float *)(void *)y, some, x);
+        }
+    }
+}
+
 VEC_INLINE void product(const int rows, const int lines, const bool flip, const byte_product *p)
 {
     const int64_t x_pixel = p->x_pixel, steps = p->steps;
@@ -109,7 +130,9 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
                 base[i] += 4;
         }
     }
-    if (p->sums)
+    if (p->ending.kind == BYTE_FLOATS)
+        store_floats(rows, lines, p, sum);
+    else if (p->ending.kind == BYTE_SUMS)
         store_sums(rows, lines, p, sum);
     else
         end_tile(rows, lines, p, sum);
@@ -118,7 +141,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 #define ROWS_6(X, lines) X(1, lines) X(2, lines) X(3, lines) X(4, lines) X(5, lines) X(6, lines)
 #define ROWS_8(X, lines) ROWS_6(X, lines) X(7, lines) X(8, lines)
 #define ROWS_12(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines) X(11, lines) X(12, lines)
-#if defined(KERNEL_IS_avx512)
+#if INT_LINES == 4
 #define CELLS(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
 #define MOST_ROWS { 12, 12, 8, 6 }
 #else
@@ -126,12 +149,12 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 #define MOST_ROWS { 12, 6 }
 #endif
 #define CELL(rows, lines)                                               \
-    static void product_##rows##_##lines(const byte_product *p)         \
+    KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)  \
     {                                                                   \
         product(rows, lines, false, p);                                 \
     }
 #define FLIPPED(rows, lines)                                            \
-    static void flipped_##rows##_##lines(const byte_product *p)         \
+    KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)  \
     {                                                                   \
         product(rows, lines, true, p);                                  \
     }
@@ -146,9 +169,9 @@ static void multiply(const byte_product *p, int rows)
 {
     static void (*const table[][BYTE_ROWS][2])(const byte_product *) = {
 #if INT_QUADS
-#define CELL(rows, lines) [lines - 1][rows - 1] = { product_##rows##_##lines, flipped_##rows##_##lines },
+#define CELL(rows, lines) [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines), KERNEL_PART_OF(bytes_flipped_##rows##_##lines) },
 #else
-#define CELL(rows, lines) [lines - 1][rows - 1] = { product_##rows##_##lines, product_##rows##_##lines },
+#define CELL(rows, lines) [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines), KERNEL_PART_OF(bytes_product_##rows##_##lines) },
 #endif
         CELLS(CELL)
 #undef CELL
@@ -160,20 +183,20 @@ static void multiply(const byte_product *p, int rows)
 #if !INT_QUADS
 static void widen(const uint8_t *x, int64_t n, bool flip, int16_t *y)
 {
-    const __m128i upper = _mm_set1_epi8(flip ? (char)0x80 : 0);
+    const ivec upper = int_set_short(flip ? 0x80 : 0);
     int64_t i = 0;
 
-    for (; i + 16 <= n; i += 16)
-        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_loadu_si128((const void *)(x + i)), upper)));
-    if (i + 8 <= n) {
-        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_loadl_epi64((const void *)(x + i)), upper)));
-        i += 8;
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES)
+        int_store(y + i, int_xor(int_widen(x + i), upper));
+    if (i + VEC_LANES <= n) {
+        int_store(y + i, int_xor(int_widen_half(x + i), upper));
+        i += VEC_LANES;
     }
     if (i < n) {
-        int32_t four;
+        uint8_t rest[VEC_LANES] = { 0 };
 
-        memcpy(&four, x + i, sizeof four);
-        int_store(y + i, _mm256_cvtepu8_epi16(_mm_xor_si128(_mm_cvtsi32_si128(four), upper)));
+        memcpy(rest, x + i, 4);
+        int_store(y + i, int_xor(int_widen_half(rest), upper));
     }
 }
 #endif
@@ -187,17 +210,8 @@ static void interleave(const uint8_t *x, int64_t step, int64_t channels, int64_t
 
     for (int64_t c = 0; c < 4; c++)
         row[c] = x + (c < channels ? c : 0) * step;
-    for (; i + 16 <= pixels; i += 16) {
-        const __m128i a = _mm_loadu_si128((const void *)(row[0] + i)), b = _mm_loadu_si128((const void *)(row[1] + i));
-        const __m128i c = _mm_loadu_si128((const void *)(row[2] + i)), d = _mm_loadu_si128((const void *)(row[3] + i));
-        const __m128i ab = _mm_unpacklo_epi8(a, b), cd = _mm_unpacklo_epi8(c, d);
-        const __m128i ef = _mm_unpackhi_epi8(a, b), gh = _mm_unpackhi_epi8(c, d);
-
-        _mm_storeu_si128((void *)(y + 4 * i), _mm_unpacklo_epi16(ab, cd));
-        _mm_storeu_si128((void *)(y + 4 * i + 16), _mm_unpackhi_epi16(ab, cd));
-        _mm_storeu_si128((void *)(y + 4 * i + 32), _mm_unpacklo_epi16(ef, gh));
-        _mm_storeu_si128((void *)(y + 4 * i + 48), _mm_unpackhi_epi16(ef, gh));
-    }
+    for (; i + 16 <= pixels; i += 16)
+        int_interleave_4(y + 4 * i, row[0] + i, row[1] + i, row[2] + i, row[3] + i);
     for (; i < pixels; i++)
         for (int64_t c = 0; c < 4; c++)
             y[4 * i + c] = row[c][i];

@@ -63,8 +63,51 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
     return KERNEL(bytes_sum_place)(kind, channel) * 4 + row;
 }
 
-VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
-                           ivec sum[][SUMS])
+/* Four vectors of sums, as what is stored, in the order of channels. */
+VEC_INLINE void whole_words(const byte_ending *e, int64_t c, const ivec *sum, ivec *out)
+{
+    ivec x[4], low[2], high[2];
+
+    VEC_UNROLL
+    for (int v = 0; v < 4; v++)
+        x[v] = e->kind == BYTE_SUMS ? sum[v]
+                                    : _mm512_castps_si512(vec_add(vec_mul(int_float(sum[v]), vec_load(e->scale + c + v * VEC_LANES)),
+                                                                  vec_load(e->shift + c + v * VEC_LANES)));
+    VEC_UNROLL
+    for (int i = 0; i < 2; i++) {
+        low[i] = _mm512_shuffle_i32x4(x[2 * i], x[2 * i + 1], 0x44);
+        high[i] = _mm512_shuffle_i32x4(x[2 * i], x[2 * i + 1], 0xee);
+    }
+    out[0] = _mm512_shuffle_i32x4(low[0], low[1], 0x88);
+    out[1] = _mm512_shuffle_i32x4(low[0], low[1], 0xdd);
+    out[2] = _mm512_shuffle_i32x4(high[0], high[1], 0x88);
+    out[3] = _mm512_shuffle_i32x4(high[0], high[1], 0xdd);
+}
+
+VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+                            ivec sum[][SUMS])
+{
+    VEC_UNROLL
+    for (int p = 0; p < pixels; p++) {
+        uint8_t *y = b->y + p * b->y_pixel;
+        ivec x[4];
+
+        whole_words(&b->ending, c, sum[p], x);
+        VEC_UNROLL
+        for (int v = 0; v < 4; v++) {
+            if (kind == BYTE_WHOLE) {
+                int_store(y + 4 * c + v * (int64_t)sizeof(ivec), x[v]);
+            } else {
+                uint8_t *half = y + v / 2 * second * b->y_pixel + v % 2 * (int64_t)sizeof(ivec);
+
+                vec_store_some((float *)(void *)half, vec_first(b->channels - v % 2 * VEC_LANES), _mm512_castsi512_ps(x[v]));
+            }
+        }
+    }
+}
+
+VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+                          ivec sum[][SUMS])
 {
     const byte_ending *e = &b->ending;
     const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
@@ -113,18 +156,18 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     (void)mask;
     VEC_UNROLL
     for (int r = 0; r < 4; r++)
-        x[r] = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(b->x[row + r][at] + c)));
+        x[r] = int_widen(b->x[row + r][at] + c);
     if (b->flip)
         VEC_UNROLL
         for (int r = 0; r < 4; r++)
             x[r] = int_xor(x[r], int_set_short(0x80));
-    d[0] = _mm256_unpacklo_epi16(x[0], x[1]);
-    d[1] = _mm256_unpackhi_epi16(x[0], x[1]);
-    d[2] = _mm256_unpacklo_epi16(x[2], x[3]);
-    d[3] = _mm256_unpackhi_epi16(x[2], x[3]);
+    d[0] = int_zip_low(x[0], x[1]);
+    d[1] = int_zip_high(x[0], x[1]);
+    d[2] = int_zip_low(x[2], x[3]);
+    d[3] = int_zip_high(x[2], x[3]);
 }
 
-/* Lane 4 l + i of vector v is channel 8 l + 4 v + i. */
+/* Lane 4 l + i of vector v is channel 8 l + 4 v + i: shorts are zipped in each 128 bits. */
 int KERNEL(bytes_sum_place)(byte_block kind, int channel)
 {
     (void)kind;
@@ -136,8 +179,33 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
     return row / 2 * 4 * VEC_LANES + KERNEL(bytes_sum_place)(kind, channel) * 2 + row % 2;
 }
 
-VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
-                           ivec sum[][SUMS])
+VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+                            ivec sum[][SUMS])
+{
+    const byte_ending *e = &b->ending;
+
+    (void)kind;
+    (void)second;
+    VEC_UNROLL
+    for (int p = 0; p < pixels; p++) {
+        uint8_t *y = b->y + p * b->y_pixel + 4 * c;
+        ivec x[2];
+
+        VEC_UNROLL
+        for (int v = 0; v < 2; v++) {
+            const int64_t at = c + v * VEC_LANES;
+
+            x[v] = e->kind == BYTE_SUMS ? sum[p][v]
+                                        : int_bits(vec_add(vec_mul(int_float(sum[p][v]), vec_load(e->scale + at)),
+                                                           vec_load(e->shift + at)));
+        }
+        int_store(y, int_first(x[0], x[1]));
+        int_store(y + sizeof(ivec), int_second(x[0], x[1]));
+    }
+}
+
+VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+                          ivec sum[][SUMS])
 {
     const byte_ending *e = &b->ending;
     const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
@@ -154,17 +222,28 @@ VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t seco
         VEC_UNROLL
         for (int v = 0; v < 4; v++)
             q[v] = int_round(vec_mul(int_float(sum[p + v / 2 < pixels ? p + v / 2 : p][v % 2]), scale[v % 2]));
-        bytes = _mm256_permute4x64_epi64(int_xor(int_bytes(q, zero, low, high), flip), 0xd8);
+        bytes = int_in_pairs(int_xor(int_bytes(q, zero, low, high), flip));
         int_store_part(y, bytes, 0, 2, BYTES_BLOCK);
         if (p + 1 < pixels)
             int_store_part(y + b->y_pixel, bytes, 1, 2, BYTES_BLOCK);
     }
 }
 #define KINDS(X, pixels, width, stride) X(BYTE_WHOLE, pixels, width, stride)
+#endif
 
+VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+                           ivec sum[][SUMS])
+{
+    if (b->ending.kind == BYTE_BYTES)
+        end_bytes(kind, pixels, second, b, c, sum);
+    else
+        store_words(kind, pixels, second, b, c, sum);
+}
+
+#if !defined(KERNEL_IS_avx512)
 VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64_t at, int64_t c)
 {
-    const ivec x = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(b->x[row][at] + c)));
+    const ivec x = int_widen(b->x[row][at] + c);
 
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
@@ -181,8 +260,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
 
         VEC_UNROLL
         for (int v = 0; v < SUMS; v++) {
-            beside[v] = _mm256_or_si256(int_load(w + (2 + v) * VECTOR),
-                                        _mm256_slli_epi32(int_load(w + (6 + v) * VECTOR), 16));
+            beside[v] = int_or(int_load(w + (2 + v) * VECTOR), int_up_16(int_load(w + (6 + v) * VECTOR)));
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
                 sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
@@ -191,7 +269,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
         for (int i = 0; i <= (pixels - 1) * stride + TAPS; i++) {
             const bool inside = i < (pixels - 1) * stride + TAPS;
             const ivec x = inside ? wide_pixel(flip, b, 2, i, c + b->channel) : zero;
-            const ivec d[SUMS] = { _mm256_unpacklo_epi16(last, x), _mm256_unpackhi_epi16(last, x) };
+            const ivec d[SUMS] = { int_zip_low(last, x), int_zip_high(last, x) };
 
             VEC_UNROLL
             for (int p = 0; p < pixels; p++) /* column i - 1 and this one */
@@ -208,7 +286,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
             {
                 const ivec top = wide_pixel(flip, b, 0, i, c + b->channel);
                 const ivec middle = wide_pixel(flip, b, 1, i, c + b->channel);
-                const ivec e[SUMS] = { _mm256_unpacklo_epi16(top, middle), _mm256_unpackhi_epi16(top, middle) };
+                const ivec e[SUMS] = { int_zip_low(top, middle), int_zip_high(top, middle) };
 
                 VEC_UNROLL
                 for (int p = 0; p < pixels; p++)
@@ -224,11 +302,11 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
 
 #define EACH_3(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)
 #define CELL(pixels, stride)                                        \
-    static void three_##pixels##_##stride(const byte_window *b)     \
+    KERNEL_PART(void, bytes_three_##pixels##_##stride, const byte_window *b)   \
     {                                                               \
         three_by_three(pixels, stride, false, b);                   \
     }                                                               \
-    static void flipped_##pixels##_##stride(const byte_window *b)   \
+    KERNEL_PART(void, bytes_flipped_three_##pixels##_##stride, const byte_window *b) \
     {                                                               \
         three_by_three(pixels, stride, true, b);                    \
     }
@@ -290,7 +368,7 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
     KINDS(X, 1, width, stride) KINDS(X, 2, width, stride) KINDS(X, 3, width, stride) KINDS(X, 4, width, stride)
 #define CELLS_OF(X) SIZES(X, 3, 1) SIZES(X, 3, 2) SIZES(X, 5, 1) SIZES(X, 5, 2) SIZES(X, 0, 0)
 #define CELL(kind, pixels, width, stride)                                            \
-    static void window_##kind##_##width##_##stride##_##pixels(const byte_window *b)  \
+    KERNEL_PART(void, window_##kind##_##width##_##stride##_##pixels, const byte_window *b) \
     {                                                                                \
         windows(kind, pixels, width, stride, b);                                     \
     }
@@ -301,7 +379,8 @@ void KERNEL(bytes_window)(const byte_window *b)
 {
     static void (*const table[][2][BYTE_KINDS][BYTE_PIXELS])(const byte_window *) = {
 #define CELL(kind, pixels, width, stride) \
-    [(width) / 2][(stride) > 0 ? (stride) - 1 : 0][kind][pixels - 1] = window_##kind##_##width##_##stride##_##pixels,
+    [(width) / 2][(stride) > 0 ? (stride) - 1 : 0][kind][pixels - 1] = \
+        KERNEL_PART_OF(window_##kind##_##width##_##stride##_##pixels),
         CELLS_OF(CELL)
 #undef CELL
     };
@@ -309,7 +388,8 @@ void KERNEL(bytes_window)(const byte_window *b)
     const int pixels = b->kind == BYTE_HALF ? (b->pixels + 1) / 2 : b->pixels;
 #if !INT_HALVES
     static void (*const threes[2][BYTE_PIXELS][2])(const byte_window *) = {
-#define CELL(pixels, stride) [stride - 1][pixels - 1] = { three_##pixels##_##stride, flipped_##pixels##_##stride },
+#define CELL(pixels, stride) [stride - 1][pixels - 1] = \
+    { KERNEL_PART_OF(bytes_three_##pixels##_##stride), KERNEL_PART_OF(bytes_flipped_three_##pixels##_##stride) },
         EACH_3(CELL)
 #undef CELL
     };

@@ -4,8 +4,8 @@
 #include "byte_set.h"
 #include "vec.h"
 
-/* Channels of a block: 64 by quads, 16 by pairs. */
-enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 16 };
+/* Channels of a block: 64 by quads, two vectors by pairs. */
+enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 2 * VEC_LANES };
 
 void KERNEL(bytes_window)(const byte_window *w);
 int KERNEL(bytes_sum_place)(byte_block kind, int channel);

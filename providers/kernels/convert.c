@@ -5,9 +5,10 @@
 #include "convert.h"
 #include "inlay/kit.h"
 #include "row_set.h"
+#include <string.h>
 
 /* One loop per type and direction. EXPR reads element i (of type T, at p[i]) or, for packed types, first + i. */
-#define TO_CASES(D)                                                                                                    \
+#define TO_NUMBERS(D)                                                                                                  \
     CASE(FLOAT, float, (D)p[i])                                                                                        \
     CASE(DOUBLE, double, FROM_F64(p[i]))                                                                               \
     CASE(UINT8, uint8_t, (D)p[i])                                                                                      \
@@ -18,7 +19,9 @@
     CASE(INT64, int64_t, (D)p[i])                                                                                      \
     CASE(UINT32, uint32_t, (D)p[i])                                                                                    \
     CASE(UINT64, uint64_t, (D)p[i])                                                                                    \
-    CASE(BOOL, uint8_t, (D)(p[i] != 0))                                                                                \
+    CASE(BOOL, uint8_t, (D)(p[i] != 0))
+/* Types that few models have. */
+#define TO_ODD(D)                                                                                                      \
     CASE(FLOAT16, uint16_t, FROM_F32(f16_to_f32(p[i])))                                                                \
     CASE(BFLOAT16, uint16_t, FROM_F32(bf16_to_f32(p[i])))                                                              \
     CASE(FLOAT8E4M3FN, uint8_t, FROM_F32(f8e4m3fn_to_f32(p[i])))                                                       \
@@ -31,6 +34,7 @@
     PACKED(FLOAT4E2M1, FROM_F32(f4e2m1_to_f32(get_u4(src, first + i))))                                                \
     PACKED(UINT2, (D)get_u2(src, first + i))                                                                           \
     PACKED(INT2, (D)s2(get_u2(src, first + i)))
+#define TO_CASES(D) TO_NUMBERS(D) TO_ODD(D)
 
 #define CASE(NAME, T, EXPR)                                                                                            \
     case INLAY_##NAME: {                                                                                               \
@@ -75,7 +79,39 @@ static int64_t nibbles_to_f32(float *dst, const void *src, int64_t first, int64_
     return done;
 }
 
-KIT_MULTIVERSION
+/* Types that few models have, apart from the others: programs of `inlay bundle` leave out those that theirs lacks. */
+void part_numbers_to_f32(float *dst, inlay_dtype from, const void *src, int64_t first, int64_t count);
+void part_odd_to_f32(float *dst, inlay_dtype from, const void *src, int64_t first, int64_t count);
+void part_to_f64(double *dst, inlay_dtype from, const void *src, int64_t first, int64_t count);
+void part_numbers_from_f32(inlay_dtype to, void *dst, int64_t first, int64_t count, const float *src, uint32_t how);
+void part_odd_from_f32(inlay_dtype to, void *dst, int64_t first, int64_t count, const float *src, uint32_t how);
+void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
+
+static bool is_number(inlay_dtype t)
+{
+    return t == INLAY_FLOAT || t == INLAY_DOUBLE || t == INLAY_BOOL || t == INLAY_UINT8 || t == INLAY_INT8 ||
+           t == INLAY_UINT16 || t == INLAY_INT16 || t == INLAY_INT32 || t == INLAY_INT64 || t == INLAY_UINT32 ||
+           t == INLAY_UINT64;
+}
+
+#define TO_F32(name, cases)                                                                                            \
+    static KIT_MULTIVERSION void name(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, \
+                                      int64_t count)                                                                  \
+    {                                                                                                                  \
+        switch (from) {                                                                                                \
+            cases(float)                                                                                               \
+        default:                                                                                                       \
+            break;                                                                                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void part_##name(float *dst, inlay_dtype from, const void *src, int64_t first, int64_t count)                      \
+    {                                                                                                                  \
+        name(dst, from, src, first, count);                                                                            \
+    }
+TO_F32(numbers_to_f32, TO_NUMBERS)
+TO_F32(odd_to_f32, TO_ODD)
+#undef TO_F32
+
 void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
 {
     if (from == INLAY_INT4 || from == INLAY_UINT4) {
@@ -84,25 +120,33 @@ void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict 
         first += done;
         count -= done;
     }
-    if (from == INLAY_FLOAT16) {
+    if (from == INLAY_FLOAT16)
         KERNEL_BEST(rows)->from_half((const uint16_t *)src + first, dst, count);
-        return;
-    }
-    switch (from) {
-        TO_CASES(float)
-    default:
-        break;
-    }
+    else if (from != INLAY_FLOAT)
+        (is_number(from) ? part_numbers_to_f32 : part_odd_to_f32)(dst, from, src, first, count);
+    else if (count > 0)
+        memcpy(dst, (const float *)src + first, (size_t)count * sizeof *dst);
 }
 #undef FROM_F64
 #define FROM_F64(x) (x)
-void convert_to_f64(double *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
+void part_to_f64(double *dst, inlay_dtype from, const void *src, int64_t first, int64_t count)
 {
     switch (from) {
         TO_CASES(double)
     default:
         break;
     }
+}
+
+void convert_to_f64(double *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)
+{
+    if (from != INLAY_FLOAT && from != INLAY_DOUBLE)
+        part_to_f64(dst, from, src, first, count);
+    else if (from == INLAY_FLOAT)
+        for (int64_t i = 0; i < count; i++)
+            dst[i] = (double)((const float *)src)[first + i];
+    else if (count > 0)
+        memcpy(dst, (const double *)src + first, (size_t)count * sizeof *dst);
 }
 #undef FROM_F64
 #undef FROM_F32
@@ -129,7 +173,7 @@ void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restric
 #undef CASE
 #undef PACKED
 
-#define FROM_CASES                                                                                                     \
+#define FROM_NUMBERS                                                                                                   \
     CASE(FLOAT, float, AS_F32(src[i]))                                                                                 \
     CASE(DOUBLE, double, (double)src[i])                                                                               \
     CASE(UINT8, uint8_t, (uint8_t)AS_I32(src[i]))                                                                      \
@@ -140,7 +184,8 @@ void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restric
     CASE(INT64, int64_t, AS_I64(src[i]))                                                                               \
     CASE(UINT32, uint32_t, (uint32_t)AS_I64(src[i]))                                                                   \
     CASE(UINT64, uint64_t, AS_U64(src[i]))                                                                             \
-    CASE(BOOL, uint8_t, src[i] != 0)                                                                                   \
+    CASE(BOOL, uint8_t, src[i] != 0)
+#define FROM_ODD                                                                                                       \
     CASE(FLOAT16, uint16_t, f32_to_f16(AS_ODD(src[i])))                                                                \
     CASE(BFLOAT16, uint16_t, f32_to_bf16(AS_ODD(src[i])))                                                              \
     CASE(FLOAT8E4M3FN, uint8_t, f32_to_f8e4m3fn(AS_ODD(src[i]), saturate))                                             \
@@ -153,6 +198,7 @@ void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restric
     NIBBLE(FLOAT4E2M1, f32_to_f4e2m1(AS_ODD(src[i])))                                                                  \
     PAIR(UINT2, (uint8_t)AS_I32(src[i]))                                                                               \
     PAIR(INT2, (uint8_t)AS_I32(src[i]))
+#define FROM_CASES FROM_NUMBERS FROM_ODD
 
 #define CASE(NAME, T, EXPR)                                                                                            \
     case INLAY_##NAME: {                                                                                               \
@@ -177,22 +223,37 @@ void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restric
 #define AS_I32(x) f32_to_i32(x)
 #define AS_I64(x) f32_to_i64(x)
 #define AS_U64(x) f64_to_u64((double)(x))
-KIT_MULTIVERSION
+#define FROM_F32_AS(name, cases)                                                                                       \
+    static KIT_MULTIVERSION void name(inlay_dtype to, void *restrict dst, int64_t first, int64_t count,                \
+                                      const float *restrict src, uint32_t how)                                         \
+    {                                                                                                                  \
+        const bool saturate = (how & CONVERT_SATURATE) != 0;                                                           \
+        const uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;                                                           \
+                                                                                                                       \
+        (void)saturate, (void)mode;                                                                                    \
+        switch (to) {                                                                                                  \
+            cases                                                                                                      \
+        default:                                                                                                       \
+            break;                                                                                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void part_##name(inlay_dtype to, void *dst, int64_t first, int64_t count, const float *src, uint32_t how)          \
+    {                                                                                                                  \
+        name(to, dst, first, count, src, how);                                                                         \
+    }
+FROM_F32_AS(numbers_from_f32, FROM_NUMBERS)
+FROM_F32_AS(odd_from_f32, FROM_ODD)
+#undef FROM_F32_AS
+
 void convert_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src,
                       uint32_t how)
 {
-    bool saturate = (how & CONVERT_SATURATE) != 0;
-    uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
-
-    if (to == INLAY_FLOAT16) {
+    if (to == INLAY_FLOAT16)
         KERNEL_BEST(rows)->to_half(src, (uint16_t *)dst + first, count);
-        return;
-    }
-    switch (to) {
-        FROM_CASES
-    default:
-        break;
-    }
+    else if (to != INLAY_FLOAT)
+        (is_number(to) ? part_numbers_from_f32 : part_odd_from_f32)(to, dst, first, count, src, how);
+    else if (count > 0)
+        memcpy((float *)dst + first, src, (size_t)count * sizeof *src);
 }
 #undef AS_F32
 #undef AS_ODD
@@ -212,8 +273,7 @@ static inline int32_t f64_to_i32(double x)
     return x != x ? 0 : i;
 }
 
-void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
-                      uint32_t how)
+void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how)
 {
     bool saturate = (how & CONVERT_SATURATE) != 0;
     uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;
@@ -223,6 +283,18 @@ void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t
     default:
         break;
     }
+}
+
+void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
+                      uint32_t how)
+{
+    if (to != INLAY_FLOAT && to != INLAY_DOUBLE)
+        part_from_f64(to, dst, first, count, src, how);
+    else if (to == INLAY_FLOAT)
+        for (int64_t i = 0; i < count; i++)
+            ((float *)dst)[first + i] = (float)src[i];
+    else if (count > 0)
+        memcpy((double *)dst + first, src, (size_t)count * sizeof *src);
 }
 #undef AS_I32
 #undef AS_I64

@@ -111,7 +111,7 @@ VEC_INLINE void channels(const int width, const int stride, const int pixels, co
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
 #define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
 #define CELL(pixels, width, stride)                                      \
-    static void reused_##width##_##stride##_##pixels(const dw_block *b)  \
+    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const dw_block *b) \
     {                                                                    \
         channels(width, stride, pixels, b);                              \
     }
@@ -120,7 +120,7 @@ WINDOWS(CELLS)
 #undef CELL
 #undef CELLS
 #define CELL(pixels, any)                         \
-    static void plain_##pixels(const dw_block *b) \
+    KERNEL_PART(void, plain_##pixels, const dw_block *b) \
     {                                             \
         channels(0, 1, pixels, b);                \
     }
@@ -130,14 +130,15 @@ SIZES(CELL, )
 void KERNEL(dw_block)(const dw_block *b)
 {
     static void (*const of_reused[DW_REUSED / 2][2][DW_PIXELS + 1])(const dw_block *) = {
-#define CELL(pixels, width, stride) [(width) / 2 - 1][(stride) - 1][pixels] = reused_##width##_##stride##_##pixels,
+#define CELL(pixels, width, stride) [(width) / 2 - 1][(stride) - 1][pixels] = \
+    KERNEL_PART_OF(reused_##width##_##stride##_##pixels),
 #define CELLS(width, stride) SIZES(CELL, width, stride)
         WINDOWS(CELLS)
 #undef CELL
 #undef CELLS
     };
     static void (*const of_plain[DW_PIXELS + 1])(const dw_block *) = {
-#define CELL(pixels, any) [pixels] = plain_##pixels,
+#define CELL(pixels, any) [pixels] = KERNEL_PART_OF(plain_##pixels),
         SIZES(CELL, )
 #undef CELL
     };

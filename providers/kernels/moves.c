@@ -32,7 +32,7 @@ static void part(const float *x, float *y, int64_t step, int64_t pixels)
             y[c * step + w] = x[3 * w + c];
 }
 
-static void move_rows(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     const int64_t whole = columns / VEC_LANES * VEC_LANES;
     const vmask tail = vec_first(columns - whole);
@@ -79,7 +79,7 @@ static int64_t turn_few(const float *x, int64_t x_row, float *y, int64_t rows, i
     return c;
 }
 
-static void move_turn(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     int64_t first = 0;
 
@@ -194,17 +194,21 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
     }
 }
 
-static void turn_1(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     turn_squares(x, x_row, y, y_row, rows, columns, 4);
 }
-static void turn_2(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_2, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     turn_squares(x, x_row, y, y_row, rows, columns, 2);
 }
-static void turn_4(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_4, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
 {
     turn_squares(x, x_row, y, y_row, rows, columns, 1);
 }
 
-const move_set KERNEL(moves) = { move_rows, move_turn, { turn_1, turn_2, turn_4 } };
+const move_set KERNEL(moves) = {
+    KERNEL_PART_OF(move_rows),
+    KERNEL_PART_OF(move_turn),
+    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4) },
+};

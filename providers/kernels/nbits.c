@@ -122,7 +122,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
     case 3: function(t, __VA_ARGS__, 3, zeros); break; \
     default: function(t, __VA_ARGS__, 4, zeros);       \
     }
-#define BY_BITS(name, function)                          \
+#define BY_BITS(name, function, BY_ROWS)                 \
     static void name(const nb_tile *t)                   \
     {                                                    \
         if (t->shape->bits == 4 && t->zeros == NULL) {   \
@@ -140,7 +140,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
         }                                                \
     }
 
-BY_BITS(exact, exact_tile)
+BY_BITS(exact, exact_tile, BY_ROWS)
 
 /* (q - zero) * scale, rounded as DequantizeLinear does. */
 VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_row)
@@ -208,13 +208,15 @@ static inline void lay_out(const int32_t *q, int part, nb_mode mode, int8_t *out
 #endif
 }
 
-static bool prepare(const nb_shape *s, nb_mode mode, const float *a, int8_t *limbs, float *factors, int32_t *sums)
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
+                    float *factors, int32_t *sums)
 {
     const int64_t parts = nb_parts(s);
+    const int32_t times = zero == NULL ? 1 : -(int32_t)*zero;
     const int part = (int)s->part;
     const float most = mode == NB_FINE ? TOP_FINE : 127;
 
-    for (int64_t p = 0; p < parts; p++, a += part, limbs += 2 * part) {
+    for (int64_t p = 0; p < parts; p++, a += part, limbs += limbs_part) {
         float top[VEC_LANES], largest = 0, rest = 0;
         vec tops = vec_zero(), finite = vec_zero();
         int32_t q[32], sum = 0;
@@ -242,7 +244,7 @@ static bool prepare(const nb_shape *s, nb_mode mode, const float *a, int8_t *lim
         }
         for (int i = 0; i < part; i++)
             sum += q[i];
-        sums[p] = sum;
+        sums[p] = sum * times;
         lay_out(q, part, mode, limbs);
     }
     return true;
@@ -303,7 +305,6 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     const nb_shape *s = t->shape;
     const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
     const int64_t parts = s->padded / part, all = s->blocks * parts;
-    const int32_t zero = (int32_t)t->zero;
     const uint8_t *w = t->w;
     vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
     int64_t done = 0;
@@ -335,8 +336,8 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const int8_t *limbs = t->limbs + r * t->limbs_row + done * 2 * part;
-                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : -zero * t->sums[at]);
+                    const int8_t *limbs = t->limbs + r * t->limbs_row + done * t->limbs_part;
+                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : t->sums[at]);
 
                     if (zeros)
                         dot -= taken * vint_set(t->sums[at]);
@@ -353,39 +354,129 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     store_tile(t, total, sum, rows);
 }
 
+#if defined(INTS_BYTES) && VEC_LANES == NB_COLUMNS
+enum { MANY = NB_MANY };
+
+/* limb_tile of NB_MANY rows, whose parts lie side by side: a word of weights is spread once for all of them, and their sums do not wait for each
+ * other. */
+VEC_INLINE void many_rows(const nb_tile *t, nb_mode mode, int bits, int part, bool zeros)
+{
+    const nb_shape *s = t->shape;
+    const int groups = part / 4, per = 8 / bits, low_at = mode == NB_FINE ? part : 0;
+    const int64_t parts = s->padded / part, all = s->blocks * parts;
+    float total[MANY * NB_COLUMNS] = { 0 }; /* in memory: there are not registers for these, too */
+    vec sum[MANY];
+    const uint8_t *w = t->w;
+    int64_t done = 0;
+
+    VEC_UNROLL
+    for (int r = 0; r < MANY; r++)
+        sum[r] = vec_zero();
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const vec scale = vec_load(t->scales + b * NB_COLUMNS);
+
+        for (int64_t p = 0; p < parts; p++) {
+            const int8_t *limbs = t->limbs + done * t->limbs_part; /* rows beside each other */
+            vint low[MANY], high[MANY];
+
+            VEC_UNROLL
+            for (int r = 0; r < MANY; r++) {
+                low[r] = vint_set(zeros ? 0 : t->sums[r * all + done]);
+                high[r] = vint_set(0);
+            }
+            VEC_UNROLL
+            for (int g = 0; g < groups; g++) {
+                const vint u = spread(vint_load(w + g / per * NB_COLUMNS * 4), bits, g % per, 0);
+
+                VEC_UNROLL
+                for (int r = 0; r < MANY; r++) {
+                    const int8_t *row = limbs + r * 2 * part + 4 * g;
+
+                    if (mode == NB_FINE)
+                        high[r] = ints_dot_at(high[r], u, row);
+                    low[r] = ints_dot_at(low[r], u, row + low_at);
+                }
+            }
+            VEC_UNROLL
+            for (int r = 0; r < MANY; r++) {
+                vint dot = mode == NB_FINE ? (high[r] << 8) + low[r] : low[r];
+
+                if (zeros)
+                    dot -= __builtin_convertvector(vec_load(t->zeros + b * NB_COLUMNS), vint) *
+                           vint_set(t->sums[r * all + done]);
+                sum[r] = vec_fma(vec_mul(vec_of(dot), vec_set(t->factors[r * all + done])), scale, sum[r]);
+            }
+            w += part * NB_COLUMNS * bits / 8;
+            if (++done % RUN != 0)
+                continue;
+            __asm__ volatile("" : : "r"(total) : "memory");
+            VEC_UNROLL
+            for (int r = 0; r < MANY; r++) {
+                vec_store(total + r * NB_COLUMNS, vec_add(vec_load(total + r * NB_COLUMNS), sum[r]));
+                sum[r] = vec_zero();
+            }
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < MANY; r++)
+        vec_store_some(t->c + r * t->c_row, vec_first(t->columns), vec_add(vec_load(total + r * NB_COLUMNS), sum[r]));
+}
+#else
+enum { MANY = 0 };
+VEC_INLINE void many_rows(const nb_tile *t, nb_mode mode, int bits, int part, bool zeros)
+{
+    (void)t, (void)mode, (void)bits, (void)part, (void)zeros;
+}
+#endif
+
+VEC_INLINE void any_rows(const nb_tile *t, nb_mode mode, int bits, int part, int rows, bool zeros)
+{
+    if (rows == NB_MANY)
+        many_rows(t, mode, bits, part, zeros);
+    else
+        limb_tile(t, mode, bits, part, rows, zeros);
+}
+
 VEC_INLINE void fine_tile(const nb_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        limb_tile(t, NB_FINE, bits, 32, rows, zeros);
+        any_rows(t, NB_FINE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NB_FINE, bits, 16, rows, zeros);
+        any_rows(t, NB_FINE, bits, 16, rows, zeros);
 }
 
 VEC_INLINE void byte_tile(const nb_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        limb_tile(t, NB_BYTE, bits, 32, rows, zeros);
+        any_rows(t, NB_BYTE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NB_BYTE, bits, 16, rows, zeros);
+        any_rows(t, NB_BYTE, bits, 16, rows, zeros);
 }
 
-BY_BITS(fine, fine_tile)
-BY_BITS(byte, byte_tile)
+#define BY_MORE_ROWS(function, ...)              \
+    if (MANY > 0 && t->rows == MANY)             \
+        function(t, __VA_ARGS__, NB_MANY, zeros); \
+    else                                         \
+        BY_ROWS(function, __VA_ARGS__)
+BY_BITS(fine, fine_tile, BY_MORE_ROWS)
+BY_BITS(byte, byte_tile, BY_MORE_ROWS)
 enum { HAS_LIMBS = 1 };
 #else
-static bool prepare(const nb_shape *s, nb_mode mode, const float *a, int8_t *limbs, float *factors, int32_t *sums)
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
+                    float *factors, int32_t *sums)
 {
-    (void)s, (void)mode, (void)a, (void)limbs, (void)factors, (void)sums;
+    (void)s, (void)mode, (void)zero, (void)a, (void)limbs, (void)limbs_part, (void)factors, (void)sums;
     return false;
 }
 #define fine exact
 #define byte exact
-enum { HAS_LIMBS = 0 };
+enum { HAS_LIMBS = 0, MANY = 0 };
 #endif
 
 const nb_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
+    .many = MANY,
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,

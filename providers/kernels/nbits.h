@@ -18,7 +18,8 @@
 
 enum {
     NB_COLUMNS = 16,    /* of a panel */
-    NB_ROWS = 4,        /* most rows of a tile */
+    NB_ROWS = 4,        /* most rows of a tile, */
+    NB_MANY = 8         /* of integers where nb_kernel.many says so */
 };
 
 typedef enum nb_mode { NB_EXACT = 0, NB_BYTE = 1, NB_FINE = 2 } nb_mode; /* number of limbs */
@@ -64,13 +65,13 @@ typedef struct nb_tile {
     const float *scales;
     const float *zeros;   /* NULL: all are zero */
     float zero;
-    int64_t rows;         /* 1 to NB_ROWS */
+    int64_t rows;         /* 1 to NB_ROWS; of integers also nb_kernel.many */
     const float *a;       /* exact: [rows][nb_depth], a_row floats apart */
     int64_t a_row;
-    const int8_t *limbs;  /* [rows][limbs * nb_depth] bytes, limbs_row apart */
-    int64_t limbs_row;
+    const int8_t *limbs;  /* [rows][parts][2 * part] bytes, rows limbs_row and parts limbs_part apart */
+    int64_t limbs_row, limbs_part;
     const float *factors; /* [rows][nb_parts] */
-    const int32_t *sums;  /* [rows][nb_parts]: of a part's integers */
+    const int32_t *sums;  /* [rows][nb_parts]: of a part's integers; where all zero points are one, times that less than 0 */
     float *c;             /* [rows][columns] */
     int64_t c_row;
     int64_t columns;      /* 1 to NB_COLUMNS */
@@ -79,8 +80,11 @@ typedef struct nb_tile {
 typedef struct nb_kernel {
     const char *isa;
     bool has_limbs; /* otherwise tile[NB_EXACT] serves all */
-    /* a [nb_depth] -> limbs, factors, sums as a tile reads them. false: the row must be computed from its floats. */
-    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *a, int8_t *limbs, float *factors, int32_t *sums);
+    int64_t many;   /* rows of the largest tile of integers: others have NB_ROWS; 0: there is none */
+    /* a [nb_depth] -> limbs (limbs_part bytes from a part to the next), factors, sums as a tile reads them; zero: NULL
+     * where each block has its own zero points. false: the row must be computed from its floats. */
+    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
+                    float *factors, int32_t *sums);
     void (*tile[3])(const nb_tile *t); /* by nb_mode */
     /* Weights of the panel as floats: out[k * out_row + column] for k in [0, shape->k). */
     void (*unfold)(const nb_tile *t, float *out, int64_t out_row);

@@ -100,7 +100,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
 #define CELL(r, v)                                          \
-    static void tile_##r##_##v(const sg_tile *t)            \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)     \
     {                                                       \
         tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);  \
     }
@@ -181,7 +181,7 @@ static void next_columns(sg_tile *u, int64_t count)
 CELLS_6(CELL, )
 #undef CELL
 #define CELL(r, v)                                            \
-    static void tile_##r##_##v(const sg_tile *t)              \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)       \
     {                                                         \
         columns_##r(t, ((v) - 1) * SG_LANES + (int64_t)t->last); \
     }
@@ -196,7 +196,7 @@ CELLS_6(CELL, 4)
 #define ROWS { 0, 6, 6, 6, 6 }
 #endif
 #undef CELL
-#define CELL(r, v) tile_##r##_##v,
+#define CELL(r, v) KERNEL_PART_OF(tile_##r##_##v),
 static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_12(CELL, 2) },
                         tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
 #undef CELL
@@ -204,7 +204,7 @@ static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_1
 /* ------------------------------------------------------------------ functions behind it */
 
 #define FUNCTION(name, expression)                                                                          \
-    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)              \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)       \
     {                                                                                                       \
         const float alpha = post->alpha, beta = post->beta;                                                 \
                                                                                                             \
@@ -229,7 +229,7 @@ FUNCTION(fn_clip, x < alpha ? alpha : x > beta ? beta : x)
 
 /* Functions of vectors as wholes. */
 #define VECTORS(name, expression)                                                                          \
-    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)             \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)      \
     {                                                                                                      \
         (void)post;                                                                                        \
         for (int64_t r = 0; r < rows; r++) {                                                               \
@@ -253,7 +253,7 @@ VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
 VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
 
 #define FUNCTION_2(name, expression)                                                           \
-    static void name(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols) \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols) \
     {                                                                                          \
         for (int64_t r = 0; r < rows; r++) {                                                   \
             const float *other = post->other + r * post->row;                                  \
@@ -284,10 +284,10 @@ FUNCTION_2(fn_prelu, x < 0 ? x * o : x)
 static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
 {
     static void (*const functions[SG_FN_COUNT])(const sg_post *, float *, int64_t, int64_t, int64_t) = {
-        [SG_RELU] = fn_relu, [SG_GELU] = fn_gelu, [SG_GELU_TANH] = fn_gelu_tanh, [SG_SIGMOID] = fn_sigmoid,
-        [SG_TANH] = fn_tanh, [SG_SWISH] = fn_swish, [SG_HARDSWISH] = fn_hardswish, [SG_LINEAR] = fn_linear,
-        [SG_CLIP] = fn_clip, [SG_ADD] = fn_add, [SG_SUB] = fn_sub, [SG_MUL] = fn_mul, [SG_DIV] = fn_div,
-        [SG_PRELU] = fn_prelu,
+        [SG_RELU] = KERNEL_PART_OF(fn_relu), [SG_GELU] = KERNEL_PART_OF(fn_gelu), [SG_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh), [SG_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
+        [SG_TANH] = KERNEL_PART_OF(fn_tanh), [SG_SWISH] = KERNEL_PART_OF(fn_swish), [SG_HARDSWISH] = KERNEL_PART_OF(fn_hardswish), [SG_LINEAR] = KERNEL_PART_OF(fn_linear),
+        [SG_CLIP] = KERNEL_PART_OF(fn_clip), [SG_ADD] = KERNEL_PART_OF(fn_add), [SG_SUB] = KERNEL_PART_OF(fn_sub), [SG_MUL] = KERNEL_PART_OF(fn_mul), [SG_DIV] = KERNEL_PART_OF(fn_div),
+        [SG_PRELU] = KERNEL_PART_OF(fn_prelu),
     };
 
     functions[post->fn](post, c, c_row, rows, cols);
@@ -363,13 +363,13 @@ static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
     vec_store_some(s->factors + first, vec_first(rows), tops[0]);
 }
 
-static void softmax_rows(const sg_scores *s)
+KERNEL_PART(void, softmax_rows, const sg_scores *s)
 {
     for (int64_t r = 0; r < s->rows; r += VEC_LANES)
         softmax_some(s, r, s->rows - r < VEC_LANES ? s->rows - r : VEC_LANES);
 }
 
-static void make_panel(const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
+KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
     const int64_t past = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
 
@@ -388,8 +388,8 @@ static void make_panel(const float *lines, int64_t stride, int64_t count, int64_
     }
 }
 
-static void dots(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
-                 int64_t size, float *out, int64_t out_row)
+KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
+            int64_t size, float *out, int64_t out_row)
 {
     for (int64_t i = 0; i < count; i += VEC_LANES) {
         const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
@@ -418,7 +418,7 @@ const sg_kernel KERNEL(products) = {
     .rows = ROWS,
     .tile = { NULL, tiles_1, tiles_2, tiles_3, tiles_4 },
     .post = post_block,
-    .softmax = softmax_rows,
-    .panel = make_panel,
-    .dots = dots,
+    .softmax = KERNEL_PART_OF(softmax_rows),
+    .panel = KERNEL_PART_OF(make_panel),
+    .dots = KERNEL_PART_OF(dots),
 };

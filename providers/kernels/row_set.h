@@ -23,6 +23,8 @@ typedef struct row_set {
     void (*means)(const float *x, float *y, int64_t count, int64_t n);
     /* y[i] = the largest of x[i], x[i + step] ... x[i + (taps - 1) step], none of which is NaN. 0 < taps. */
     void (*windows)(const float *x, float *y, int64_t n, int64_t taps, int64_t step);
+    /* y[i] = how many of the n elements are greater than x[i]. n < 2^24. */
+    row_fn greater;
     /* Is none of n numbers NaN or infinite? */
     bool (*finite)(const float *x, int64_t n);
     /* float16 to float, and back, rounded to nearest, halves to even. */

@@ -34,7 +34,7 @@ VEC_INLINE vec sigmoid_of(vec x)
 
 /* name(x, y, n): of whole vectors, four at a time, then what is left. */
 #define EACH(name, of)                                                                                                 \
-    static void name(const float *x, float *y, int64_t n)                                                              \
+    KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
@@ -84,12 +84,12 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 EACH(row_tanh, TANH_OF)
 EACH(row_erf, ERF_OF)
 #else
-static void row_tanh(const float *x, float *y, int64_t n)
+KERNEL_PART(void, row_tanh, const float *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = vm_tanh(x[i]);
 }
-static void row_erf(const float *x, float *y, int64_t n)
+KERNEL_PART(void, row_erf, const float *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = vm_erf(x[i]);
@@ -133,7 +133,7 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
 
 /* name(x, y, count, n): the end of each row, by `is_better` of a and b where there are special numbers. */
 #define ENDS(name, sign, is_better)                                                                                    \
-    static void name(const float *x, float *y, int64_t count, int64_t n)                                               \
+    KERNEL_PART(void, name, const float *x, float *y, int64_t count, int64_t n)                                        \
     {                                                                                                                  \
         for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
             float special, b = top_of_row(x, n, sign, &special) * (sign);                                              \
@@ -153,7 +153,7 @@ ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
 /* Some hundred numbers are added in float, and those sums in double. */
-static void row_means(const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
 {
     enum { STRETCH = 32 * VEC_LANES };
 
@@ -271,7 +271,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
     }
 }
 
-static void row_softmax(const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_softmax, const float *x, float *y, int64_t count, int64_t n)
 {
     const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
 
@@ -290,7 +290,7 @@ static void row_softmax(const float *x, float *y, int64_t count, int64_t n)
     }
 }
 
-static void row_log_softmax(const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_log_softmax, const float *x, float *y, int64_t count, int64_t n)
 {
     for (int64_t r = 0; r < count; r++, x += n, y += n) {
         const float top = top_of_row(x, n, 1, NULL);
@@ -301,7 +301,7 @@ static void row_log_softmax(const float *x, float *y, int64_t count, int64_t n)
 
 /* ------------------------------------------------------------------ windows */
 
-static void row_windows(const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps, int64_t step)
 {
     int64_t i = 0;
 
@@ -330,7 +330,40 @@ static void row_windows(const float *x, float *y, int64_t n, int64_t taps, int64
     }
 }
 
-static bool row_finite(const float *x, int64_t n)
+/* Some vectors are compared with every element. */
+VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first, const int count)
+{
+    const vec one = vec_set(1);
+    vec own[4], above[4];
+
+    VEC_UNROLL
+    for (int c = 0; c < count; c++) {
+        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), x + first + c * VEC_LANES);
+        above[c] = vec_zero();
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const vec other = vec_set(x[i]);
+
+        VEC_UNROLL
+        for (int c = 0; c < count; c++)
+            above[c] = vec_select(vec_greater(other, own[c]), vec_add(above[c], one), above[c]);
+    }
+    VEC_UNROLL
+    for (int c = 0; c < count; c++)
+        vec_store_some(y + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
+}
+
+KERNEL_PART(void, row_greater, const float *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 3 * VEC_LANES < n; i += 4 * VEC_LANES)
+        greater_some(x, y, n, i, 4);
+    for (; i < n; i += VEC_LANES)
+        greater_some(x, y, n, i, 1);
+}
+
+KERNEL_PART(bool, row_finite, const float *x, int64_t n)
 {
     vec seen[2] = { vec_zero(), vec_zero() };
     int64_t i = 0;
@@ -349,7 +382,7 @@ static bool row_finite(const float *x, int64_t n)
 /* ------------------------------------------------------------------ float16 */
 
 /* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
-static void row_from_half(const uint16_t *x, float *y, int64_t n)
+KERNEL_PART(void, row_from_half, const uint16_t *x, float *y, int64_t n)
 {
     int64_t i = 0;
 
@@ -363,7 +396,7 @@ static void row_from_half(const uint16_t *x, float *y, int64_t n)
     }
 }
 
-static void row_to_half(const float *x, uint16_t *y, int64_t n)
+KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
 {
     int64_t i = 0;
 
@@ -377,5 +410,19 @@ static void row_to_half(const float *x, uint16_t *y, int64_t n)
     }
 }
 
-const row_set KERNEL(rows) = { row_exp,  row_tanh, row_erf,   row_sigmoid,   row_softmax, row_log_softmax,
-                               row_tops, row_lows, row_means, row_windows, row_finite, row_from_half, row_to_half };
+const row_set KERNEL(rows) = {
+    KERNEL_PART_OF(row_exp),
+    KERNEL_PART_OF(row_tanh),
+    KERNEL_PART_OF(row_erf),
+    KERNEL_PART_OF(row_sigmoid),
+    KERNEL_PART_OF(row_softmax),
+    KERNEL_PART_OF(row_log_softmax),
+    KERNEL_PART_OF(row_tops),
+    KERNEL_PART_OF(row_lows),
+    KERNEL_PART_OF(row_means),
+    KERNEL_PART_OF(row_windows),
+    KERNEL_PART_OF(row_greater),
+    KERNEL_PART_OF(row_finite),
+    KERNEL_PART_OF(row_from_half),
+    KERNEL_PART_OF(row_to_half),
+};

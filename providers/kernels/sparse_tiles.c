@@ -59,17 +59,17 @@ VEC_INLINE void multiply(const int rows, const sp_tile *t)
             store(t, r, sums[r]);
 }
 
-static void many(const sp_tile *t)
+KERNEL_PART(void, sparse_many, const sp_tile *t)
 {
     multiply(ROWS, t);
 }
 
-static void some(const sp_tile *t)
+KERNEL_PART(void, sparse_some, const sp_tile *t)
 {
     multiply(FEW, t);
 }
 
-static void one(const sp_tile *t)
+KERNEL_PART(void, sparse_one, const sp_tile *t)
 {
     vec sums[CHAINS][PARTS];
     int64_t i = 0;
@@ -119,7 +119,7 @@ static void all(const sp_tile *t)
 
 /* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is overwritten
  * by the next. */
-static bool turn(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
+KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
     enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };
     vec bad = vec_zero();
@@ -144,4 +144,12 @@ static bool turn(const float *a, int64_t a_row, int64_t rows, int64_t k, float *
     return vec_sum(bad) == 0;
 }
 
-const sp_set KERNEL(sparse) = { ROWS, FEW, many, some, one, all, turn };
+const sp_set KERNEL(sparse) = {
+    ROWS,
+    FEW,
+    KERNEL_PART_OF(sparse_many),
+    KERNEL_PART_OF(sparse_some),
+    KERNEL_PART_OF(sparse_one),
+    all, /* where data are not finite */
+    KERNEL_PART_OF(sparse_turn),
+};

@@ -174,7 +174,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
 
 #define CELLS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define CELL_OF(r, v, name, full)                          \
-    static void product_##r##_##name(const tile_product *p) \
+    KERNEL_PART(void, product_##r##_##name, const tile_product *p) \
     {                                                      \
         if (v <= BLOCK_VECTORS && r <= MOST_ROWS(v))       \
             product(r, v, full, p);                        \
@@ -192,7 +192,9 @@ CELLS(CELL)
 static void block(const tile_product *p, int rows)
 {
     static void (*const table[][5])(const tile_product *) = {
-#define CELL(r) { product_##r##_1, product_##r##_2, product_##r##_3, product_##r##_4, product_##r##_full },
+#define CELL(r) \
+    { KERNEL_PART_OF(product_##r##_1), KERNEL_PART_OF(product_##r##_2), KERNEL_PART_OF(product_##r##_3), \
+      KERNEL_PART_OF(product_##r##_4), KERNEL_PART_OF(product_##r##_full) },
         CELLS(CELL)
 #undef CELL
     };

@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
 #define ROWS_14(X, v) ROWS_7(X, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v) X(13, v) X(14, v)
 #define CELLS(X) ROWS_14(X, 1) ROWS_14(X, 2) ROWS_7(X, 3)
 #define CELL(rows, vectors)                                       \
-    static void narrow_##rows##_##vectors(const tile_product *p)  \
+    KERNEL_PART(void, narrow_##rows##_##vectors, const tile_product *p) \
     {                                                             \
         narrow(rows, vectors, p);                                 \
     }
@@ -107,7 +107,7 @@ CELLS(CELL)
 void KERNEL(tiles_narrow)(const tile_product *p, int rows)
 {
     static void (*const table[][TILE_ROWS])(const tile_product *) = {
-#define CELL(rows, vectors) [vectors - 1][rows - 1] = narrow_##rows##_##vectors,
+#define CELL(rows, vectors) [vectors - 1][rows - 1] = KERNEL_PART_OF(narrow_##rows##_##vectors),
         CELLS(CELL)
 #undef CELL
     };

@@ -6,6 +6,7 @@
  *
  * What each header defines; m is a vmask, which selects lanes, p points to floats at any address:
  *   vec_zero()  vec_set(x)  vec_load(p)  vec_store(p, v)
+ *   vec_hold(v)                  v, in a register: GCC may read memory again for each use of a vector
  *   vec_first(n)                 the mask of the first n lanes: none for n <= 0, all for n >= VEC_LANES
  *   vec_load_some(m, p)          lanes that are not selected are not read, and 0
  *   vec_store_some(p, m, v)      lanes that are not selected are not written
@@ -24,11 +25,11 @@
  *                                added, beyond 0 and 255 those, with the bits of flip turned
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
  *   vec_part_3(p, x, y, z)      the other way: three vectors are loaded, of every third float each
- *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or words of 16 bits, in
- *                                the lower or the upper half of each 128 bits
- * and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some lanes are as fast as those of all; VEC_NARROW:
- * vectors are so long that few channels leave them half empty (tiles_narrow.c). Vectors also are what GCC and Clang
- * call vector types: + - * between them and with numbers are theirs. */
+ *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or words of 16 bits,
+ * in the lower or the upper half of each 128 bits and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some
+ * lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels leave them half empty
+ * (tiles_narrow.c). Vectors also are what GCC and Clang call vector types: + - * between them and with numbers are
+ * theirs. */
 #ifndef KERNELS_VEC_H
 #define KERNELS_VEC_H
 #include <stdint.h>
@@ -49,6 +50,14 @@
 #define KERNEL_QUOTE(level) #level
 #define KERNEL_QUOTED(level) KERNEL_QUOTE(level)
 #define KERNEL_TEXT KERNEL_QUOTED(KERNEL_LEVEL)
+
+/* A function that is called through a table alone, by an index that depends on the model and never on data: a program
+ * of `inlay bundle` leaves out those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines
+ * it, KERNEL_PART_OF(name) is what stands in the table. */
+#define KERNEL_PART_OF(name) KERNEL(part_##name)
+#define KERNEL_PART(type, name, ...)                                                  \
+    __attribute__((visibility("hidden"))) type KERNEL_PART_OF(name)(__VA_ARGS__);     \
+    type KERNEL_PART_OF(name)(__VA_ARGS__)
 
 #if defined(KERNEL_IS_avx512)
 #include "vec_avx512.h"

@@ -25,6 +25,11 @@ VEC_INLINE vec vec_load(const float *p)
 {
     return _mm256_loadu_ps(p);
 }
+VEC_INLINE vec vec_hold(vec v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
 VEC_INLINE void vec_store(float *p, vec v)
 {
     _mm256_storeu_ps(p, v);

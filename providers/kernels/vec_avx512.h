@@ -25,6 +25,11 @@ VEC_INLINE vec vec_load(const float *p)
 {
     return _mm512_loadu_ps(p);
 }
+VEC_INLINE vec vec_hold(vec v)
+{
+    __asm__("" : "+v"(v));
+    return v;
+}
 VEC_INLINE void vec_store(float *p, vec v)
 {
     _mm512_storeu_ps(p, v);

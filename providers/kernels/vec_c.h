@@ -28,6 +28,10 @@ VEC_INLINE vec vec_load(const float *p)
     memcpy(&v, p, sizeof v);
     return v;
 }
+VEC_INLINE vec vec_hold(vec v)
+{
+    return v;
+}
 VEC_INLINE void vec_store(float *p, vec v)
 {
     memcpy(p, &v, sizeof v);

@@ -2,7 +2,7 @@
 #ifndef KERNELS_VEC_INT_AVX2_H
 #define KERNELS_VEC_INT_AVX2_H
 
-enum { INT_LINES = 2 };
+#define INT_LINES 2
 #define INT_HALVES 0
 
 typedef __m256i ivec;
@@ -30,6 +30,30 @@ VEC_INLINE void int_store(void *p, ivec v)
 VEC_INLINE ivec int_xor(ivec x, ivec y)
 {
     return _mm256_xor_si256(x, y);
+}
+VEC_INLINE ivec int_or(ivec x, ivec y)
+{
+    return _mm256_or_si256(x, y);
+}
+VEC_INLINE ivec int_up_16(ivec x)
+{
+    return _mm256_slli_epi32(x, 16);
+}
+VEC_INLINE ivec int_widen(const uint8_t *x)
+{
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)x));
+}
+VEC_INLINE ivec int_widen_half(const uint8_t *x)
+{
+    return _mm256_cvtepu8_epi16(_mm_loadl_epi64((const void *)x));
+}
+VEC_INLINE ivec int_zip_low(ivec x, ivec y)
+{
+    return _mm256_unpacklo_epi16(x, y);
+}
+VEC_INLINE ivec int_zip_high(ivec x, ivec y)
+{
+    return _mm256_unpackhi_epi16(x, y);
 }
 VEC_INLINE ivec int_dot_pairs(ivec sum, ivec x, ivec w)
 {
@@ -74,6 +98,22 @@ VEC_INLINE ivec int_bytes(const ivec *q, ivec zero, ivec low, ivec high)
 VEC_INLINE ivec int_in_order(ivec bytes)
 {
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+VEC_INLINE ivec int_bits(vec x)
+{
+    return _mm256_castps_si256(x);
+}
+VEC_INLINE ivec int_first(ivec x, ivec y)
+{
+    return _mm256_permute2x128_si256(x, y, 0x20);
+}
+VEC_INLINE ivec int_second(ivec x, ivec y)
+{
+    return _mm256_permute2x128_si256(x, y, 0x31);
+}
+VEC_INLINE ivec int_in_pairs(ivec bytes)
+{
+    return _mm256_permute4x64_epi64(bytes, 0xd8);
 }
 VEC_INLINE void int_store_part(uint8_t *y, ivec v, int part, int parts, int64_t count)
 {

@@ -2,7 +2,7 @@
 #ifndef KERNELS_VEC_INT_AVX512_H
 #define KERNELS_VEC_INT_AVX512_H
 
-enum { INT_LINES = 4 };
+#define INT_LINES 4
 #define INT_QUADS 1
 #define INT_HALVES 1
 

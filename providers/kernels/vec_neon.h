@@ -25,6 +25,11 @@ VEC_INLINE vec vec_load(const float *p)
 {
     return vld1q_f32(p);
 }
+VEC_INLINE vec vec_hold(vec v)
+{
+    __asm__("" : "+w"(v));
+    return v;
+}
 VEC_INLINE void vec_store(float *p, vec v)
 {
     vst1q_f32(p, v);

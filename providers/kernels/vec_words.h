@@ -57,6 +57,14 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, _mm512_set1_epi32(a));
 }
+/* The same by four bytes in memory. The broadcast is part of the instruction: compilers make two of it. */
+VEC_INLINE vint ints_dot_at(vint acc, vint u, const int8_t *a)
+{
+    typedef struct { int8_t bytes[4]; } word;
+
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(u), "m"(*(const word *)(const void *)a));
+    return acc;
+}
 #elif defined(KERNEL_IS_avx512)
 #define INTS_WORDS 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)

@@ -39,30 +39,43 @@ static uint8_t ended(int32_t sum, const byte_ending *e, int64_t channel)
     return (uint8_t)y ^ e->flip;
 }
 
-static void fill_ending(byte_ending *e, int32_t *first, float *scale, int64_t count)
+/* A float as it is made, of which the bits count. */
+static int32_t as_float(int32_t sum, const byte_ending *e, int64_t channel)
+{
+    const volatile float product = (float)sum * e->scale[channel];
+    const float y = product + e->shift[channel];
+    int32_t bits;
+
+    memcpy(&bits, &y, sizeof bits);
+    return bits;
+}
+
+static void fill_ending(byte_ending *e, int32_t *first, float *scale, float *shift, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         first[i] = (int32_t)roll(20000) - 10000;
         scale[i] = (float)(roll(1000) + 1) * 1e-6f;
+        shift[i] = (float)roll(1000) * 1e-3f - 0.5f;
     }
-    *e = (byte_ending){ .first = first, .scale = scale, .zero = (int16_t)roll(200), .low = (uint8_t)roll(20),
+    *e = (byte_ending){ .first = first, .scale = scale, .shift = shift, .zero = (int16_t)roll(200), .low = (uint8_t)roll(20),
                         .high = (uint8_t)(255 - roll(20)), .flip = roll(2) == 0 ? 0 : 0x80 };
 }
 
 /* ------------------------------------------------------------------ tiles */
 
-static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, bool sums)
+static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, byte_kind kind)
 {
     static uint8_t x[BYTE_ROWS * DEPTH], y[BYTE_ROWS * WIDTH];
     static int16_t wide[BYTE_ROWS * DEPTH + 16];
     static int8_t plain[WIDTH][DEPTH], w[WIDTH * DEPTH];
     static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
-    static float scale[WIDTH];
+    static float scale[WIDTH], shift[WIDTH];
     const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
     byte_product p = { .x = x, .x_pixel = depth, .taps = &start, .tap_count = 1, .steps = depth / 4, .w = w,
-                       .lines = lines, .y = y, .y_pixel = WIDTH, .columns = columns, .flip = flip, .sums = sums };
+                       .lines = lines, .y = y, .y_pixel = WIDTH, .columns = columns, .flip = flip };
 
-    fill_ending(&p.ending, first, scale, WIDTH);
+    fill_ending(&p.ending, first, scale, shift, WIDTH);
+    p.ending.kind = kind;
     for (int64_t i = 0; i < rows * depth; i++)
         x[i] = byte();
     for (int64_t o = 0; o < room; o++) {
@@ -81,7 +94,7 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
         p.steps = depth / 2;
         p.flip = false;
     }
-    if (sums) {
+    if (kind != BYTE_BYTES) {
         p.y = whole;
         p.y_pixel = sizeof whole[0];
     }
@@ -94,8 +107,10 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
 
             for (int64_t k = 0; k < depth && o < columns; k++)
                 sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
-            if (sums)
-                assert_int_equal(whole[r][o], o < columns ? sum : 0x4d4d4d4d);
+            if (kind != BYTE_BYTES)
+                assert_int_equal(whole[r][o], o >= columns         ? 0x4d4d4d4d
+                                              : kind == BYTE_FLOATS ? as_float(sum, &p.ending, o)
+                                                                    : sum);
             else
                 assert_int_equal(y[r * WIDTH + o], o < columns ? ended(sum, &p.ending, o) : 77);
         }
@@ -104,13 +119,15 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
 
 /* ------------------------------------------------------------------ single channels */
 
-static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels, byte_block kind)
+static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels, byte_block kind,
+                       byte_kind makes)
 {
     enum { MOST = 128, CHANNELS = 2 * ROOM };
     static uint8_t x[8][MOST][CHANNELS], y[2 * BYTE_PIXELS][CHANNELS];
+    static int32_t whole[2 * BYTE_PIXELS][CHANNELS];
     static int8_t taps[CHANNELS][8][8], w[65536];
     static int32_t first[CHANNELS], placed[CHANNELS];
-    static float scale[CHANNELS], placed_scale[CHANNELS];
+    static float scale[CHANNELS], placed_scale[CHANNELS], shift[CHANNELS], placed_shift[CHANNELS];
     static const uint8_t *table[8][MOST];
     const int channels = kind == BYTE_HALF ? 1 + (int)roll(set->block / 2) : 2 * set->block;
     const int64_t quads = (height + 3) / 4, element = set->tap_bytes / set->block / 4;
@@ -118,9 +135,16 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
                       .stride = stride, .dilation = dilation, .channels = channels, .pixels = pixels, .kind = kind,
                       .flip = roll(2) == 0 };
 
-    fill_ending(&b.ending, first, scale, CHANNELS);
+    fill_ending(&b.ending, first, scale, shift, CHANNELS);
+    b.ending.kind = makes;
     b.ending.first = placed;
     b.ending.scale = placed_scale;
+    b.ending.shift = placed_shift;
+    if (makes != BYTE_BYTES) {
+        b.y = (uint8_t *)whole;
+        b.y_pixel = sizeof whole[0];
+    }
+    memset(whole, 77, sizeof whole);
     memset(w, 0, sizeof w);
     memset(y, 77, sizeof y);
     for (int r = 0; r < 8; r++) {
@@ -137,6 +161,7 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
         for (int half = 0; half < (kind == BYTE_HALF ? 2 : 1); half++) {
             placed[block * set->block + set->sum_place(kind, at) + half * set->block / 8] = first[c];
             placed_scale[block * set->block + set->sum_place(kind, at) + half * set->block / 8] = scale[c];
+            placed_shift[block * set->block + set->sum_place(kind, at) + half * set->block / 8] = shift[c];
         }
         for (int h = 0; h < height; h++) {
             for (int k = 0; k < width; k++) {
@@ -157,6 +182,7 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
 
     set->window(&b);
     b.ending.scale = scale;
+    b.ending.shift = shift;
     for (int p = 0; p < 2 * BYTE_PIXELS; p++) {
         for (int c = 0; c < CHANNELS; c++) {
             int32_t sum = first[c];
@@ -164,7 +190,12 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
             for (int h = 0; h < height; h++)
                 for (int k = 0; k < width && p < pixels; k++)
                     sum += (uint8_t)(x[h][p * stride + k * dilation][c] ^ (b.flip ? 0x80 : 0)) * taps[c][h][k];
-            assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &b.ending, c) : 77);
+            if (makes == BYTE_BYTES)
+                assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &b.ending, c) : 77);
+            else
+                assert_int_equal(whole[p][c], p >= pixels || c >= channels ? 0x4d4d4d4d
+                                              : makes == BYTE_FLOATS       ? as_float(sum, &b.ending, c)
+                                                                           : sum);
         }
     }
 }
@@ -173,16 +204,19 @@ static void check(const byte_set *set)
 {
     for (int lines = 1; lines * set->lanes <= set->width; lines++)
         for (int rows = 1; rows <= set->rows[lines - 1]; rows++)
-            for (int flags = 0; flags < 4; flags++)
+            for (int flags = 0; flags < 6; flags++)
                 one_tile(set, lines, rows, (lines - 1) * set->lanes + 1 + (int64_t)roll((uint32_t)set->lanes),
-                         (flags & 1) != 0, (flags & 2) != 0);
+                         (flags & 1) != 0, (byte_kind)(flags / 2));
     for (int height = 1; height <= 5; height++)
         for (int width = 1; width <= 5; width++)
             for (int stride = 1; stride <= 3; stride++)
-                for (int pixels = 1; pixels <= BYTE_PIXELS; pixels++) {
-                    one_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE);
+                for (int i = 0; i < 3 * BYTE_PIXELS; i++) {
+                    const byte_kind makes = (byte_kind)(i % 3);
+                    const int pixels = 1 + i / 3;
+
+                    one_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE, makes);
                     if (set->halves)
-                        one_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF);
+                        one_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF, makes);
                 }
 }
 

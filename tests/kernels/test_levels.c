@@ -3,7 +3,9 @@
 #include "depthwise.h"
 #include "groups.h"
 #include "move_set.h"
+#include "planes.h"
 #include "quantize.h"
+#include "row_set.h"
 #include "tile_set.h"
 #include "cmocka_all.h"
 #include <math.h>
@@ -15,11 +17,17 @@ typedef struct level {
     const tile_set *tiles;
     const sg_kernel *products;
     const move_set *moves;
+    const plane_set *planes;
+    const row_set *rows;
     void (*thin_row)(const thin_row *);
     quantize_fn *quantize;
 } level;
 
-#define LEVEL(name, needs) { #name, needs, &tiles_##name, &products_##name, &moves_##name, thin_row_##name, quantize_##name }
+#define LEVEL(name, needs)                                                                                             \
+    {                                                                                                                  \
+#name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name, thin_row_##name,   \
+            quantize_##name                                                                                            \
+    }
 static const level levels[] = {
 #if defined(__x86_64__)
     LEVEL(avx512, CPU_AVX512), LEVEL(avx2, CPU_AVX2),
@@ -323,6 +331,154 @@ static void one_depthwise(const level *l, int64_t channels, int32_t pixels, int6
     free(x), free(w), free(bias), free(y), free(z), free(flat);
 }
 
+static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *x, int64_t x_row, int64_t at)
+{
+    return x[(p * stride + r * dilation) * x_row + at];
+}
+
+static void one_plane(const level *l, int64_t side, int64_t stride, int64_t dilation, int32_t rows, int64_t n)
+{
+    enum { ROW = 128, MOST = 60 };
+    int64_t at[9];
+    const int64_t y_row = n + GUARD;
+    float *x = filled(ROW * MOST), *w = filled(side * side), *y = filled(PL_ROWS * y_row);
+    pl_rows r = { .x = x,
+                  .x_row = ROW,
+                  .at = at,
+                  .w = w,
+                  .height = side,
+                  .width = side,
+                  .stride = stride,
+                  .dilation = dilation,
+                  .bias = 0.5f,
+                  .y = y,
+                  .y_row = y_row,
+                  .n = n,
+                  .rows = rows,
+                  .clamp = rows % 2 == 0,
+                  .low = -0.5f,
+                  .high = 1 };
+
+    assert_true((rows - 1) * stride + (side - 1) * dilation < MOST);
+    for (int64_t k = 0; k < side; k++)
+        at[k] = (k * 5) % 7;
+    for (int64_t i = 0; i < PL_ROWS * y_row; i++)
+        y[i] = guard;
+    l->planes->rows(&r);
+    for (int64_t p = 0; p < PL_ROWS; p++)
+        for (int64_t i = 0; i < y_row; i++) {
+            double sum = 0.5, size = 0.5;
+
+            if (p >= rows || i >= n) {
+                assert_true(y[p * y_row + i] == guard);
+                continue;
+            }
+            for (int64_t k = 0; k < side * side; k++) {
+                const double term = (double)w[k] * element(p, stride, k / side, dilation, x, ROW, at[k % side] + i);
+
+                sum += term;
+                size += fabs(term);
+            }
+            expect(l, "plane", y[p * y_row + i], !r.clamp ? sum : sum < -0.5 ? -0.5 : sum > 1 ? 1 : sum, size);
+        }
+    free(x);
+    free(w);
+    free(y);
+}
+
+static void planes(void **state)
+{
+    static const int64_t sides[] = { 1, 2, 3, 5, 7 }, lengths[] = { 1, 15, 16, 17, 64, 65, 100 };
+
+    (void)state;
+    EACH_LEVEL(l)
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+            for (int64_t stride = 1; stride <= 3; stride++)
+                for (int32_t rows = 1; rows <= PL_ROWS; rows++)
+                    one_plane(l, sides[s], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
+}
+
+/* Every so many, put between each other, filled and added. */
+static void parts_of_rows(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l)
+    for (int64_t step = 1; step <= 4; step++)
+        for (int64_t n = 1; n < 70; n += 3) {
+            float *x = filled(step * n), *parts = filled(step * (n + 1)), *y = filled(step * n + 1);
+
+            y[step * n] = guard;
+            for (int64_t p = 0; p < step; p++)
+                l->planes->every(x + p, step, parts + p * (n + 1), n);
+            for (int64_t p = 0; p < step; p++)
+                for (int64_t i = 0; i < n; i++)
+                    assert_true(parts[p * (n + 1) + i] == x[i * step + p]);
+            for (int64_t less = 0; step > 1 && less < step; less++) {
+                l->planes->join(parts, n + 1, step, y, step * n - less);
+                assert_memory_equal(x, y, (size_t)(step * n - less) * sizeof *x);
+            }
+            l->planes->fill(y, 2, step * n);
+            l->planes->add(x, y, step * n);
+            for (int64_t i = 0; i < step * n; i++)
+                assert_true(y[i] == 2 + x[i]);
+            assert_true(y[step * n] == guard);
+            free(x);
+            free(parts);
+            free(y);
+        }
+}
+
+static void panels(void **state)
+{
+    enum { STEP = 3 * PL_PANEL, MOST = 4 * STEP };
+
+    (void)state;
+    EACH_LEVEL(l)
+    for (int64_t at = 0; at < 2 * PL_PANEL; at += 5)
+        for (int64_t n = 1; n < 2 * PL_PANEL; n += 9) {
+            float *x = filled(n), y[MOST];
+
+            for (int64_t i = 0; i < MOST; i++)
+                y[i] = guard;
+            l->planes->put(x, n, y, STEP, at);
+            for (int64_t i = 0; i < MOST; i++) {
+                const int64_t column = i / STEP * PL_PANEL + i % STEP;
+
+                if (i % STEP < PL_PANEL && column >= at && column < at + n)
+                    assert_true(y[i] == x[column - at]);
+                else
+                    assert_true(y[i] == guard);
+            }
+            free(x);
+        }
+}
+
+static void greater(void **state)
+{
+    (void)state;
+    EACH_LEVEL(l)
+    for (int64_t n = 1; n < 200; n += 7) {
+        float *x = filled(n), *y = filled(n + 1);
+
+        for (int64_t i = 0; i < n; i++)
+            x[i] = i % 5 == 0 ? 0.25f : x[i];
+        x[n / 2] = INFINITY;
+        y[n] = guard;
+        l->rows->greater(x, y, n);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t above = 0;
+
+            for (int64_t j = 0; j < n; j++)
+                above += x[j] > x[i];
+            assert_true(y[i] == (float)above);
+        }
+        assert_true(y[n] == guard);
+        free(x);
+        free(y);
+    }
+}
+
 static void depthwise(void **state)
 {
     static const int32_t pixels[] = { 1, 2, 4, 7, 8 };
@@ -429,9 +585,11 @@ static void bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),    cmocka_unit_test(windows), cmocka_unit_test(functions),
-        cmocka_unit_test(products), cmocka_unit_test(scores),  cmocka_unit_test(depthwise),
-        cmocka_unit_test(moves),    cmocka_unit_test(turns),    cmocka_unit_test(bytes),
+        cmocka_unit_test(tiles),    cmocka_unit_test(windows),       cmocka_unit_test(functions),
+        cmocka_unit_test(products), cmocka_unit_test(scores),        cmocka_unit_test(depthwise),
+        cmocka_unit_test(planes),   cmocka_unit_test(parts_of_rows), cmocka_unit_test(greater),
+        cmocka_unit_test(panels),   cmocka_unit_test(moves),         cmocka_unit_test(turns),
+        cmocka_unit_test(bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,14 +113,16 @@ static void multiply(const level *l, const weights *x, nb_mode mode, const float
 
     assert_true(factors && sums && limbs);
     for (int64_t r = 0; mode != NB_EXACT && l->kernel->has_limbs && r < rows; r++)
-        assert_true(l->kernel->prepare(s, mode, spread + r * depth, limbs + r * depth * 2, factors + r * parts,
+        assert_true(l->kernel->prepare(s, mode, x->zeros == NULL ? &x->zero : NULL, spread + r * depth,
+                                       limbs + r * 2 * s->part, rows * 2 * s->part, factors + r * parts,
                                        sums + r * parts));
     for (int64_t p = 0; p < s->panels; p++) {
         const int64_t left = s->n - p * NB_COLUMNS;
         nb_tile t = { .shape = s, .w = x->packed + nb_weight_bytes(s) / s->panels * p,
                       .scales = x->scales + nb_scale_count(s) / s->panels * p,
                       .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p, .zero = x->zero,
-                      .rows = rows, .a = spread, .a_row = depth, .limbs = limbs, .limbs_row = depth * 2,
+                      .rows = rows, .a = spread, .a_row = depth, .limbs = limbs, .limbs_row = 2 * s->part,
+                      .limbs_part = rows * 2 * s->part,
                       .factors = factors, .sums = sums, .c = c + p * NB_COLUMNS, .c_row = s->n + GUARD,
                       .columns = left < NB_COLUMNS ? left : NB_COLUMNS };
 
@@ -175,6 +177,24 @@ static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
     free(c);
 }
 
+/* A row has the same bits whatever tile it is in. */
+static void check_rows(const level *l, const weights *x, nb_mode mode)
+{
+    const int64_t many = l->kernel->many, row = x->shape.n + GUARD;
+    float *a = malloc((size_t)(many * x->shape.k) * sizeof *a), *c = malloc((size_t)(2 * many * row) * sizeof *c);
+
+    assert_true(a && c);
+    for (int64_t i = 0; i < many * x->shape.k; i++)
+        a[i] = noise();
+    memset(c, 0, (size_t)(2 * many * row) * sizeof *c);
+    multiply(l, x, mode, a, many, c);
+    for (int64_t r = 0; r < many; r++)
+        multiply(l, x, mode, a + r * x->shape.k, 1, c + (many + r) * row);
+    assert_memory_equal(c, c + many * row, (size_t)(many * row) * sizeof *c);
+    free(a);
+    free(c);
+}
+
 static void check_unfold(const level *l, const weights *x)
 {
     const nb_shape *s = &x->shape;
@@ -221,6 +241,10 @@ static void products(void **state)
                     for (int64_t rows = 1; rows <= NB_ROWS; rows += is_long ? NB_ROWS - 1 : 1)
                         for (int mode = NB_EXACT; mode <= NB_FINE; mode++)
                             check(l, &x, (nb_mode)mode, rows);
+                    for (int mode = NB_BYTE; l->kernel->many > 0 && mode <= NB_FINE; mode++) {
+                        check(l, &x, (nb_mode)mode, l->kernel->many);
+                        check_rows(l, &x, (nb_mode)mode);
+                    }
                 }
                 drop_weights(&x);
             }
@@ -245,9 +269,9 @@ static void refusals(void **state)
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
             for (int at = 0; at < 64; at += 21) {
                 memset(a, 0, sizeof a);
-                assert_true(l->kernel->prepare(&s, NB_FINE, a, limbs, factors, sums));
+                assert_true(l->kernel->prepare(&s, NB_FINE, NULL, a, limbs, 64, factors, sums));
                 a[at] = bad[b];
-                assert_false(l->kernel->prepare(&s, NB_FINE, a, limbs, factors, sums));
+                assert_false(l->kernel->prepare(&s, NB_FINE, NULL, a, limbs, 64, factors, sums));
             }
     }
 }

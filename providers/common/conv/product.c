@@ -167,7 +167,7 @@ inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
     start.direct = is_direct(g);
     start.depthwise = channels == 1 && g->filters / g->group <= 2 && type != GEMM_S16 && g->taps <= 1024;
     start.chunk = g->images;
-    if (!conv_stage_init(&start.stage, g, in_dtype, kernel->in_bytes) ||
+    if (!conv_stage_init(&start.stage, &start.g, in_dtype, kernel->in_bytes) ||
         (!start.direct && !start.depthwise && !stage_size(&start)) ||
         __builtin_mul_overflow(start.chunk, g->group, &batch) || batch > INT32_MAX || k > INT32_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
@@ -180,7 +180,7 @@ inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
     p->which = p->offset + k;
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < g->taps; t++)
-            p->offset[c * g->taps + t] = c * p->stage.channel + conv_tap_offset(&p->stage, g, t);
+            p->offset[c * g->taps + t] = c * p->stage.channel + conv_tap_offset(&p->stage, &p->g, t);
     for (int64_t b = 0; b < batch; b++)
         p->which[b] = b % g->group;
     *out_plan = p;

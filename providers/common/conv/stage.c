@@ -2,11 +2,33 @@
 #include "convert.h"
 #include "conv.h"
 
-bool conv_stage_init(conv_stage *stage, const conv_geometry *g, inlay_dtype dtype, uint32_t bytes)
+/* Staged as it is, the dim would be mostly padding, or gaps that no tap meets. */
+static bool is_wide(const conv_geometry *g, uint32_t i)
+{
+    int64_t plain, met;
+
+    return !__builtin_mul_overflow(g->out[i], g->kernel[i], &met) && met < INT64_MAX / 4 &&
+           (__builtin_mul_overflow(g->out[i] - 1, g->stride[i], &plain) ||
+            __builtin_add_overflow(plain, (g->kernel[i] - 1) * g->dilation[i], &plain) ||
+            __builtin_add_overflow(g->stride[i], plain, &plain) || plain > 64 + 2 * (g->in[i] + met));
+}
+
+bool conv_stage_init(conv_stage *stage, conv_geometry *g, inlay_dtype dtype, uint32_t bytes)
 {
     *stage = (conv_stage){ .dtype = dtype, .bytes = bytes };
     if (g->out[0] == 0 || g->out[1] == 0 || g->out[2] == 0) /* nobody reads anything */
         return true;
+    for (uint32_t i = 0; i < 3; i++) {
+        stage->stride[i] = g->stride[i];
+        stage->dilation[i] = g->dilation[i];
+        stage->begin[i] = g->begin[i];
+        stage->listed[i] = is_wide(g, i);
+        if (!stage->listed[i])
+            continue;
+        g->stride[i] = g->kernel[i];
+        g->dilation[i] = 1;
+        g->begin[i] = 0;
+    }
     for (uint32_t i = 0; i < 2; i++)
         stage->padded[i] = (g->out[i] - 1) * g->stride[i] + (g->kernel[i] - 1) * g->dilation[i] + 1;
     stage->padded[2] = g->out[2] + (g->kernel[2] - 1) * g->dilation[2] / g->stride[2];
@@ -106,6 +128,27 @@ static void stage_row(const conv_stage *stage, const conv_geometry *g, const cha
     }
 }
 
+/* The same where the columns are listed. */
+static void stage_listed_row(const conv_stage *stage, const conv_geometry *g, const char *from, size_t width, char *to)
+{
+    memset(to, 0, (size_t)(stage->row * stage->bytes));
+    for (int64_t k = 0; k < g->kernel[2] && from != NULL; k++)
+        for (int64_t t = 0; t < g->out[2]; t++) {
+            const int64_t i = t * stage->stride[2] + k * stage->dilation[2] - stage->begin[2];
+
+            if (i >= 0 && i < g->in[2])
+                copy_row(stage, from + (size_t)i * width, 1, 1, to + (k * stage->padded[2] + t) * stage->bytes);
+        }
+}
+
+/* Where row or plane i of the staged input lies in the input. */
+static int64_t source_of(const conv_stage *stage, const conv_geometry *g, uint32_t dim, int64_t i)
+{
+    return !stage->listed[dim] ? i - g->begin[dim]
+                               : i / g->kernel[dim] * stage->stride[dim] + i % g->kernel[dim] * stage->dilation[dim] -
+                                     stage->begin[dim];
+}
+
 void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out)
 {
     size_t width = inlay_dtype_bits(stage->dtype) / 8;
@@ -114,11 +157,17 @@ void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const v
 
     for (int64_t d = 0; d < stage->padded[0]; d++) {
         for (int64_t h = 0; h < stage->padded[1]; h++, to += stage->row * stage->bytes) {
-            int64_t z = d - g->begin[0], y = h - g->begin[1];
-            bool inside = z >= 0 && z < g->in[0] && y >= 0 && y < g->in[1];
-            if (is_met(d, g->kernel[0], g->stride[0], g->dilation[0]) &&
-                is_met(h, g->kernel[1], g->stride[1], g->dilation[1]))
-                stage_row(stage, g, inside ? plane + (size_t)((z * g->in[1] + y) * g->in[2]) * width : NULL, width, to);
+            const int64_t z = source_of(stage, g, 0, d), y = source_of(stage, g, 1, h);
+            const bool inside = z >= 0 && z < g->in[0] && y >= 0 && y < g->in[1];
+            const char *row = inside ? plane + (size_t)((z * g->in[1] + y) * g->in[2]) * width : NULL;
+
+            if (!is_met(d, g->kernel[0], g->stride[0], g->dilation[0]) ||
+                !is_met(h, g->kernel[1], g->stride[1], g->dilation[1]))
+                continue;
+            if (stage->listed[2])
+                stage_listed_row(stage, g, row, width, to);
+            else
+                stage_row(stage, g, row, width, to);
         }
     }
 }
