@@ -119,6 +119,7 @@ struct rg_group {
     uint32_t room;     /* posts that fuse.c may add: Gemm's C becomes one, too */
     uint32_t bias;     /* a value that is added per output channel right behind the op, INLAY_NONE */
     uint32_t out;      /* the value after all posts */
+    uint32_t ends;     /* an integer convolution's QuantizeLinear that comes last: its op + 1; 0: none */
 };
 
 typedef struct rg_memo rg_memo;
@@ -348,6 +349,8 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
 /* Integers (quant*.c). Takes the only reader of what the group makes, op `next`, into the group if it turns integers
  * into what the group's kernel can give as well. */
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
+/* Takes a QuantizeLinear as the last op of a group that is an integer convolution with functions behind it. */
+void rg_quant_end(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g);
 /* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
 inlay_status rg_quant_chains(rg_build *b, uint8_t *taken, rg_group *at);
 /* A product by a constant matrix with loops of our own (dense.c): as written, in pairs (pairs.h), or without blocks of

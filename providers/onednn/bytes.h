@@ -5,11 +5,16 @@
 #include "byte_set.h"
 #include "kernels.h"
 #include "quantize.h"
+#include "tiles.h"
 
 /* Can these loops run a convolution of constant weights, told by its parser? Sets why not. */
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why);
-/* The QLinearConv in hand by loops of our own; *out_done = false, and nothing was emitted: there are none for it. */
+/* The QLinearConv or ConvInteger in hand by loops of our own; *out_done = false, and nothing was emitted: there are none
+ * for it. */
 inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done);
+/* Are there, for such an op; and if its sums become floats, for all that the group has behind it (quant_floats.c)? */
+bool bytes_runs_conv(const rg_build *b, const rg_op *op);
+bool bytes_takes_posts(const rg_build *b, const rg_group *group);
 
 /* Products of bytes into int32 by loops of our own (quant_rows.c): whether they can run this one, whether they run all,
  * and one of rows `a` by the constant of w (int8 from now on). */
@@ -20,19 +25,61 @@ inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights
 
 /* ------------------------------------------------------------------ between the two kinds */
 
+enum { BYTES_X, BYTES_W, BYTES_Y, BYTES_OTHERS }; /* arguments of steps; operands of functions from the last on */
+
+/* What follows sums that become floats. */
+typedef struct bytes_floats {
+    tile_ending ending; /* functions */
+    uint32_t operand_count;
+    const tile_set *set;
+    const sg_kernel *kernel;
+    bool quantizes, y_signed;
+    float y_scale, y_zero;
+} bytes_floats;
+
+/* Is what loops make no result yet? */
+static inline bool bytes_has_more(const bytes_floats *f)
+{
+    return f->ending.post_count > 0 || f->quantizes;
+}
+
 /* A convolution of bytes as it is lowered. */
 typedef struct bytes_case {
     kn_window w;
+    byte_kind kind;
+    uint32_t w_value;     /* the weights */
     rg_md weights;        /* as oneDNN numbers the axes of the original, int8 */
     rg_place x;
+    float *scale, *shift; /* [out] of BYTE_FLOATS */
+    bytes_floats floats;
+    rg_place others[RG_MAX_POSTS];
+    uint32_t posts;       /* that the step does, of BYTE_FLOATS */
     uint8_t border;       /* what lies around the image, as it is stored */
     int32_t x_zero;       /* of x as an unsigned byte */
     const rg_group *group;
 } bytes_case;
 
+/* What the endings of all channels are made of; elements lie as in the file. */
+typedef struct bytes_ends {
+    const char *scales, *biases; /* biases NULL: there are none */
+    int64_t scale_step;          /* 0: one for all channels */
+    double factor;               /* of each scale */
+    const float *scale, *shift;  /* instead of all these, of endings that are floats */
+    byte_kind kind;
+    uint32_t x_zero;
+} bytes_ends;
+inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out);
 /* What an ending has for one channel. sum: of the weights of its filter. */
-inlay_status bytes_end_channel(rg_build *b, const bytes_case *c, int64_t channel, int32_t sum, int32_t *out_first,
-                               float *out_scale);
+void bytes_end_channel(const bytes_ends *e, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
+                       float *out_shift);
+/* Reads the posts of c, scales first; the place of what the step makes; and the step. */
+inlay_status bytes_read_posts(rg_build *b, bytes_case *c);
+inlay_status bytes_result(rg_build *b, const bytes_case *c, rg_place *out);
+inlay_status bytes_emit(rg_build *b, const bytes_case *c, const rg_place *w, const rg_place *y, rg_native *native);
+/* The functions of rows [pixel, pixel + rows), columns [column, column + columns), on c[rows][columns]; they end in y,
+ * with y_pixel elements from one to the next. */
+void bytes_finish(const bytes_floats *f, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
+                  int64_t columns, void *y, int64_t y_pixel);
 /* The rest of an ending: zero point, bounds, sign. */
 void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out);
 /* Single channels (quant_depthwise.c). */

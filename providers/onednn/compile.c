@@ -159,13 +159,14 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-/* Small constants are copied; the others keep what the host has until it is known how they are read. */
+/* Small constants are copied, but in programs of `inlay bundle`, which hold them and their packs; the others keep what
+ * the host has until it is known how they are read. */
 static inlay_status copy_small(inlay_compiled *c, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < c->constant_count; i++) {
         rg_constant *k = &c->constants[i];
 
-        if (k->bytes > RG_SMALL_BYTES || k->data == NULL)
+        if (k->bytes > RG_SMALL_BYTES || k->data == NULL || c->state->alone)
             continue;
         if (posix_memalign(&k->copy, 64, RG_SMALL_BYTES) != 0) {
             k->copy = NULL;
@@ -188,7 +189,7 @@ static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
             continue;
         packed = (rg_constant_is_packed(k) && !k->plain_used && c->ready != NULL) ||
                  (k->given_up > 0 && k->given_up == c->values[v].uses && c->values[v].output == INLAY_NONE);
-        if (k->copy == NULL && !packed)
+        if (k->copy == NULL && (!packed || k->bytes <= RG_SMALL_BYTES))
             continue;
         if (k->copy == NULL)
             k->data = NULL;

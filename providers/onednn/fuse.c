@@ -199,6 +199,8 @@ inlay_status rg_fuse(rg_build *b)
             rg_quant_take(b, of[g.out].op[0], taken, &g);
         if (takes_posts(&b->c->ops[o]) && rg_type(b, g.out) == dnnl_f32)
             extend(b, of, taken, &g);
+        if (of[g.out].count == 1)
+            rg_quant_end(b, of[g.out].op[0], taken, &g);
         at[g.last] = g;
     }
     for (uint32_t o = 0; o < n; o++)

@@ -9,7 +9,7 @@
 void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
 {
     const int64_t *x = b->dims[op->in[0]], *y = b->dims[op->out[0]];
-    const bool linear = op->row->family == &rg_int8_conv && op->in_count > 3; /* scale and zero point of x first */
+    const bool linear = op->row->family == &rg_int8_conv && op->in_count > 4; /* scale and zero point of x first */
     uint32_t n = op->spatial, o = 2 - n;
     dnnl_dims_t begins, ends;
 
@@ -274,6 +274,32 @@ static inlay_status channels(rg_build *b, const rg_group *group, const kn_case *
     return tiles_lower(b, group, c, TILES_DEPTHWISE);
 }
 
+/* Single channels of an image that lies row by row. */
+static bool planes_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)group, (void)out_why;
+    return planes_run(b, c);
+}
+
+static inlay_status planes(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return planes_lower(b, group, c);
+}
+
+/* Products of weights and windows of an image that lies row by row. */
+static bool rows_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
+{
+    (void)out_why;
+    return conv_rows_run(b, group, c);
+}
+
+static inlay_status rows(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    *out_done = true;
+    return conv_rows_lower(b, group, c);
+}
+
 static inlay_status gemm(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
     *out_done = true;
@@ -296,6 +322,8 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4, OWN_GATE, false },
     [KN_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2, OWN_GATE, false },
     [KN_DEPTHWISE] = { "depthwise", 0, channels_run, kn_depthwise_ns, channels, OWN_GATE, true },
+    [KN_PLANES] = { "planes", 0, planes_run_here, kn_planes_ns, planes, OWN_GATE, true },
+    [KN_ROWS] = { "rows", 0, rows_run, kn_rows_ns, rows, OWN_GATE, true },
     [KN_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, true },
     [KN_BLOCKS] = { "library_blocked", 0, blocks_run, kn_blocks_ns, blocks, LIBRARY_GATE, false },
     [KN_LIBRARY] = { "library", 0, library_runs, kn_library_ns, library, LIBRARY_GATE, false },
@@ -385,7 +413,7 @@ static void by_model(rg_build *b, const rg_group *group, const kn_case *c, kn_ch
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = kn_kernels[k].ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[k].gate_ns);
+        ns = kn_kernels[k].ns(b, group, c) + kn_gates_ns(b, group, kn_kernels[k].gate_ns) + kn_turns_ns(b, group, c, k);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
         put(choice, at, k, ns);

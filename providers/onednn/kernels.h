@@ -41,6 +41,8 @@ typedef enum kn_id {
     KN_WINOGRAD_4,
     KN_WINOGRAD_2,
     KN_DEPTHWISE,
+    KN_PLANES,
+    KN_ROWS,
     KN_GROUPS,
     KN_LIBRARY,
     KN_BLOCKS,
@@ -160,6 +162,10 @@ double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns);
 /* d with c ahead of it, functions left out (depthwise.c). b->op is that of d. */
 double kn_waiting_ns(const kn_case *c, const kn_case *d);
 double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_planes_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+double kn_rows_ns(const rg_build *b, const rg_group *group, const kn_case *c);
+/* Of an image that lies row by row, and of a result that leaves so, to kernels that have channels last. */
+double kn_turns_ns(const rg_build *b, const rg_group *group, const kn_case *c, kn_id kernel);
 double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c);

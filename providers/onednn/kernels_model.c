@@ -39,6 +39,26 @@ static double reorder_ns(double bytes)
     return 2.0 * bytes / REORDER_BYTES_PER_NS / KN_THREADS;
 }
 
+/* Channels last to rows or back: memory is slower than the caches. */
+static double turn_ns(double bytes)
+{
+    return reorder_ns(bytes) * (bytes > NEAR_BYTES ? 2.5 : 1);
+}
+
+double kn_turns_ns(const rg_build *b, const rg_group *group, const kn_case *c, kn_id kernel)
+{
+    const bool by_rows = !rg_md_is_image(&c->x.md) && rg_md_is_plain(&c->x.md);
+    double ns = 0;
+
+    if (c->product || kernel == KN_PLANES || kernel == KN_ROWS)
+        return 0;
+    if (by_rows)
+        ns += turn_ns((double)rg_md_bytes(&c->x.md));
+    if (by_rows && b->c->values[group->out].uses == 0) /* whose readers are others' */
+        ns += turn_ns(4.0 * (double)rg_count(b, group->out));
+    return ns;
+}
+
 /* Vectors of output channels. */
 static int64_t lines_of(const kn_window *w)
 {
@@ -124,6 +144,40 @@ double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *
 
     (void)group;
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KN_THREADS + LOOP_NS;
+}
+
+/* Vectors of neighbours in a row: squares of 3 and 5 have loops of their own, others read a vector for each tap. */
+double kn_planes_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    const bool own = w->kernel[0] == w->kernel[1] && (w->kernel[0] == 3 || w->kernel[0] == 5) && w->stride[0] <= 2 &&
+                     w->dilation[0] == 1;
+    double taps = (double)(w->kernel[0] * w->kernel[1]), copied = (double)rg_count(b, b->op->in[0]) / TILE_LANES;
+    double vectors = (double)(w->images * w->in * w->out_height * ((w->out_width + TILE_LANES - 1) / TILE_LANES));
+    double planes = (double)(w->images * w->in), ns = vectors * (1 + (own ? 0.17 : 0.36) * taps) + copied + 30 * planes;
+
+    if (b->c->values[group->out].uses > 0) /* those who read it mostly want channels last */
+        ns += KN_THREADS * reorder_ns(4.0 * (double)rg_count(b, group->out));
+    return ns / KN_THREADS + LOOP_NS;
+}
+
+/* A product whose second operand is laid out in rows of the image, cut where panels of 64 end. */
+double kn_rows_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const double rate = 225, piece = 3;
+    const kn_window *w = &c->w;
+    const int64_t out = w->out / w->group;
+    double depth = (double)(w->in / w->group * w->kernel[0] * w->kernel[1]), whole = ceil((double)out / 6) * 6;
+    double columns = (double)(w->images * w->group * w->out_height * w->out_width);
+    double lines = ceil((double)w->out_width / SG_WIDTH) + (w->out_width % SG_WIDTH != 0);
+    double pieces = (double)(w->images * w->group * w->out_height) * depth * lines;
+    double ns = 2 * whole * columns * depth / rate * kn_pace(KN_GEMM);
+
+    (void)group;
+    ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    if (w->padded || w->stride[1] > 1)
+        ns += 4.0 * (double)rg_count(b, b->op->in[0]) * (double)w->kernel[0] / BORDER_BYTES_PER_NS;
+    return ns / KN_THREADS + LOOP_NS;
 }
 
 /* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several

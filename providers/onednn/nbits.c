@@ -6,7 +6,7 @@
 
 enum {
     MANY_ROWS = 8,      /* from so many on a panel is unfolded, where activations stay floats, */
-    FINE_ROWS = 16,     /* and where two limbs for each take longer than floats */
+    FINE_ROWS = 16,     /* and where two limbs for each take longer than floats, if no tile has many rows */
     GROUP = SG_WIDTH / NB_COLUMNS, /* panels whose columns are done together */
     ROW_BLOCK = 32      /* rows whose integers stay near the core while all weights pass */
 };
@@ -34,6 +34,22 @@ static const float *row_of(const nbits_call *c, int64_t r)
     return c->x + r * c->d->job.a_row;
 }
 
+/* Rows whose parts lie side by side, as the largest tile reads them. */
+static int64_t rows_beside(const dense *d)
+{
+    const int64_t many = d->bits.kernel->many;
+
+    return many > 0 && d->job.m >= many ? many : 1;
+}
+
+static int8_t *limbs_of(const nbits_call *c, int64_t r)
+{
+    const nbits_plan *p = &c->d->bits;
+    const int64_t beside = rows_beside(c->d), part = 2 * (int64_t)p->shape.part;
+
+    return (int8_t *)c->scratch + p->limbs + r / beside * beside * 2 * nb_depth(&p->shape) + r % beside * part;
+}
+
 static void spread(const nbits_call *c, int64_t r)
 {
     const nb_shape *s = &c->d->bits.shape;
@@ -52,7 +68,7 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
 {
     const nbits_call *c = user;
     const nbits_plan *p = &c->d->bits;
-    const int64_t parts = nb_parts(&p->shape), depth = nb_depth(&p->shape);
+    const int64_t parts = nb_parts(&p->shape);
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
@@ -60,23 +76,26 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
             spread(c, r);
         if (p->mode != NB_EXACT)
             c->scratch[p->fit + (uint64_t)r] =
-                p->kernel->prepare(&p->shape, p->mode, row_of(c, r), (int8_t *)c->scratch + p->limbs + r * 2 * depth,
+                p->kernel->prepare(&p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r), limbs_of(c, r),
+                                   2 * (int64_t)p->shape.part * rows_beside(c->d),
                                    (float *)(void *)(c->scratch + p->factors) + r * parts,
                                    (int32_t *)(void *)(c->scratch + p->sums) + r * parts);
     }
     return INLAY_OK;
 }
 
-/* Rows [r, r + count), count at most NB_ROWS, by one panel. */
+/* Rows [r, r + count), as many as a tile may have, by one panel. */
 static void multiply(const nbits_call *c, int64_t panel, int64_t r, int64_t count)
 {
     const nbits_plan *p = &c->d->bits;
     const nb_shape *s = &p->shape;
     const int64_t parts = nb_parts(s), depth = nb_depth(s), at = panel * NB_COLUMNS, scales = s->blocks * NB_COLUMNS;
+    const int64_t beside = rows_beside(c->d);
     nb_tile t = { .shape = s, .w = c->w + nb_weight_bytes(s) / s->panels * panel, .scales = c->scales + scales * panel,
                   .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel, .zero = p->zero, .rows = count,
                   .a = row_of(c, r), .a_row = p->spreads ? depth : c->d->job.a_row,
-                  .limbs = (int8_t *)c->scratch + p->limbs + r * 2 * depth, .limbs_row = 2 * depth,
+                  .limbs = limbs_of(c, r), .limbs_row = beside > 1 ? 2 * (int64_t)s->part : 2 * depth,
+                  .limbs_part = 2 * (int64_t)s->part * beside,
                   .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
                   .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
                   .c = c->y + r * c->d->job.c_row + at, .c_row = c->d->job.c_row,
@@ -126,7 +145,7 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
 {
     const nbits_call *c = user;
     const nb_shape *s = &c->d->bits.shape;
-    const int64_t groups = groups_of(s);
+    const int64_t groups = groups_of(s), many = c->d->bits.mode != NB_EXACT ? c->d->bits.kernel->many : 0;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
@@ -134,9 +153,8 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
         const int64_t first = u % groups * GROUP, last = first + GROUP < s->panels ? first + GROUP : s->panels;
         const int64_t at = first * NB_COLUMNS, columns = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
 
-        for (int64_t r = above; r < m; r += NB_ROWS) {
-            const int64_t rows = m - r < NB_ROWS ? m - r : NB_ROWS;
-
+        for (int64_t r = above, rows; r < m; r += rows) {
+            rows = many > 0 && m - r >= many ? many : m - r < NB_ROWS ? m - r : NB_ROWS;
             for (int64_t panel = first; panel < last; panel++)
                 multiply(c, panel, r, rows);
             finish(c, r, rows, at, columns);
@@ -276,7 +294,7 @@ static inlay_status take_scratch(rg_build *b, dense *d, dense_args *args, rg_pla
         p->panels = reserve(&bytes, p->panel_bytes * d->workers);
     } else {
         p->rows = reserve(&bytes, p->spreads ? m * depth * sizeof(float) : 0);
-        p->limbs = reserve(&bytes, p->mode != NB_EXACT ? m * depth * 2 : 0);
+        p->limbs = reserve(&bytes, p->mode != NB_EXACT ? (m + (uint64_t)rows_beside(d) - 1) * depth * 2 : 0);
         p->factors = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(float) : 0);
         p->sums = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(int32_t) : 0);
         p->fit = reserve(&bytes, m);
@@ -341,7 +359,7 @@ inlay_status nbits_lower(rg_build *b, const rg_group *group)
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     d.job = (sg_job){ .kernel = sg_kernel_best(), .m = rg_count(b, op->in[0]) / n.k, .n = n.n, .k = n.k,
                       .chain = sg_chain(n.k, b->state->strict), .c_row = n.n };
-    if (p->mode == NB_FINE && d.job.m >= FINE_ROWS && !b->state->reproducible)
+    if (p->mode == NB_FINE && d.job.m >= FINE_ROWS && p->kernel->many == 0 && !b->state->reproducible)
         p->mode = NB_EXACT;
     p->unfolds = p->mode == NB_EXACT && d.job.m >= MANY_ROWS && !b->state->reproducible;
     INLAY_TRY(read_rows(b, &d, &x));

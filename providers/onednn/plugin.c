@@ -11,37 +11,58 @@
 #include "tiles.h"
 
 static const inlay_option options[] = {
-    { .name = "winograd", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+    { .name = "winograd",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "1",
       .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster and its error has a bound: with "
              "the weights at hand below 1e-5 of the largest result and 16 times that of a plain sum; images for which "
              "that does not hold are computed as plain sums" },
-    { .name = "own_loops", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+    { .name = "own_loops",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "1",
       .doc = "1 = convolutions, products by constant matrices and attention run on this provider's own loops where the "
              "CPU has AVX-512; 0 = on oneDNN's" },
-    { .name = "pairs", .kind = INLAY_OPTION_BOOL, .default_value = "1",
+    { .name = "pairs",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "1",
       .doc = "1 = with precision fast, products by constants may multiply in pairs, with half of the multiplications, "
              "where the CPU adds beside them; where inputs or weights differ much in size, all digits may be lost" },
-    { .name = "kernel", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|groups|library|library_blocked|library_winograd|gemm|"
+    { .name = "kernel",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|library|library_blocked|library_"
+                 "winograd|gemm|"
                  "pairs|packed|packed_pairs|packed_sparse|inner_product|plain|batched|matmul",
       .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
              "= what is expected, or was measured, to be fastest" },
-    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32",
+    { .name = "precision",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
       .doc = "how floats are computed: strict = plain sums, without Winograd's algorithm; f32 = with a bound on the "
              "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
              "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
              "sets it" },
-    { .name = "activations", .kind = INLAY_OPTION_ENUM, .default_value = "auto",
+    { .name = "activations",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
       .choices = "auto|exact|fine|byte",
-      .doc = "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
-             "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
-             "auto = fine with precision fast or where the model asks for 8 bits (accuracy_level 4), otherwise exact; "
-             "with precision strict, and for rows that are not finite, exact" },
-    { .name = "reproducible", .kind = INLAY_OPTION_BOOL, .default_value = "0",
-      .doc = "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
-             "how many rows there are; a session's option of that name sets it" },
-    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
+      .doc =
+          "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
+          "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
+          "auto = fine with precision fast or where the model asks for 8 bits (accuracy_level 4), otherwise exact; "
+          "with precision strict, and for rows that are not finite, exact" },
+    { .name = "reproducible",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "0",
+      .doc =
+          "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
+          "how many rows there are; a session's option of that name sets it" },
+    { .name = "isa",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
+      .choices = CPU_ISA_CHOICES,
+      .doc = CPU_ISA_DOC },
 };
 
 /* Before anything asks which kernels this CPU has. */
@@ -191,6 +212,7 @@ static const inlay_provider provider = {
     .name = "onednn",
     .description = "regions of float operators on oneDNN: blocked layouts, packed weights, fused functions",
     .device_kind = INLAY_DEVICE_CPU,
+    .flags = INLAY_PROVIDER_REFERENCE_CORE,
     .options = options,
     .option_count = KIT_COUNT(options),
     .option_stride = sizeof(inlay_option),

@@ -72,7 +72,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     kit_refusal library = { 0, "", "" };
     const inlay_value_info *x = kit_input(node, X), *w = kit_input(node, weights_at(op)), *zero;
 
-    if ((!is_linear(op) && !q_library_has_products(why)) || !rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
+    if (!rg_known_rank(x, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
         !rg_known_rank(w, x->rank, x->rank, "the weights", why))
         return false;
     if (!q_is_bytes(x))
@@ -90,7 +90,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t i = 0; i < x->rank - 2; i++)
         op->kernel[i] = w->dims[2 + i].value;
     return rg_parse_window(node, x->rank - 2, op, why) &&
-           (!is_linear(op) || q_library_has_products(&library) || bytes_offers_conv(node, op, why));
+           (q_library_has_products(&library) || bytes_offers_conv(node, op, why));
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -326,7 +326,7 @@ done:
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
     bool done = false;
-    inlay_status status = is_linear(b->op) ? bytes_lower_conv(b, group, &done) : INLAY_OK;
+    inlay_status status = bytes_lower_conv(b, group, &done);
 
     return status != INLAY_OK || done ? status : lower_by_library(b, group);
 }

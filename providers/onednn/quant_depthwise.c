@@ -1,4 +1,4 @@
-/* QLinearConv-10 of single channels, in one or two dimensions, by loops over bytes. Results are the reference's to the
+/* QLinearConv-10 and ConvInteger-10 of single channels, in one or two dimensions, by loops over bytes. Results are the reference's to the
  * last bit.
  *
  * A unit of work is a part of the rows and a few blocks of channels. Where the pixels of a row lie is a table that
@@ -19,9 +19,11 @@ typedef struct depthwise {
     int64_t part, parts;           /* rows of the output in a unit */
     int64_t block, blocks;         /* blocks of channels in a unit, units */
     bool flip;
+    int64_t y_bytes;               /* of an element */
     byte_ending ending;
+    bytes_floats floats;
     const uint8_t *border;         /* a pixel of zero points */
-    int32_t room[];                /* first, scale, border */
+    int32_t room[];                /* first, scale, shift, border */
 } depthwise;
 
 typedef struct depthwise_call {
@@ -29,8 +31,8 @@ typedef struct depthwise_call {
     void *const *args;
 } depthwise_call;
 
-enum { ARG_X, ARG_W, ARG_Y };
-enum { W = 3, ALONE_FLOPS = 200000 };
+/* RUN_CHANNELS: of floats that functions follow, which then lie in the nearest cache. */
+enum { ALONE_FLOPS = 200000, RUN_CHANNELS = 1024 };
 
 /* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
 typedef struct strip {
@@ -92,56 +94,68 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
                                                                                            : first;
 }
 
-/* Pixels of a row by blocks of one kind from number `block` on. */
-static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, uint8_t *y, int64_t pixels,
+/* Pixels of a row, the first of which is number `pixel`, by blocks of one kind from number `block` on. */
+static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
                     int64_t block, byte_window *b)
 {
     const depthwise *d = call->d;
     const int64_t most = b->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
+    const bool is_more = bytes_has_more(&d->floats);
+    float floats[BYTE_PIXELS * RUN_CHANNELS];
+    uint8_t *y;
 
-    b->w = (const int8_t *)call->args[ARG_W] + block * d->set->tap_bytes * d->quads * d->w.kernel[1];
+    b->w = (const int8_t *)call->args[BYTES_W] + block * d->set->tap_bytes * d->quads * d->w.kernel[1];
     b->ending = d->ending;
     b->ending.first += block * d->set->block;
     b->ending.scale += block * d->set->block;
+    b->ending.shift += block * d->set->block;
     b->channel = block_channel(d->set, d->w.out, block);
-    b->y = y + b->channel;
+    b->y_pixel = is_more ? b->channels * (int64_t)sizeof floats[0] : d->w.out * d->y_bytes;
+    y = (uint8_t *)call->args[BYTES_Y] + (pixel * d->w.out + b->channel) * d->y_bytes;
     for (int64_t x = 0; x < pixels; x += b->pixels) {
         const int64_t left = pixels - x;
 
         b->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
         for (int64_t r = 0; r < 4 * d->quads; r++)
             b->x[r] = rows[r] + x * d->w.stride[1];
+        b->y = is_more ? (uint8_t *)floats : y;
         d->set->window(b);
-        b->y += b->pixels * d->w.out;
+        if (is_more)
+            bytes_finish(&d->floats, call->args, floats, pixel + x, b->pixels, b->channel, b->channels, y, d->w.out);
+        y += b->pixels * d->w.out * d->y_bytes;
     }
 }
 
-/* Blocks [block, past) of channels. */
-static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, uint8_t *out, strip *s)
+/* Blocks [block, past) of channels; pixel: the number of the image's first one. */
+static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel, strip *s)
 {
     const depthwise *d = call->d;
     const kn_window *w = &d->w;
+    const int64_t run = bytes_has_more(&d->floats) ? RUN_CHANNELS / d->set->block : past;
     const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block, whole = w->out / width;
     const uint8_t *const *rows[BYTE_WINDOW];
-    byte_window b = { .quads = d->quads, .height = w->kernel[0], .width = w->kernel[1], .y_pixel = w->out,
+    byte_window b = { .quads = d->quads, .height = w->kernel[0], .width = w->kernel[1],
                       .stride = w->stride[1], .dilation = w->dilation[1], .flip = d->flip };
 
     for (int64_t r = 0; r < 4 * d->quads; r++)
         rows[r] = r < w->kernel[0] ? find_row(d, at + r * w->dilation[0], s) : rows[0];
-    out += (y * w->out_width + s->first) * w->out;
-    if (block < whole) {
+    pixel += y * w->out_width + s->first;
+    while (block < whole && block < past) {
+        const int64_t end = past < whole ? past : whole, next = block + run < end ? block + run : end;
+
         b.kind = BYTE_WHOLE;
-        b.channels = ((past < whole ? past : whole) - block) * width;
-        one_run(call, rows, out, pixels, block, &b);
+        b.channels = (next - block) * width;
+        one_run(call, rows, pixel, pixels, block, &b);
+        block = next;
     }
-    for (block = block > whole ? block : whole; block < past; block++) {
+    for (; block < past; block++) {
         const int64_t left = w->out - block_channel(d->set, w->out, block);
         int64_t room;
 
         b.kind = block_kind(d->set, w->out, block);
         room = b.kind == BYTE_WHOLE ? width : width / 2;
         b.channels = left < room ? left : room;
-        one_run(call, rows, out, pixels, block, &b);
+        one_run(call, rows, pixel, pixels, block, &b);
     }
 }
 
@@ -157,16 +171,15 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
         const int64_t part = u / d->blocks, image = part / d->parts, top = part % d->parts * d->part;
         const int64_t bottom = top + d->part < w->out_height ? top + d->part : w->out_height;
         const int64_t block = u % d->blocks * d->block, past = block + d->block < lines ? block + d->block : lines;
-        uint8_t *y = (uint8_t *)call->args[ARG_Y] + image * w->out_height * w->out_width * w->out;
         strip s;
 
-        s.x = (const uint8_t *)call->args[ARG_X] + image * d->x_image;
+        s.x = (const uint8_t *)call->args[BYTES_X] + image * d->x_image;
         for (s.first = 0; s.first < w->out_width; s.first = s.last) {
             s.last = s.first + d->strip < w->out_width ? s.first + d->strip : w->out_width;
             for (int64_t i = 0; i < d->slots; i++)
                 s.row[i] = INT64_MIN;
             for (int64_t h = top; h < bottom; h++)
-                one_row(call, h, block, past, y, &s);
+                one_row(call, h, block, past, image * w->out_height * w->out_width, &s);
         }
     }
     return INLAY_OK;
@@ -297,24 +310,27 @@ static void cut(depthwise *d, uint32_t threads)
 }
 
 /* What there is one of for each channel, in the order of blocks. */
-static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t *sums, int32_t *first, float *scale)
+static inlay_status end_channels(rg_build *b, const bytes_case *c, const int32_t *sums, int32_t *first, float *scale,
+                                 float *shift)
 {
     const byte_set *set = b->state->bytes;
     const int64_t blocks = block_count(set, c->w.out);
-    inlay_status status = INLAY_OK;
+    bytes_ends ends;
+    const inlay_status status = bytes_ends_of(b, c, &ends);
 
     for (int64_t k = 0; k < blocks && status == INLAY_OK; k++) {
         const byte_block kind = block_kind(set, c->w.out, k);
         const int64_t channel = block_channel(set, c->w.out, k), left = c->w.out - channel;
         const int width = kind == BYTE_HALF ? set->block / 2 : set->block;
 
-        for (int i = 0; i < width && i < left && status == INLAY_OK; i++) {
+        for (int i = 0; i < width && i < left; i++) {
             const int64_t to = k * set->block + set->sum_place(kind, i);
 
-            status = bytes_end_channel(b, c, channel + i, sums[channel + i], &first[to], &scale[to]);
+            bytes_end_channel(&ends, channel + i, sums[channel + i], &first[to], &scale[to], &shift[to]);
             if (kind == BYTE_HALF) {
                 first[to + set->block / 8] = first[to];
                 scale[to + set->block / 8] = scale[to];
+                shift[to + set->block / 8] = shift[to];
             }
         }
     }
@@ -334,33 +350,32 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
 
     if (!depthwise_layout(set, &c->w, &md))
         return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
-    INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
+    INLAY_TRY(rg_read_constant(b, c->w_value, &c->weights, &md, &w));
     sums = (const int32_t *)(const void *)((const char *)b->instance->buffers[w.buffer].data + rg_md_bytes(&md) -
                                            (size_t)room * sizeof *sums);
-    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    md.data_type = rg_type(b, c->group->out);
-    INLAY_TRY(rg_result_place(b, c->group->out, &md, &y));
-    d = calloc(1, sizeof *d + 2 * (size_t)room * sizeof d->room[0] + (size_t)room);
+    INLAY_TRY(bytes_result(b, c, &y));
+    d = calloc(1, sizeof *d + 3 * (size_t)room * sizeof d->room[0] + (size_t)room);
     if (d == NULL)
         return q_no_memory(b);
     *d = (depthwise){ .native.run = run_depthwise, .set = set, .w = c->w,
                       .x_pixel = tiles_pixel_step(&c->x.md), .quads = (c->w.kernel[0] + 3) / 4,
                       .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
-                      .flip = c->x.md.data_type == dnnl_s8 };
+                      .flip = c->x.md.data_type == dnnl_s8, .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+                      .floats = c->floats };
     d->x_image = c->w.height * c->w.width * d->x_pixel;
-    memset(d->room + 2 * room, c->border, (size_t)room);
-    d->border = (const uint8_t *)(d->room + 2 * room);
+    memset(d->room + 3 * room, c->border, (size_t)room);
+    d->border = (const uint8_t *)(d->room + 3 * room);
     bytes_end(b, c, &d->ending);
     d->ending.first = d->room;
     d->ending.scale = (float *)(void *)(d->room + room);
-    status = end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room));
+    d->ending.shift = (float *)(void *)(d->room + 2 * room);
+    status = end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room), (float *)(void *)(d->room + 2 * room));
     if (status != INLAY_OK) {
         free(d);
         return status;
     }
     cut(d, b->instance->threads);
-    INLAY_TRY(rg_emit_native(b, &d->native, (const rg_place *const[]){ &c->x, &w, &y }, 3));
-    status = rg_set_place(b, c->group->out, &y);
+    status = bytes_emit(b, c, &w, &y, &d->native);
 done:
     return status;
 }

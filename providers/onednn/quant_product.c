@@ -248,6 +248,12 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
 
 /* ------------------------------------------------------------------ lowering */
 
+static KIT_MULTIVERSION void add_bytes(int32_t *restrict sums, const uint8_t *restrict w, int64_t n, uint8_t flip)
+{
+    for (int64_t i = 0; i < n; i++)
+        sums[i] += (int8_t)(w[i] ^ flip);
+}
+
 /* Sums of the columns of the weights, as int8; made once. */
 static inlay_status column_sums(rg_build *b, const int32_t **out)
 {
@@ -265,8 +271,7 @@ static inlay_status column_sums(rg_build *b, const int32_t **out)
         if (k->sums == NULL)
             return q_no_memory(b);
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t n = 0; n < columns; n++)
-                k->sums[n] += (int8_t)(w[r * columns + n] ^ flip);
+            add_bytes(k->sums, w + r * columns, columns, flip);
     }
     *out = k->sums;
     return INLAY_OK;
@@ -511,6 +516,11 @@ done:
 
 const rg_family rg_int_cast = { "conversion", parse_cast, lower_cast };
 
+static bool is_linear_conv(const rg_op *op)
+{
+    return strcmp(op->row->op_type, "QLinearConv") == 0;
+}
+
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
 {
     const rg_op *op = &b->c->ops[g->op], *f = &b->c->ops[next];
@@ -526,4 +536,17 @@ void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g
     taken[next] = 1;
     g->last = next;
     g->out = f->out[0];
+}
+
+void rg_quant_end(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
+{
+    const rg_op *op = &b->c->ops[g->op], *q = &b->c->ops[next];
+
+    if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(b, g->out) != dnnl_f32 ||
+        b->c->values[g->out].output != INLAY_NONE || q->row->family != &rg_quantize || !bytes_takes_posts(b, g))
+        return;
+    taken[next] = 1;
+    g->ends = next + 1;
+    g->last = next;
+    g->out = q->out[0];
 }

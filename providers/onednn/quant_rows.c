@@ -79,7 +79,7 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
     const int64_t first = tile * r->m / r->tiles, last = (tile + 1) * r->m / r->tiles;
     int16_t strip[STRIP_ROWS * DEEP + STRIP_END];
     byte_product p = { .taps = &start, .tap_count = 1, .steps = set->wide ? 2 * r->quads : r->quads,
-                       .y_pixel = r->n * (int64_t)sizeof(int32_t), .flip = r->flip && !set->wide, .sums = true };
+                       .y_pixel = r->n * (int64_t)sizeof(int32_t), .flip = r->flip && !set->wide, .ending.kind = BYTE_SUMS };
 
     p.x = lay_out(r, call->args[ARG_X], first, last, strip, &p.x_pixel);
     for (; panel < past; panel++) {

@@ -1,5 +1,5 @@
-/* QLinearConv-10 by tiles of bytes: one group, any window, stride and dilation, in one or two dimensions. Results are
- * the reference's to the last bit.
+/* QLinearConv-10 and ConvInteger-10 by tiles of bytes: one group, any window, stride and dilation, in one or two
+ * dimensions. Results are the reference's to the last bit.
  *
  * Zero points of the input are taken out of what sums begin with. Where a window reaches past the image, or channels do
  * not come in fours, a copy is read whose border is the zero point. */
@@ -125,8 +125,10 @@ typedef struct direct {
     int64_t wide_row; /* elements of such a row of all pixels of an output row, where they are widened at once, or 0 */
     int64_t row_tiles, block, chunk, panels; /* tiles of a row, of a unit; panels of a unit */
     bool flip;
+    int64_t y_bytes; /* of an element */
     byte_ending ending;
-    int64_t taps[]; /* in the image, in what is widened; then first and scale of all channels */
+    bytes_floats floats;
+    int64_t taps[]; /* in the image, in what is widened; then first, scale and shift of all channels */
 } direct;
 
 typedef struct direct_call {
@@ -134,10 +136,9 @@ typedef struct direct_call {
     void *const *args;
 } direct_call;
 
-enum { ARG_X, ARG_W, ARG_Y };
 /* STRIP: elements of widened windows, some of which are for what one of them writes behind its end; those of the last
  * tile may be twice as many. */
-enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16 };
+enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
 
 static int64_t lines_of(const byte_set *set, int64_t channels)
 {
@@ -167,16 +168,18 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
     const int64_t least = pixels / tiles, more = pixels % tiles; /* so many tiles have one more */
+    const bool is_more = bytes_has_more(&d->floats);
+    int64_t pixel = run->row * d->row_pixels + run->first;
+    uint8_t *y = (uint8_t *)call->args[BYTES_Y] + (pixel * d->channels + column) * d->y_bytes;
+    float floats[BYTE_ROWS * MOST_WIDTH];
     byte_product p = {
         .x = run->x,
         .x_pixel = run->x_pixel,
         .taps = run->taps,
         .tap_count = run->tap_count,
         .steps = run->steps,
-        .w = (const int8_t *)call->args[ARG_W] + panel * d->tap_count * d->quads * set->width * 4,
+        .w = (const int8_t *)call->args[BYTES_W] + panel * d->tap_count * d->quads * set->width * 4,
         .lines = lines,
-        .y = (uint8_t *)call->args[ARG_Y] + (run->row * d->row_pixels + run->first) * d->channels + column,
-        .y_pixel = d->channels,
         .columns = left < set->width ? left : set->width,
         .flip = run->flip,
         .ending = d->ending,
@@ -184,12 +187,19 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
 
     p.ending.first += column;
     p.ending.scale += column;
+    p.ending.shift += d->ending.kind == BYTE_FLOATS ? column : 0;
+    p.y = is_more ? (void *)floats : y;
+    p.y_pixel = is_more ? p.columns * (int64_t)sizeof floats[0] : d->channels * d->y_bytes;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
 
         set->multiply(&p, (int)rows);
+        if (is_more)
+            bytes_finish(&d->floats, call->args, floats, pixel, rows, column, p.columns, y, d->channels);
         p.x += rows * p.x_pixel;
-        p.y = (uint8_t *)p.y + rows * p.y_pixel;
+        pixel += rows;
+        y += rows * d->channels * d->y_bytes;
+        p.y = is_more ? (void *)floats : y;
     }
 }
 
@@ -239,7 +249,7 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
 static void some_pixels(const direct_call *call, int64_t panel, int64_t past, int64_t row, int64_t first, int64_t last)
 {
     const direct *d = call->d;
-    const uint8_t *x = (const uint8_t *)call->args[ARG_X] + row / d->height * d->s_image + row % d->height * d->s_row;
+    const uint8_t *x = (const uint8_t *)call->args[BYTES_X] + row / d->height * d->s_image + row % d->height * d->s_row;
     const pixel_run run = { .row = row, .first = first, .last = last, .x = x + first * d->s_pixel,
                             .x_pixel = d->s_pixel, .tap_count = d->tap_count, .steps = d->quads, .taps = d->taps,
                             .flip = d->flip };
@@ -365,23 +375,45 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
 
 enum { X_ZERO = 2, W = 3, W_SCALE = 4, BIAS = 8 };
 
-inlay_status bytes_end_channel(rg_build *b, const bytes_case *c, int64_t channel, int32_t sum, int32_t *out_first,
-                               float *out_scale)
+static bool is_linear(const rg_op *op)
+{
+    return strcmp(op->row->op_type, "QLinearConv") == 0;
+}
+
+inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out)
 {
     const rg_op *op = b->op;
     const bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
-    const char *scales = q_constant(b, op->in[W_SCALE]), *biases = biased ? q_constant(b, op->in[BIAS]) : NULL;
-    int32_t bias = 0;
-    float w;
 
-    if (scales == NULL || (biased && biases == NULL))
+    *out = (bytes_ends){ .kind = c->kind, .x_zero = (uint32_t)c->x_zero };
+    if (c->kind == BYTE_FLOATS) {
+        out->scale = c->scale;
+        out->shift = c->shift;
+    }
+    if (c->kind != BYTE_BYTES)
+        return INLAY_OK;
+    out->scales = q_constant(b, op->in[W_SCALE]);
+    out->biases = biased ? q_constant(b, op->in[BIAS]) : NULL;
+    out->scale_step = rg_count(b, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
+    out->factor = (double)op->scale / (double)op->alpha;
+    if (out->scales == NULL || (biased && out->biases == NULL))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
-    memcpy(&w, scales + (rg_count(b, op->in[W_SCALE]) > 1 ? channel : 0) * (int64_t)sizeof w, sizeof w);
-    if (biases != NULL)
-        memcpy(&bias, biases + channel * (int64_t)sizeof bias, sizeof bias);
-    *out_scale = (float)((double)op->scale / (double)op->alpha * (double)w);
-    *out_first = (int32_t)((uint32_t)bias - (uint32_t)c->x_zero * (uint32_t)sum);
     return INLAY_OK;
+}
+
+void bytes_end_channel(const bytes_ends *e, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
+                       float *out_shift)
+{
+    int32_t bias = 0;
+    float w = 1;
+
+    if (e->scales != NULL)
+        memcpy(&w, e->scales + channel * e->scale_step, sizeof w);
+    if (e->biases != NULL)
+        memcpy(&bias, e->biases + channel * (int64_t)sizeof bias, sizeof bias);
+    *out_scale = e->kind == BYTE_BYTES ? (float)(e->factor * (double)w) : e->scale != NULL ? e->scale[channel] : 1;
+    *out_shift = e->shift != NULL ? e->shift[channel] : 0;
+    *out_first = (int32_t)((uint32_t)bias - e->x_zero * (uint32_t)sum);
 }
 
 static uint8_t within(uint8_t x, uint8_t low, uint8_t high)
@@ -396,6 +428,10 @@ void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
     const rg_group *group = c->group;
     const int32_t shift = rg_type(b, group->out) == dnnl_s8 ? 128 : 0;
 
+    if (c->kind != BYTE_BYTES) {
+        *out = (byte_ending){ .kind = c->kind };
+        return;
+    }
     *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255,
                           .flip = shift > 0 ? 0x80 : 0 };
     for (uint32_t i = 0; i < group->post_count; i++) { /* Clip of bytes, of what was clipped */
@@ -427,10 +463,30 @@ static bool loops_run(const byte_set *set, const kn_window *g)
                                      : bytes_depthwise_runs(set, g));
 }
 
+bool bytes_runs_conv(const rg_build *b, const rg_op *op)
+{
+    const bool linear = is_linear(op);
+    kn_window g;
+
+    if (b->state->bytes == NULL || b->dims[op->in[linear ? W : 1]][0] < 1)
+        return false;
+    kn_measure(b, op, &g);
+    if (!loops_run(b->state->bytes, &g))
+        return false;
+    if (linear) {
+        const rg_constant *k = &b->c->constants[b->c->values[op->in[W_SCALE]].constant];
+
+        return scales_fit(op, k->data, rg_count(b, op->in[W_SCALE]));
+    }
+    return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
+           b->c->values[op->in[X_ZERO]].constant != INLAY_NONE;
+}
+
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
 {
+    const bool linear = is_linear(op);
     const byte_set *set = byte_set_of_cpu();
-    const inlay_value_info *w = kit_input(node, W), *scales = kit_input(node, W_SCALE);
+    const inlay_value_info *w = kit_input(node, linear ? W : 1), *scales = linear ? kit_input(node, W_SCALE) : NULL;
     kn_window g = { .flat = op->spatial <= 2, .in = w->dims[1].value * op->group, .out = w->dims[0].value,
                     .group = op->group, .kernel = { 1, 1 }, .dilation = { 1, 1 } };
 
@@ -441,6 +497,10 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
     if (set == NULL || !loops_run(set, &g))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI there is no exact convolution of bytes for these groups and windows");
+    if (!linear)
+        return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
+               kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
+                          "without AVX-512 VNNI the zero point of input 0 has to be a constant");
     return scales_fit(op, scales->data, q_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums have to be below 1");
@@ -497,6 +557,7 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     int32_t *first;
     float *scale;
     bool merged;
+    bytes_ends ends;
     inlay_status status;
     rg_place w, y;
     direct *d = NULL;
@@ -510,36 +571,36 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     tap_count = g->kernel[0] * (merged ? 1 : g->kernel[1]);
     if (!bytes_tiles_layout(set, &c->weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY(rg_read_constant(b, op->in[W], &c->weights, &md, &w));
+    INLAY_TRY(rg_read_constant(b, c->w_value, &c->weights, &md, &w));
     sums = bytes_tiles_sums(set, &md, b->instance->buffers[w.buffer].data, g->out);
-    rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    md.data_type = rg_type(b, c->group->out);
-    INLAY_TRY(rg_result_place(b, c->group->out, &md, &y));
-    d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 2 * (size_t)room * sizeof(float));
+    INLAY_TRY(bytes_result(b, c, &y));
+    d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 3 * (size_t)room * sizeof(float));
     if (d == NULL)
         return q_no_memory(b);
     *d = (direct){ .native.run = run_direct, .set = set, .rows = g->images * g->out_height,
                    .row_pixels = g->out_width, .height = g->out_height, .s_image = g->height * g->width * pixel,
                    .s_row = g->stride[0] * g->width * pixel, .s_pixel = g->stride[1] * pixel, .tap_count = tap_count,
                    .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1), .channels = g->out,
-                   .flip = c->x.md.data_type == dnnl_s8 };
+                   .flip = c->x.md.data_type == dnnl_s8, .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+                   .floats = c->floats };
     find_taps(d, g, pixel, merged);
     bytes_end(b, c, &d->ending);
     d->ending.first = first = (int32_t *)(void *)(d->taps + 2 * tap_count);
     d->ending.scale = scale = (float *)(void *)(first + room);
-    for (int64_t o = 0; o < g->out && status == INLAY_OK; o++)
-        status = bytes_end_channel(b, c, o, sums[o], &first[o], &scale[o]);
+    d->ending.shift = scale + room;
+    status = bytes_ends_of(b, c, &ends);
     if (status != INLAY_OK) {
         free(d);
         return status;
     }
+    for (int64_t o = 0; o < g->out; o++)
+        bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
     if (d->s_row == d->row_pixels * d->s_pixel && (g->images == 1 || d->s_image == d->height * d->s_row)) {
         d->row_pixels *= d->rows;
         d->rows = d->height = 1;
     }
     cut(d, b->instance->threads);
-    INLAY_TRY(rg_emit_native(b, &d->native, (const rg_place *const[]){ &c->x, &w, &y }, 3));
-    status = rg_set_place(b, c->group->out, &y);
+    status = bytes_emit(b, c, &w, &y, &d->native);
 done:
     return status;
 }
@@ -560,28 +621,38 @@ static inlay_status read_image(rg_build *b, bytes_case *c)
     return rg_read_as(b, x, &md, &c->x);
 }
 
+/* ConvInteger's zero point of x, a constant. */
+static int32_t zero_of(rg_build *b, const rg_op *op)
+{
+    const uint8_t *zero = op->in_count > X_ZERO ? q_constant(b, op->in[X_ZERO]) : NULL;
+
+    return zero == NULL ? 0 : rg_type(b, op->in[X_ZERO]) == dnnl_s8 ? (int8_t)*zero : *zero;
+}
+
 inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done)
 {
     const rg_op *op = b->op;
-    bytes_case c = { .group = group, .x_zero = op->zero, .border = (uint8_t)op->zero };
+    const bool linear = is_linear(op);
+    bytes_case c = { .group = group, .w_value = op->in[linear ? W : 1] };
     inlay_status status;
 
-    *out_done = false;
-    if (b->state->bytes == NULL)
+    *out_done = bytes_runs_conv(b, op);
+    if (!*out_done)
         return INLAY_OK;
     kn_measure(b, op, &c.w);
-    if (!loops_run(b->state->bytes, &c.w) ||
-        !scales_fit(op, q_constant(b, op->in[W_SCALE]), rg_count(b, op->in[W_SCALE])))
-        return INLAY_OK;
-    *out_done = true;
-    status = read_image(b, &c);
+    c.kind = linear ? BYTE_BYTES : rg_type(b, group->out) == dnnl_s32 ? BYTE_SUMS : BYTE_FLOATS;
+    c.x_zero = linear ? op->zero : zero_of(b, op);
+    c.border = (uint8_t)c.x_zero;
+    status = bytes_read_posts(b, &c);
+    if (status == INLAY_OK)
+        status = read_image(b, &c);
     if (status != INLAY_OK)
         return status;
     if (c.x.md.data_type == dnnl_s8)
         c.x_zero += 128;
-    rg_window_weights(b, op->in[W], &c.weights);
+    rg_window_weights(b, c.w_value, &c.weights);
     c.weights.data_type = dnnl_s8;
-    if (rg_type(b, op->in[W]) == dnnl_u8)
-        q_shift(b, op->in[W]);
+    if (rg_type(b, c.w_value) == dnnl_u8)
+        q_shift(b, c.w_value);
     return c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
 }

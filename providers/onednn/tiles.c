@@ -356,8 +356,7 @@ done:
     return status;
 }
 
-/* Relu and Clip right behind the sums are done in registers. */
-static bool clamps(const rg_eltwise *f, tile_ending *e)
+bool tiles_clamps(const rg_eltwise *f, tile_ending *e)
 {
     bool relu = f->alg == dnnl_eltwise_relu && f->alpha == 0;
 
@@ -377,7 +376,7 @@ bool tiles_functions(const rg_group *group, tile_ending *out)
 
         if (group->posts[p].kind != RG_POST_ELTWISE)
             return false;
-        if (p == 0 && clamps(&group->posts[p].eltwise, out))
+        if (p == 0 && tiles_clamps(&group->posts[p].eltwise, out))
             continue;
         if (!rg_function_of(&group->posts[p].eltwise, &t->post))
             return false;
@@ -413,7 +412,7 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *
         bool whole;
 
         if (post->kind == RG_POST_ELTWISE) {
-            if (e->post_count == 0 && !e->clamp && clamps(&post->eltwise, e))
+            if (e->post_count == 0 && !e->clamp && tiles_clamps(&post->eltwise, e))
                 continue;
             if (!rg_function_of(&post->eltwise, &t->post))
                 break;

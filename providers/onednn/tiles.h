@@ -103,6 +103,8 @@ bool tiles_lie_well(const rg_md *md);
 int64_t tiles_pixel_step(const rg_md *md);
 /* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
 bool tiles_functions(const rg_group *group, tile_ending *out);
+/* Is it Relu or Clip, which right behind the sums are done in registers? *out then clamps. */
+bool tiles_clamps(const rg_eltwise *f, tile_ending *out);
 /* Weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
 bool tiles_panel_layout(const rg_md *weights, rg_md *md);
 /* Convolutions of single channels (depthwise.c): can they run, may their input be made on the way, and the step.
@@ -112,6 +114,12 @@ bool depthwise_makes(const kn_window *w);
 bool depthwise_runs(const rg_build *b, const kn_case *c);
 inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
                             uint32_t count);
+/* The same of images that lie row by row, where nobody wants them otherwise (planes.c). */
+bool planes_run(const rg_build *b, const kn_case *c);
+inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c);
+/* Any groups but such, as products of weights and windows (conv_rows.c). */
+bool conv_rows_run(const rg_build *b, const rg_group *group, const kn_case *c);
+inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *c);
 /* Winograd's with this many points (4, 6). x: channels last. */
 inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,

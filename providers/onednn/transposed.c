@@ -6,10 +6,10 @@
  *     wide    channels last: a product for each tap and group, and sums of vectors of channels
  *     thin    a few output channels: one product for all taps, and sums along rows of the image
  *     alone   one channel a group: no product, taps are multiplied where they are added */
-#include "build.h"
+#include "transposed.h"
 #include "window.h"
 
-enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64, MOST_BEHIND = 4 };
+enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };
 
 /* ------------------------------------------------------------------ reading */
 
@@ -60,10 +60,8 @@ typedef struct sums {
     reach axes[SPATIAL]; /* ones in front */
     int64_t batch, channels, taps, places; /* places of an input image */
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
-    bool thin, biased, weighted, relu; /* relu: a function behind it, with this slope */
-    float slope;
-    rg_eltwise behind[MOST_BEHIND]; /* functions after that one */
-    uint32_t behind_count;
+    bool thin, biased, weighted;
+    transposed_ending ending;
     const struct sg_kernel *kernel;
 } sums;
 
@@ -108,7 +106,7 @@ typedef struct call {
 
 /* y = bias + the sum of `count` rows, each times its weights if there are any. */
 KIT_MULTIVERSION static void add_rows(float *restrict y, const float *const *rows, const float *const *weights,
-                                      uint32_t count, const float *bias, int64_t n, bool relu, float slope)
+                                      uint32_t count, const float *bias, int64_t n)
 {
     if (weights != NULL) {
         for (int64_t i = 0; i < n; i++)
@@ -139,16 +137,38 @@ KIT_MULTIVERSION static void add_rows(float *restrict y, const float *const *row
                 y[i] += x[i];
         }
     }
-    if (relu)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
 }
 
-/* A row that is done, while it is in the cache. */
-static void apply_behind(const sums *s, float *y, int64_t n)
+KIT_MULTIVERSION static void apply_relu(float *y, int64_t n, float slope)
 {
-    for (uint32_t i = 0; i < s->behind_count; i++)
-        rg_apply(s->kernel, &s->behind[i], y, n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = y[i] < 0 ? (slope != 0 ? y[i] * slope : 0) : y[i]; /* 0 * -inf is no 0 */
+}
+
+uint32_t transposed_take(const rg_group *group, transposed_ending *out)
+{
+    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    uint32_t taken = 0;
+
+    *out = (transposed_ending){ 0 };
+    if (next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == dnnl_eltwise_relu) {
+        out->relu = true;
+        out->slope = next->eltwise.alpha;
+        taken = 1;
+    }
+    for (; taken < group->post_count && group->posts[taken].kind == RG_POST_ELTWISE &&
+           rg_row_of(&group->posts[taken].eltwise) != NULL && out->behind_count < TRANSPOSED_MOST_BEHIND;
+         taken++)
+        out->behind[out->behind_count++] = group->posts[taken].eltwise;
+    return taken;
+}
+
+void transposed_end(const transposed_ending *e, const struct sg_kernel *kernel, float *y, int64_t n)
+{
+    if (e->relu)
+        apply_relu(y, n, e->slope);
+    for (uint32_t i = 0; i < e->behind_count; i++)
+        rg_apply(kernel, &e->behind[i], y, n);
 }
 
 /* Rows [begin, end) of places of the output, channels last. */
@@ -180,9 +200,9 @@ static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t wo
                     }
                 }
             }
-            add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n, s->relu, s->slope);
+            add_rows(y, rows, s->weighted ? weights : NULL, count, c->bias, n);
         }
-        apply_behind(s, y - w->out * n, w->out * n);
+        transposed_end(&s->ending, s->kernel, y - w->out * n, w->out * n);
     }
     return INLAY_OK;
 }
@@ -237,9 +257,7 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
                          image + ((int64_t)d->in[i] * h->size + h->in[j]) * w->size * step +
                              ((int64_t)d->tap[i] * h->kernel + h->tap[j]) * w->kernel,
                          step);
-        for (int64_t ow = 0; s->relu && ow < w->out; ow++)
-            y[ow] = y[ow] < 0 ? (s->slope != 0 ? y[ow] * s->slope : 0) : y[ow];
-        apply_behind(s, y, w->out);
+        transposed_end(&s->ending, s->kernel, y, w->out);
     }
     return INLAY_OK;
 }
@@ -362,8 +380,7 @@ static inlay_status add_bias(rg_build *b, const rg_group *group, const rg_place 
 static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
 {
     const rg_op *op = b->op;
-    uint32_t y_value = op->out[0], rank = b->ranks[y_value], count = 2, taken = 0;
-    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    uint32_t y_value = op->out[0], rank = b->ranks[y_value], count = 2, taken;
     const rg_place *places[4];
     rg_place x, from, y, bias, weights;
     sums *s = *io;
@@ -381,15 +398,8 @@ static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
         rg_md_channels_last(&md, rank, b->dims[y_value]);
     else
         rg_md_plain(&md, rank, b->dims[y_value]);
-    if (next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == dnnl_eltwise_relu) {
-        s->relu = true;
-        s->slope = next->eltwise.alpha;
-        taken = 1;
-    }
     s->kernel = b->state->sgemm;
-    for (; taken < group->post_count && group->posts[taken].kind == RG_POST_ELTWISE &&
-           rg_row_of(&group->posts[taken].eltwise) != NULL && s->behind_count < MOST_BEHIND; taken++)
-        s->behind[s->behind_count++] = group->posts[taken].eltwise;
+    taken = transposed_take(group, &s->ending);
     if (taken == group->post_count)
         INLAY_TRY(rg_result_place(b, group->out, &md, &y));
     else
@@ -415,9 +425,13 @@ done:
 
 static inlay_status lower(rg_build *b, const rg_group *group)
 {
+    bool done = false;
     sums *s = NULL;
-    inlay_status status = make_sums(b, &s);
+    inlay_status status = transposed_lower_planes(b, group, &done);
 
+    if (status != INLAY_OK || done)
+        return status;
+    status = make_sums(b, &s);
     if (status == INLAY_UNSUPPORTED)
         return rg_lower_deconvolution(b, group);
     if (status == INLAY_OK)

@@ -89,6 +89,7 @@ static const kit_provider provider = {
     .option_count = KIT_COUNT(options),
     .open = open_blas,
     .close = close_blas,
+    .flags = INLAY_PROVIDER_REFERENCE_CORE,
 };
 
 static const kit_plugin plugin = {

@@ -90,6 +90,12 @@ static void transposed(void **state)
                            "strides=3,2\n-> y" },
         { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) auto_pad=VALID strides=2,2\n-> y" },
         { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) output_shape=10,8 strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 2,40,31,70\nw = [40,21,4,4]\nb = [21]\ny = ConvTranspose(x, w, b) strides=2,2 "
+                           "pads=1,1,1,1\nz = LeakyRelu(y) alpha=0.2\n-> z" },
+        { "ConvTranspose", "x : 1,130,9,67\nw = [130,3,5,3]\ny = ConvTranspose(x, w) strides=1,3 pads=2,0,2,1 group=2\n"
+                           "z = Tanh(y)\n-> z" },
+        { "ConvTranspose",
+          "x : 1,20,9,300\nw = [20,9,3,3]\ny = ConvTranspose(x, w) strides=2,2 dilations=2,3 group=1\n-> y" },
         { "ConvTranspose", "x : 2,6,7\nw = [6,10,5]\ny = ConvTranspose(x, w) strides=2, pads=2,1\n-> y" },
         { "ConvTranspose", "x : 1,3,3,4,5\nw = [3,12,2,3,2]\nb = [12]\ny = ConvTranspose(x, w, b) "
                            "strides=2,1,2\n-> y" },

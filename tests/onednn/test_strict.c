@@ -30,11 +30,12 @@ static const struct {
     { "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y", true },
     { "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y", true },
 };
-static const char *const options[] = { "auto", "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups",
-                                       "library", "library_blocked", "library_winograd", "gemm", "pairs", "packed",
-                                       "packed_pairs", "inner_product", "plain", "batched", "matmul" };
+static const char *const options[] = { "auto",   "tiles",   "winograd_4x4", "winograd_2x2",    "depthwise",
+                                       "groups", "rows",    "library",      "library_blocked", "library_winograd",
+                                       "gemm",   "pairs",   "packed",       "packed_pairs",    "inner_product",
+                                       "plain",  "batched", "matmul" };
 /* Plain sums, our own in chains as short as strict wants, and the library's. */
-static const char *const own[] = { "tiles", "depthwise", "groups", "gemm", "packed", "batched" };
+static const char *const own[] = { "tiles", "depthwise", "planes", "rows", "groups", "gemm", "packed", "batched" };
 static const char *const library[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
 
 /* Are there loops of our own for this CPU, as far as the process may use it? */
