@@ -6,6 +6,7 @@
 
 enum { MOST_ROWS_EACH = 4, MOST_LANES = 64 };
 
+/* How many rows of scores fit the shared memory; 0: none. */
 static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
 {
     const uint64_t room = (f->most_shared - MOST_ROWS_EACH * MOST_LANES * sizeof(float)) / sizeof(float);
@@ -16,64 +17,60 @@ static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
     return rows;
 }
 
-bool vr_can_attend(const vr_build *b, const vr_attend *t)
+static bool can_attend(const vr_build *b, const vr_attend *t)
 {
     return t->scores.k > 0 && rows_each(&b->g->facts, t->scores.line, t->scores.n) > 0;
 }
 
-inlay_status vr_emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
+/* p makes the scores. */
+static inlay_status emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
 {
     const vr_product *x = &t->scores;
     const gpu_facts *f = &b->g->facts;
     const uint32_t rows = rows_each(f, x->line, x->n);
-    const uint64_t batches = (uint64_t)(x->batch[0] * x->batch[1] * x->batch[2]);
-    const uint64_t items = (uint64_t)((x->line + rows - 1) / rows) * batches;
-    const int64_t list[] = { x->line,   x->n,        x->k,     t->width,    x->a_row,   x->a_step,
-                             x->b_step, x->b_column, t->v_row, t->v_column, x->out_row, x->out_column };
-    vr_dispatch *d = vr_emit(b, SHADER_attend, 32, true);
-    uint32_t *w;
-    inlay_status status;
+    const int64_t batches = x->batch[0] * x->batch[1] * x->batch[2], items = (x->line + rows - 1) / rows * batches;
+    const int64_t *const lists[] = { x->batch, x->a_batch, x->b_batch, t->v_batch, x->out_batch };
+    vr_dispatch *d = vr_emit(b, SHADER_attend, 32);
 
-    if (d == NULL)
-        return INLAY_OUT_OF_MEMORY;
     d->constants[ID_LOCAL] = f->is_cpu ? (f->subgroup > 0 ? f->subgroup : 8) : MOST_LANES;
-    d->constants[ID_OWN] = rows;
-    d->constants[ID_OWN + 1] = rows * (uint32_t)x->n;
-    d->constants[ID_OWN + 2] = t->zero;
-    d->constants[ID_OWN + 3] = x->k >= 8;
-    d->constants[ID_OWN + 4] = x->k % 8 != 0;
-    d->constants[ID_LOAD] = vr_element(x->a_type);
-    d->constants[ID_LOAD + 1] = vr_element(x->b_type);
-    d->constants[ID_LOAD + 2] = vr_element(t->v_type);
-    d->ns = 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches / b->c->state->flops_per_ns;
-    w = vr_words(b, d);
-    for (uint32_t i = 0; i < KIT_COUNT(list); i++)
-        w[i] = (uint32_t)list[i];
-    memcpy(&w[12], &x->alpha, sizeof x->alpha);
-    w[13] = (uint32_t)items;
-    for (uint32_t i = 0; i < 3; i++) {
-        w[14 + i] = (uint32_t)x->batch[i];
-        w[17 + i] = (uint32_t)x->a_batch[i];
-        w[20 + i] = (uint32_t)x->b_batch[i];
-        w[23 + i] = (uint32_t)t->v_batch[i];
-        w[26 + i] = (uint32_t)x->out_batch[i];
-    }
-    vr_operand_at(b, d, PUSH_OWN, x->a, x->a_bytes, false);
-    vr_operand_at(b, d, PUSH_OWN + 1, x->b, x->b_bytes, false);
-    vr_operand_at(b, d, PUSH_OWN + 2, t->v, t->v_bytes, false);
+    VR_OWN(d, rows, rows * (uint32_t)x->n, t->zero, x->k >= 8, x->k % 8 != 0);
+    vr_expect_flops(b, d, 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches);
+    VR_PUT(b, d, 0, x->line, x->n, x->k, t->width, x->a_row, x->a_step, x->b_step, x->b_column, t->v_row, t->v_column,
+           x->out_row, x->out_column, vr_bits(x->alpha), items);
+    for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
+        vr_put(b, d, 14 + 3 * i, 3, lists[i]);
+    vr_read_at(b, d, 0, &x->a);
+    vr_read_at(b, d, 1, &x->b);
+    vr_read_at(b, d, 2, &t->v);
     p->result = t->result;
-    status = vr_finish(b, d, p);
-    return status == INLAY_OK ? vr_grid_groups(b, d, items) : status;
+    vr_finish(b, d, p);
+    return vr_grid_groups(b, d, (uint64_t)items);
+}
+
+/* What lies where, turned or not: queries, keys, values (by values[]) and the result of end, whose last two dimensions
+ * are rows and steps along them. keys_turned: [K, N] and not [N, K]. strides[] gets those of all dimensions. */
+static void place_all(vr_build *b, vr_attend *t, const uint32_t values[3], const vr_op *end, bool keys_turned,
+                      int64_t strides[4][VR_RANK])
+{
+    vr_source *const sources[] = { &t->scores.a, &t->scores.b, &t->v };
+    vr_product *x = &t->scores;
+    const uint32_t row = vr_out(b, end, 0)->rank - 2, column = row + 1;
+    vr_program last;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        vr_strides(b, values[i], strides[i]);
+        *sources[i] = vr_source_of(b, values[i]);
+    }
+    vr_program_start(b, &last, end->info.outputs[0], VR_SINGLE);
+    vr_follow_transpose(b, &last, strides[3]);
+    t->result = last.result;
+    x->a_row = strides[0][row], x->a_step = strides[0][column];
+    x->b_column = strides[1][keys_turned ? column : row], x->b_step = strides[1][keys_turned ? row : column];
+    t->v_row = strides[2][row], t->v_column = strides[2][column];
+    x->out_row = strides[3][row], x->out_column = strides[3][column];
 }
 
 /* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
-
-static void set_third(const vr_build *b, vr_attend *t, uint32_t value)
-{
-    t->v = b->places[value];
-    t->v_type = b->tensors[value].dtype;
-    t->v_bytes = (uint64_t)b->tensors[value].count * vr_size_of(t->v_type);
-}
 
 /* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
 static bool goes_together(const vr_build *b, const uint32_t values[3], const vr_tensor *y)
@@ -85,46 +82,36 @@ static bool goes_together(const vr_build *b, const uint32_t values[3], const vr_
     return true;
 }
 
-inlay_status vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p, bool *emitted)
+bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p)
 {
-    uint32_t soft_at, next_at, axis;
-    const vr_op *soft = vr_reader(b, p->result, &soft_at);
+    const vr_op *soft = vr_reader(b, p->result);
     const vr_op *next = soft != NULL && soft->row->family == &vr_softmax && soft->row->number == ROW_SOFTMAX
-                            ? vr_reader(b, soft->info.outputs[0], &next_at)
+                            ? vr_reader(b, soft->info.outputs[0])
                             : NULL;
     vr_attend t = { .scores = *x };
     const vr_tensor *y;
     int64_t s[4][VR_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
-    uint32_t values[3], rank;
-    vr_program end;
+    uint32_t values[3], axis;
 
     if (next == NULL || next->row->family != &vr_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
-        return INLAY_OK;
+        return false;
     y = vr_out(b, next, 0);
-    rank = y->rank;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
-    if (p->rank != rank || rank < 2 || b->places[values[2]].buffer == INLAY_NONE || !goes_together(b, values, y) ||
-        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), rank, &axis) ||
-        axis + 1 != rank || !vr_can_attend(b, &t))
-        return INLAY_OK;
-    b->done[soft_at] = true;
-    b->done[next_at] = true;
-    vr_program_start(b, &end, next->info.outputs[0], VR_SINGLE);
-    vr_follow_transpose(b, &end, s[3]);
-    for (uint32_t i = 0; i < 3; i++)
-        vr_strides(b, values[i], s[i]);
-    set_third(b, &t, values[2]);
-    t.width = y->dims[rank - 1];
-    t.result = end.result;
-    t.scores.a_row = s[0][rank - 2], t.scores.a_step = s[0][rank - 1];
-    t.scores.b_step = s[1][rank - 2], t.scores.b_column = s[1][rank - 1];
-    t.v_row = s[2][rank - 2], t.v_column = s[2][rank - 1];
-    t.scores.out_row = s[3][rank - 2], t.scores.out_column = s[3][rank - 1];
-    if (!vr_merge_batches(rank - 2, y->dims, 4, lists, t.scores.batch,
+    if (p->rank != y->rank || y->rank < 2 || b->places[values[2]].buffer == INLAY_NONE ||
+        !goes_together(b, values, y) ||
+        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), y->rank, &axis) ||
+        axis + 1 != y->rank || !can_attend(b, &t))
+        return false;
+    b->done[vr_number_of(b, soft)] = true;
+    b->done[vr_number_of(b, next)] = true;
+    place_all(b, &t, values, next, true, s);
+    t.width = y->dims[y->rank - 1];
+    if (!vr_merge_batches(y->rank - 2, y->dims, 4, lists, t.scores.batch,
                           (int64_t *const[]){ t.scores.a_batch, t.scores.b_batch, t.v_batch, t.scores.out_batch }))
-        return vr_decline(b, op, "its batches do not lie behind each other");
-    *emitted = true;
-    return vr_emit_attend(b, &t, p);
+        (void)vr_decline(b, op, "its batches do not lie behind each other");
+    else
+        (void)emit_attend(b, &t, p);
+    return true;
 }
 
 /* ------------------------------------------------------------------ Attention */
@@ -137,64 +124,39 @@ static void set_strides(const vr_attend *t, int64_t *out, const int64_t *strides
     out[2] = shared ? 0 : strides[1];
 }
 
-/* What lies where, turned or not. */
-static void place_all(vr_build *b, const vr_op *op, vr_attend *t)
+static inlay_status lower_attention(vr_build *b, const vr_op *op)
 {
-    const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1);
-    int64_t s[4][VR_RANK];
-    vr_program end;
-
-    for (uint32_t i = 0; i < 3; i++)
-        vr_strides(b, op->info.inputs[i], s[i]);
-    vr_program_start(b, &end, op->info.outputs[0], VR_SINGLE);
-    vr_follow_transpose(b, &end, s[3]);
-    t->result = end.result;
-    vr_product_batches(&t->scores, (const int64_t[]){ q->dims[0], k->dims[1], q->dims[1] / k->dims[1] });
-    set_strides(t, t->scores.a_batch, s[0], false);
-    set_strides(t, t->scores.b_batch, s[1], true);
-    set_strides(t, t->v_batch, s[2], true);
-    set_strides(t, t->scores.out_batch, s[3], false);
-    t->scores.a_row = s[0][2], t->scores.a_step = s[0][3];
-    t->scores.b_column = s[1][2], t->scores.b_step = s[1][3];
-    t->v_row = s[2][2], t->v_column = s[2][3];
-    t->scores.out_row = s[3][2], t->scores.out_column = s[3][3];
-    t->scores.a = b->places[op->info.inputs[0]];
-    t->scores.b = b->places[op->info.inputs[1]];
-    t->scores.a_bytes = (uint64_t)q->count * sizeof(float);
-    t->scores.b_bytes = (uint64_t)k->count * sizeof(float);
-    set_third(b, t, op->info.inputs[2]);
-}
-
-static inlay_status lower_attention(vr_build *b, uint32_t o)
-{
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1), *v = vr_in(b, op, 2);
     const int64_t heads = q->dims[1], shared = k->dims[1], queries = q->dims[2], keys = k->dims[2], depth = q->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
     vr_attend t = { .zero = true, .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
-    uint32_t scores;
+    int64_t s[4][VR_RANK];
     vr_program p;
-    inlay_status status = INLAY_OK;
 
     if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
         return vr_decline(b, op, "the heads of queries are no multiple of those of keys");
     t.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
-    if (!vr_can_attend(b, &t))
+    if (!can_attend(b, &t))
         return vr_decline(b, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
-    place_all(b, op, &t);
-    scores = vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys });
-    vr_program_start(b, &p, scores, VR_SINGLE);
+    place_all(b, &t, op->info.inputs, op, false, s);
+    vr_product_batches(&t.scores, (const int64_t[]){ q->dims[0], shared, heads / shared });
+    set_strides(&t, t.scores.a_batch, s[0], false);
+    set_strides(&t, t.scores.b_batch, s[1], true);
+    set_strides(&t, t.v_batch, s[2], true);
+    set_strides(&t, t.scores.out_batch, s[3], false);
+    vr_program_start(b, &p, vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys }),
+                     VR_SINGLE);
     if (vr_in(b, op, 3) != NULL)
         (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_value(b, &p, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
         const uint32_t triangle = vr_temporary(b, INLAY_FLOAT, 2, (const int64_t[]){ queries, keys });
 
-        status = vr_emit_causal(b, triangle);
+        vr_emit_causal(b, triangle);
         (void)vr_slot(&p, OP_ADD, p.slot_count > 0 ? REG_SLOT : REG_ACC, vr_load_value(b, &p, triangle), 0);
     }
     if (p.full)
         return vr_decline(b, op, "its mask is not that of the scores");
-    return status == INLAY_OK ? vr_emit_attend(b, &t, &p) : status;
+    return emit_attend(b, &t, &p);
 }
 
 static bool attention_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -214,13 +176,8 @@ static bool attention_supports(const kit_node *node, const vr_operator *row, kit
 
 /* ------------------------------------------------------------------ normalisation of a sum */
 
-static uint32_t input_or_none(const vr_op *op, uint32_t i)
-{
-    return i < op->info.input_count ? op->info.inputs[i] : INLAY_NONE;
-}
-
 /* sum = x + bias + skip */
-static inlay_status add_up(vr_build *b, const vr_op *op, uint32_t bias, uint32_t sum)
+static void add_up(vr_build *b, const vr_op *op, uint32_t bias, uint32_t sum)
 {
     vr_program p;
     uint32_t x;
@@ -230,43 +187,39 @@ static inlay_status add_up(vr_build *b, const vr_op *op, uint32_t bias, uint32_t
     if (bias != INLAY_NONE)
         x = vr_slot(&p, OP_ADD, x, vr_load_value(b, &p, bias), 0);
     (void)vr_slot(&p, OP_ADD, x, vr_load_value(b, &p, op->info.inputs[1]), 0);
-    if (p.full)
-        return vr_decline(b, op, "what it adds has other sizes");
-    return vr_emit_elements(b, &p);
+    (void)(p.full ? vr_decline(b, op, "what it adds has other sizes") : vr_emit_elements(b, &p));
+}
+
+/* Is a value of floats, as many as that? */
+static bool has_floats(const vr_build *b, uint32_t value, int64_t count)
+{
+    return b->tensors[value].count == count && b->tensors[value].dtype == INLAY_FLOAT;
 }
 
 /* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
-static inlay_status lower_skip_norm(vr_build *b, uint32_t o)
+static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *skip = vr_in(b, op, 1);
+    const vr_tensor *x = vr_in(b, op, 0);
+    const uint32_t skip = op->info.inputs[1];
     const bool simple = op->row->number == ROW_RMS;
-    const uint32_t bias = input_or_none(op, simple ? 3 : 4);
-    vr_rows r = { .kind = op->row->number,
-                  .length = x->dims[x->rank - 1],
-                  .inner = 1,
-                  .scale = op->info.inputs[2],
-                  .bias = simple ? INLAY_NONE : input_or_none(op, 3),
-                  .mean = INLAY_NONE,
-                  .deviation = INLAY_NONE,
-                  .epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12) };
-    uint32_t sum = op->info.output_count > 3 ? op->info.outputs[3] : INLAY_NONE;
-    inlay_status status;
+    const uint32_t bias = vr_in_value(op, simple ? 3 : 4);
+    vr_rows r = vr_rows_of(b, op, op->row->number, x->rank - 1);
+    uint32_t sum = vr_out_value(op, 3);
 
-    r.count = x->count / r.length;
+    r.scale = op->info.inputs[2];
+    r.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
+    r.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
     if (b->tensors[r.scale].count != r.length || (r.bias != INLAY_NONE && b->tensors[r.bias].count != r.length))
         return vr_decline(b, op, "its scale is not that of a row");
-    if (sum == INLAY_NONE && skip->count == x->count && skip->dtype == INLAY_FLOAT &&
-        (bias == INLAY_NONE || (b->tensors[bias].count == r.length && b->tensors[bias].dtype == INLAY_FLOAT))) {
-        r.has_skip = true;
+    if (sum == INLAY_NONE && has_floats(b, skip, x->count) && (bias == INLAY_NONE || has_floats(b, bias, r.length))) {
+        r.skip = skip;
         r.skip_bias = bias;
-        r.skip = op->info.inputs[1];
-        return vr_emit_rows(b, o, &r, op->info.inputs[0], op->info.outputs[0]);
+        return vr_emit_rows(b, op, &r, op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)
         sum = vr_temporary(b, x->dtype, x->rank, x->dims);
-    status = add_up(b, op, bias, sum);
-    return status == INLAY_OK ? vr_emit_rows(b, o, &r, sum, op->info.outputs[0]) : status;
+    add_up(b, op, bias, sum);
+    return vr_emit_rows(b, op, &r, sum);
 }
 
 static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -277,5 +230,5 @@ static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit
     return true;
 }
 
-const vr_family vr_attention = { attention_supports, lower_attention, NULL };
-const vr_family vr_skip_norm = { skip_norm_supports, lower_skip_norm, NULL };
+const vr_family vr_attention = { .supports = attention_supports, .lower = lower_attention };
+const vr_family vr_skip_norm = { .supports = skip_norm_supports, .lower = lower_skip_norm };

@@ -204,7 +204,7 @@ static void list_constants(inlay_compiled *c, const inlay_graph *graph, uint64_t
             const inlay_value_info *info;
             int64_t dims[VR_RANK];
 
-            if (v == INLAY_NONE || !c->values[v].constant || (i < 32 && (op->row->host_inputs >> i & 1u) != 0))
+            if (v == INLAY_NONE || !c->values[v].constant || vr_is_hosts(op->row, i))
                 continue;
             info = inlay_graph_value(graph, c->values[v].snapshot);
             for (uint32_t d = 0; d < info->rank && d < VR_RANK; d++)

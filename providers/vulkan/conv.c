@@ -1,46 +1,34 @@
 /* Convolutions: products over windows, sums over a window alone, and transposed ones. */
 #include "region.h"
-#include "window.h"
 
 /* One filter for each channel: a sum over the window alone. */
-static inlay_status lower_depthwise(vr_build *b, uint32_t o, const vr_window *v, vr_program *p)
+static inlay_status emit_depthwise(vr_build *b, const vr_op *op, const vr_window *v, vr_program *p)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
-    const int64_t pixels = v->out[0] * v->out[1] * v->out[2], taps = v->window[0] * v->window[1] * v->window[2];
+    const vr_tensor *x = vr_in(b, op, 0);
+    const int64_t planes = x->dims[0] * x->dims[1];
     const gpu_facts *f = &b->g->facts;
-    vr_dispatch *d;
-    uint32_t *w, planes;
-    uint64_t each;
-    inlay_status status;
+    vr_dispatch *d = vr_skeleton(b, op, p, SHADER_depthwise, 24);
+    int64_t each;
 
-    d = vr_skeleton(b, o, p, SHADER_depthwise, 24, &status);
-    if (d == NULL)
-        return status;
-    planes = (uint32_t)(x->dims[0] * x->dims[1]);
-    d->constants[ID_LOAD] = vr_element(x->dtype);
-    d->constants[ID_LOAD + 1] = vr_element(vr_in(b, op, 1)->dtype);
     if (vr_scalar_loads(b)) { /* strips of lines, eight a workgroup */
         const int64_t strips = (v->out[2] + f->subgroup - 1) / f->subgroup * v->out[0] * v->out[1];
 
-        d->constants[ID_OWN] = f->subgroup;
+        VR_OWN(d, f->subgroup);
         d->constants[ID_LOCAL] = f->subgroup * (strips < 8 ? (uint32_t)strips : 8);
-        each = (uint64_t)(strips + 7) / 8;
+        each = (strips + 7) / 8;
     } else {
-        while (d->constants[ID_LOCAL] > 8 && d->constants[ID_LOCAL] / 2 >= pixels)
+        while (d->constants[ID_LOCAL] > 8 && d->constants[ID_LOCAL] / 2 >= v->pixels)
             d->constants[ID_LOCAL] /= 2;
-        each = (uint64_t)(pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
+        each = (v->pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
     }
-    d->ns = 2.0 * (double)y->count * (double)taps * 4 / b->c->state->bytes_per_ns;
-    w = vr_words(b, d);
-    w[0] = (uint32_t)x->dims[1];
-    w[1] = (uint32_t)each;
-    vr_window_words(v, &w[2]);
-    w[20] = planes;
-    vr_value_at(b, d, PUSH_OWN, op->info.inputs[0], false);
-    vr_value_at(b, d, PUSH_OWN + 1, op->info.inputs[1], false);
-    status = vr_finish(b, d, p);
-    return status == INLAY_OK ? vr_grid_groups(b, d, each * planes) : status;
+    vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
+    VR_PUT(b, d, 0, x->dims[1], each);
+    vr_put_window(b, d, 2, v);
+    VR_PUT(b, d, 20, planes);
+    vr_read(b, d, 0, op->info.inputs[0]);
+    vr_read(b, d, 1, op->info.inputs[1]);
+    vr_finish(b, d, p);
+    return vr_grid_groups(b, d, (uint64_t)(each * planes));
 }
 
 static bool reaches_outside(const vr_window *v)
@@ -55,9 +43,8 @@ static bool reaches_outside(const vr_window *v)
 /* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps. */
 static vr_product windows_of(const vr_window *v, const vr_tensor *x, const vr_tensor *w, int64_t groups)
 {
-    const int64_t pixels = v->out[0] * v->out[1] * v->out[2], plane = v->in[0] * v->in[1] * v->in[2];
-    const int64_t k = w->dims[1], n = w->dims[0] / groups;
-    vr_product q = vr_product_of(pixels, k, n);
+    const int64_t plane = v->in[0] * v->in[1] * v->in[2], k = w->dims[1], n = w->dims[0] / groups;
+    vr_product q = vr_product_of(v->pixels, k, n);
 
     vr_product_batches(&q, (const int64_t[]){ 1, x->dims[0], groups });
     q.windows = !v->plain;
@@ -66,7 +53,7 @@ static vr_product windows_of(const vr_window *v, const vr_tensor *x, const vr_te
         q.line = v->out[2];
         q.lines = v->out[0] * v->out[1];
     }
-    q.taps = v->window[0] * v->window[1] * v->window[2];
+    q.taps = v->taps;
     q.a_row = 1;
     q.a_step = plane;
     q.a_batch[1] = x->dims[1] * plane;
@@ -76,38 +63,41 @@ static vr_product windows_of(const vr_window *v, const vr_tensor *x, const vr_te
     q.b_tap = 1;
     q.b_batch[2] = n * q.b_column;
     q.out_row = 1;
-    q.out_column = pixels;
+    q.out_column = v->pixels;
     q.group = n;
-    vr_window_words(v, q.window_words);
+    q.window = *v;
     return q;
 }
 
-static inlay_status lower_conv(vr_build *b, uint32_t o)
+/* What both kinds do to a sum: the bias of its channel. */
+static void start_program(vr_build *b, const vr_op *op, vr_program *p)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *w = vr_in(b, op, 1), *y = vr_out(b, op, 0);
+    vr_program_start(b, p, op->info.outputs[0], VR_SINGLE);
+    if (vr_in(b, op, 2) != NULL)
+        (void)vr_slot(p, OP_ADD, REG_ACC, vr_load_axis(b, p, op->info.inputs[2], 1), 0);
+}
+
+static inlay_status lower_conv(vr_build *b, const vr_op *op)
+{
+    const vr_tensor *x = vr_in(b, op, 0), *w = vr_in(b, op, 1);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     vr_window v;
     vr_product q;
     vr_program p;
-    inlay_status status;
 
-    if (!vr_window_read(&op->info, x, y, w->dims + 2, &v) || groups < 1)
-        return vr_decline(b, op, "its window does not fit the input");
-    if (w->dims[1] * groups != x->dims[1])
-        return vr_decline(b, op, "its weights have %lld channels, the input %lld", (long long)(w->dims[1] * groups),
-                          (long long)x->dims[1]);
-    vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(b, op, 2) != NULL)
-        (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_axis(b, &p, op->info.inputs[2], 1), 0);
+    if (!vr_window_read(b, op, w, false, &v))
+        return b->status;
+    if (groups < 1 || w->dims[1] * groups != x->dims[1])
+        return vr_decline(b, op, "its weights have %lld channels in %lld groups, the input %lld",
+                          (long long)w->dims[1], (long long)groups, (long long)x->dims[1]);
+    start_program(b, op, &p);
     p.has_columns = true;
     p.columns = 1;
     if (w->dims[1] == 1 && w->dims[0] == groups)
-        return lower_depthwise(b, o, &v, &p);
+        return emit_depthwise(b, op, &v, &p);
     q = windows_of(&v, x, w, groups);
-    vr_product_operands(b, &q, op->info.inputs[0], op->info.inputs[1]);
-    status = vr_grow(b, o, &p);
-    return status == INLAY_OK ? vr_finish_product(b, op, &q, &p) : status;
+    vr_grow(b, op, &p);
+    return vr_finish_product(b, op, &q, &p);
 }
 
 static bool conv_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -121,40 +111,27 @@ static bool conv_supports(const kit_node *node, const vr_operator *row, kit_refu
     return true;
 }
 
-/* ------------------------------------------------------------------ ConvTranspose */
-
-static inlay_status lower_conv_transpose(vr_build *b, uint32_t o)
+static inlay_status lower_conv_transpose(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *w = vr_in(b, op, 1), *y = vr_out(b, op, 0);
+    const vr_tensor *w = vr_in(b, op, 1), *y = vr_out(b, op, 0);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     vr_window v;
     vr_program p;
     vr_dispatch *d;
-    uint32_t *words, window[18];
-    inlay_status status;
 
-    if (!vr_window_read_transposed(&op->info, x, y, w->dims + 2, &v) || groups < 1)
-        return vr_decline(b, op, "its window does not fit the input");
-    vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(b, op, 2) != NULL)
-        (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_axis(b, &p, op->info.inputs[2], 1), 0);
-    d = vr_skeleton(b, o, &p, SHADER_transposed, 24, &status);
-    if (d == NULL)
-        return status;
-    words = vr_words(b, d);
-    words[0] = (uint32_t)y->count;
-    words[1] = (uint32_t)(w->dims[0] / groups);
-    words[2] = (uint32_t)w->dims[1];
-    words[3] = (uint32_t)groups;
-    vr_window_words(&v, window);
-    memcpy(&words[4], window, sizeof window);
-    d->ns = 2.0 * (double)y->count * (double)(w->dims[0] / groups) * (double)(v.window[0] * v.window[1] * v.window[2]) /
-            b->c->state->flops_per_ns;
-    vr_value_at(b, d, PUSH_OWN, op->info.inputs[1], false);
-    vr_value_at(b, d, PUSH_OWN + 1, op->info.inputs[0], false);
+    if (!vr_window_read(b, op, w, true, &v))
+        return b->status;
+    if (groups < 1)
+        return vr_decline(b, op, "%lld groups", (long long)groups);
+    start_program(b, op, &p);
+    d = vr_skeleton(b, op, &p, SHADER_transposed, 24);
+    VR_PUT(b, d, 0, y->count, w->dims[0] / groups, w->dims[1], groups);
+    vr_put_window(b, d, 4, &v);
+    vr_expect_flops(b, d, 2.0 * (double)y->count * (double)(w->dims[0] / groups) * (double)v.taps);
+    vr_read(b, d, 0, op->info.inputs[1]);
+    vr_read(b, d, 1, op->info.inputs[0]);
     return vr_finish_each(b, d, &p, y->count);
 }
 
-const vr_family vr_conv = { conv_supports, lower_conv, NULL };
-const vr_family vr_conv_transpose = { conv_supports, lower_conv_transpose, NULL };
+const vr_family vr_conv = { .supports = conv_supports, .lower = lower_conv };
+const vr_family vr_conv_transpose = { .supports = conv_supports, .lower = lower_conv_transpose };

@@ -17,6 +17,16 @@
 
 enum { GPU_ALIGNMENT = 256, GPU_NAME = 256, GPU_MOST_DEVICES = 16 };
 
+/* Element types as shaders load and store them: load_f32, store_f32. */
+#define GPU_ELEMENTS(X)                                                                                                \
+    X(F32, f32) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32)          \
+    X(I64, i64) X(BOOL, bool) X(F64, f64)
+enum {
+#define X(name, text) EL_##name,
+    GPU_ELEMENTS(X)
+#undef X
+};
+
 typedef enum gpu_shader {
 #define X(name, source, defines) SHADER_##name,
 #include "shaders.def"
@@ -106,6 +116,10 @@ typedef struct gpu_device {
 inlay_status gpu_present(inlay_diag *diag);
 /* Does the machine have a device file that a GPU's driver would open? Where not, only CPUs can be Vulkan devices. */
 bool gpu_is_likely(void);
+
+/* Calls found for each device, none of which is opened. lacks: what the shaders can't do without; NULL: nothing. */
+typedef inlay_status (*gpu_found_fn)(void *user, uint32_t number, const gpu_facts *f, const char *lacks);
+inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
 
 /* INLAY_UNSUPPORTED: no libvulkan, no driver, no such device, or one that lacks something; diag has the list. */
 inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag);

@@ -49,18 +49,6 @@ static bool path_of(const gpu_device *g, char path[PATH_MAX])
            snprintf(path, PATH_MAX, "%s/vulkan-%s.pipelines", g->cache_dir, name) < PATH_MAX;
 }
 
-static bool read_all(int fd, void *to, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        const ssize_t n = read(fd, (char *)to + at, bytes - at);
-
-        if (n <= 0)
-            return false;
-        at += (size_t)n;
-    }
-    return true;
-}
-
 /* What the file holds; NULL: there is none, or it is not this driver's. */
 static uint8_t *load(const gpu_device *g, size_t *out_bytes)
 {
@@ -68,24 +56,24 @@ static uint8_t *load(const gpu_device *g, size_t *out_bytes)
     struct stat st;
     uint8_t *data = NULL;
     cache_head is, due;
-    int fd = path_of(g, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    const int fd = path_of(g, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    bool ours = false;
 
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof is && st.st_size < CACHE_MOST_BYTES &&
-        read_all(fd, &is, sizeof is)) {
-        *out_bytes = (size_t)st.st_size - sizeof is;
-        data = malloc(*out_bytes);
-        if (data != NULL && read_all(fd, data, *out_bytes)) {
-            due = head_of(g, data, *out_bytes);
-            if (memcmp(&is, &due, sizeof is) == 0) {
-                (void)close(fd);
-                return data;
-            }
-        }
+    if (f != NULL && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof is &&
+        st.st_size < CACHE_MOST_BYTES)
+        data = malloc(*out_bytes = (size_t)st.st_size - sizeof is);
+    if (data != NULL && fread(&is, sizeof is, 1, f) == 1 && fread(data, 1, *out_bytes, f) == *out_bytes) {
+        due = head_of(g, data, *out_bytes);
+        ours = memcmp(&is, &due, sizeof is) == 0;
     }
+    if (f != NULL)
+        (void)fclose(f);
+    else if (fd >= 0)
+        (void)close(fd);
+    if (ours)
+        return data;
     free(data);
-    (void)close(fd);
     return NULL;
 }
 
@@ -94,15 +82,11 @@ inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag)
     VkPipelineCacheCreateInfo info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO };
     size_t bytes = 0;
     uint8_t *data = load(g, &bytes);
-    VkResult result;
+    VkResult result = VK_ERROR_UNKNOWN;
 
-    info.initialDataSize = data != NULL ? bytes : 0;
-    info.pInitialData = data;
-    result = g->vk.CreatePipelineCache(g->device, &info, NULL, &g->cache);
-    g->cache_bytes = info.initialDataSize;
-    if (result != VK_SUCCESS && data != NULL) {
-        info.initialDataSize = g->cache_bytes = 0;
-        info.pInitialData = NULL;
+    for (uint32_t attempt = data == NULL; result != VK_SUCCESS && attempt < 2; attempt++) { /* at last without it */
+        info.initialDataSize = g->cache_bytes = attempt == 0 ? bytes : 0;
+        info.pInitialData = attempt == 0 ? data : NULL;
         result = g->vk.CreatePipelineCache(g->device, &info, NULL, &g->cache);
     }
     free(data);

@@ -24,25 +24,28 @@ static bool folder_has(const char *path, const char *start)
 
 bool gpu_is_likely(void)
 {
-    return folder_has("/dev/dri", "renderD") || folder_has("/dev", "nvidia0") || folder_has("/dev", "dxg") ||
-           folder_has("/dev", "mali0") || folder_has("/dev", "kgsl-3d0") || folder_has("/dev", "nvgpu");
+    static const char *const files[] = { "nvidia0", "dxg", "mali0", "kgsl-3d0", "nvgpu" };
+    bool found = folder_has("/dev/dri", "renderD");
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        found = found || folder_has("/dev", files[i]);
+    return found;
 }
 
-/* Drivers announce themselves by files in these places, or are named by the environment. */
+/* Drivers announce themselves by files in these places, or are named by the environment: the loader will tell. */
 static bool has_driver(void)
 {
     static const char *const places[] = { "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d",
                                           "/usr/local/share/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d" };
     static const char *const names[] = { "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "XDG_DATA_DIRS",
                                          "XDG_DATA_HOME" };
+    bool found = false;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (getenv(names[i]) != NULL)
-            return true; /* the loader will tell */
+        found = found || getenv(names[i]) != NULL;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (folder_has(places[i], ""))
-            return true;
-    return false;
+        found = found || folder_has(places[i], "");
+    return found;
 }
 
 static inlay_status open_library(void **out, inlay_diag *diag)
@@ -68,25 +71,21 @@ inlay_status gpu_present(inlay_diag *diag)
 
 /* ------------------------------------------------------------------ facts */
 
-static const char *type_of(VkPhysicalDeviceType type)
-{
-    switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
-        return "GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
-        return "integrated GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
-        return "virtual GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
-        return "CPU";
-    default:
-        return "other";
-    }
-}
+/* Types of devices by their names, and how they are preferred. */
+static const struct {
+    const char *name;
+    int rank;
+} kinds[] = {
+    [VK_PHYSICAL_DEVICE_TYPE_OTHER] = { "other", 1 },
+    [VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU] = { "integrated GPU", 3 },
+    [VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU] = { "GPU", 4 },
+    [VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU] = { "virtual GPU", 2 },
+    [VK_PHYSICAL_DEVICE_TYPE_CPU] = { "CPU", 0 },
+};
 
 void gpu_describe(const gpu_facts *f, char *out, size_t bytes)
 {
-    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", f->name, type_of(f->type),
+    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", f->name, kinds[f->type].name,
                    (double)f->memory_bytes / (1u << 30), f->unified ? " shared with the CPU" : "", f->subgroup,
                    f->f16 ? ", f16" : "", VK_API_VERSION_MAJOR(f->api_version), VK_API_VERSION_MINOR(f->api_version));
 }
@@ -140,7 +139,8 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
         vk->GetPhysicalDeviceFeatures2(device, &have);
     }
     (void)snprintf(f->name, sizeof f->name, "%s", p.properties.deviceName);
-    f->type = p.properties.deviceType;
+    f->type = p.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? p.properties.deviceType
+                                                                     : VK_PHYSICAL_DEVICE_TYPE_OTHER;
     f->vendor = p.properties.vendorID;
     f->driver_version = p.properties.driverVersion;
     memcpy(f->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof f->pipeline_uuid);
@@ -176,15 +176,6 @@ static const char *missing(const gpu_facts *f)
 
 /* ------------------------------------------------------------------ choosing */
 
-static int rank_of(VkPhysicalDeviceType type)
-{
-    return type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU     ? 4
-           : type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? 3
-           : type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU    ? 2
-           : type == VK_PHYSICAL_DEVICE_TYPE_CPU            ? 0
-                                                            : 1;
-}
-
 /* Does the user's word mean device i? */
 static bool is_meant(const char *word, uint32_t i, const gpu_facts *f)
 {
@@ -217,8 +208,8 @@ static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
             continue;
         if (missing(&f) != NULL) {
             lacks = missing(&f);
-        } else if (rank_of(f.type) > best) {
-            best = rank_of(f.type);
+        } else if (kinds[f.type].rank > best) {
+            best = kinds[f.type].rank;
             g->physical = all[i];
             g->facts = f;
         }
@@ -338,18 +329,47 @@ static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                                 .pushConstantRangeCount = 1,
                                                 .pPushConstantRanges = &range };
-    inlay_status status =
-        gpu_check(g, g->vk.CreateSemaphore(g->device, &semaphore, NULL, &g->timeline), "making a semaphore", diag);
+    inlay_status status = INLAY_OK;
 
-    if (status == INLAY_OK)
-        status = gpu_check(g, g->vk.CreateCommandPool(g->device, &pool, NULL, &g->pool), "making a command pool", diag);
-    if (status == INLAY_OK)
-        status = gpu_check(g, g->vk.CreatePipelineLayout(g->device, &layout, NULL, &g->layout),
-                           "making a pipeline layout", diag);
-    if (status == INLAY_OK)
-        status = gpu_cache_open(g, diag);
-    if (status == INLAY_OK)
-        status = gpu_commands_make(g, 1, &g->copy_commands, diag);
+    INLAY_TRY(
+        gpu_check(g, g->vk.CreateSemaphore(g->device, &semaphore, NULL, &g->timeline), "making a semaphore", diag));
+    INLAY_TRY(gpu_check(g, g->vk.CreateCommandPool(g->device, &pool, NULL, &g->pool), "making a command pool", diag));
+    INLAY_TRY(gpu_check(g, g->vk.CreatePipelineLayout(g->device, &layout, NULL, &g->layout), "making a pipeline layout",
+                        diag));
+    INLAY_TRY(gpu_cache_open(g, diag));
+    INLAY_TRY(gpu_commands_make(g, 1, &g->copy_commands, diag));
+done:
+    return status;
+}
+
+inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag)
+{
+    VkPhysicalDevice all[GPU_MOST_DEVICES];
+    uint32_t count = GPU_MOST_DEVICES;
+    gpu_device *g = calloc(1, sizeof *g);
+    inlay_status status = INLAY_OK;
+    VkResult result;
+
+    if (g == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of Vulkan devices");
+    INLAY_TRY(gpu_present(diag));
+    INLAY_TRY(open_library(&g->library, diag));
+    INLAY_TRY(load_instance(g, diag));
+    result = g->vk.EnumeratePhysicalDevices(g->instance, &count, all);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE)
+        status = gpu_check(g, result, "listing devices", diag);
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        gpu_facts f;
+
+        read_facts(&g->vk, all[i], &f);
+        status = found(user, i, &f, missing(&f));
+    }
+done:
+    if (g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL)
+        g->vk.DestroyInstance(g->instance, NULL);
+    if (g->library != NULL)
+        (void)dlclose(g->library);
+    free(g);
     return status;
 }
 
@@ -383,40 +403,40 @@ done:
     return status;
 }
 
+static void drop_parts(gpu_device *g)
+{
+    if (g->vk.DeviceWaitIdle != NULL)
+        (void)g->vk.DeviceWaitIdle(g->device);
+    for (uint32_t i = 0; i < 256; i++)
+        for (gpu_pipeline *p = g->pipelines[i]; p != NULL; p = p->next)
+            g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
+    gpu_buffer_drop(g, &g->staging);
+    gpu_cache_keep(g);
+    g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
+    g->vk.DestroyPipelineLayout(g->device, g->layout, NULL);
+    g->vk.DestroyCommandPool(g->device, g->pool, NULL);
+    g->vk.DestroySemaphore(g->device, g->timeline, NULL);
+    g->vk.DestroyDevice(g->device, NULL);
+}
+
 void gpu_close(gpu_device *g)
 {
+    bool stays; /* on a lost device work may still run: what it uses stays, and so does the driver */
+
     if (g == NULL)
         return;
-    if (g->device != VK_NULL_HANDLE && g->vk.DestroyDevice != NULL) {
-        const bool hung = __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0;
-
-        if (!hung && g->vk.DeviceWaitIdle != NULL)
-            (void)g->vk.DeviceWaitIdle(g->device);
-        for (uint32_t i = 0; i < 256; i++)
-            for (gpu_pipeline *p = g->pipelines[i], *next; p != NULL; p = next) {
-                next = p->next;
-                if (!hung)
-                    g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
-                free(p);
-            }
-        if (!hung) {
-            gpu_buffer_drop(g, &g->staging);
-            gpu_cache_keep(g);
-            g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
-            g->vk.DestroyPipelineLayout(g->device, g->layout, NULL);
-            g->vk.DestroyCommandPool(g->device, g->pool, NULL);
-            g->vk.DestroySemaphore(g->device, g->timeline, NULL);
-            g->vk.DestroyDevice(g->device, NULL);
-        }
-        if (hung)
-            g->instance = VK_NULL_HANDLE; /* work may still run: what it uses stays, and so does the driver */
-    }
-    if (g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL) {
+    stays = g->device != VK_NULL_HANDLE && __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0;
+    if (!stays && g->device != VK_NULL_HANDLE && g->vk.DestroyDevice != NULL)
+        drop_parts(g);
+    if (!stays && g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL)
         g->vk.DestroyInstance(g->instance, NULL);
+    if (!stays && g->library != NULL)
         (void)dlclose(g->library);
-    } else if (g->device == VK_NULL_HANDLE && g->library != NULL) {
-        (void)dlclose(g->library);
-    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (gpu_pipeline *p = g->pipelines[i], *next; p != NULL; p = next) {
+            next = p->next;
+            free(p);
+        }
     (void)pthread_mutex_destroy(&g->queue_lock);
     (void)pthread_mutex_destroy(&g->pipeline_lock);
     (void)pthread_mutex_destroy(&g->staging_lock);

@@ -144,30 +144,29 @@ static inlay_status through_staging(gpu_device *g, const gpu_buffer *b, uint64_t
     return status;
 }
 
-inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
-                       inlay_diag *diag)
+static inlay_status host_copy(gpu_device *g, const gpu_buffer *b, uint64_t offset, uint8_t *host, uint64_t bytes,
+                              bool write, inlay_diag *diag)
 {
     inlay_status status = gpu_alive(g, diag);
 
     if (status != INLAY_OK || bytes == 0)
         return status;
-    if (to->mapped == NULL)
-        return through_staging(g, to, offset, (uint8_t *)(uintptr_t)from, bytes, true, diag);
-    memcpy(to->mapped + offset, from, bytes);
+    if (b->mapped == NULL || (!write && !b->cached))
+        return through_staging(g, b, offset, host, bytes, write, diag);
+    (void)memcpy(write ? b->mapped + offset : host, write ? host : b->mapped + offset, bytes);
     return INLAY_OK;
+}
+
+inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
+                       inlay_diag *diag)
+{
+    return host_copy(g, to, offset, (uint8_t *)(uintptr_t)from, bytes, true, diag);
 }
 
 inlay_status gpu_read(gpu_device *g, const gpu_buffer *from, uint64_t offset, void *to, uint64_t bytes,
                       inlay_diag *diag)
 {
-    inlay_status status = gpu_alive(g, diag);
-
-    if (status != INLAY_OK || bytes == 0)
-        return status;
-    if (from->mapped == NULL || !from->cached)
-        return through_staging(g, from, offset, to, bytes, false, diag);
-    memcpy(to, from->mapped + offset, bytes);
-    return INLAY_OK;
+    return host_copy(g, from, offset, to, bytes, false, diag);
 }
 
 inlay_status gpu_copy(gpu_device *g, const gpu_buffer *from, uint64_t from_offset, const gpu_buffer *to,

@@ -38,7 +38,9 @@ static const char *const operations[] = {
 #undef X
 };
 static const char *const types[] = {
-    "f32", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "bool", "f64"
+#define X(name, text) #text,
+    GPU_ELEMENTS(X)
+#undef X
 };
 
 static const uint32_t OUTSIDE = UINT32_MAX;

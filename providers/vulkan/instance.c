@@ -37,60 +37,40 @@ static inlay_status read_tensors(vr_build *b, const inlay_specialize_request *r)
 }
 
 /* Values that are there before the first dispatch. */
-static inlay_status place_given(vr_build *b)
+static void place_given(vr_build *b)
 {
-    inlay_instance *in = b->in;
-
     for (uint32_t v = 0; v < b->c->value_count; v++) {
         const vr_value *value = &b->c->values[v];
         const vr_constant *k = value->constant ? vr_find_constant(b->c, v, NULL) : NULL;
-        vr_place p;
-        inlay_status status;
 
         b->places[v].buffer = INLAY_NONE;
-        if (value->input == INLAY_NONE && k == NULL)
-            continue;
-        if (k != NULL) {
-            status = vr_constant_place(b, k, &p);
-        } else {
-            status = vr_work(b, (uint64_t)b->tensors[v].count * vr_size_of(value->dtype), &p);
-            if (status == INLAY_OK) {
-                in->buffers[p.buffer].kind = VR_INPUT;
-                in->buffers[p.buffer].index = value->input;
-            }
-        }
-        if (status != INLAY_OK)
-            return status;
-        b->places[v] = p;
+        if (k != NULL)
+            b->places[v] = vr_constant_place(b, k);
+        else if (value->input != INLAY_NONE)
+            b->places[v] = vr_buffer_place(
+                b, (vr_buffer){ .kind = VR_INPUT, .index = value->input, .bytes = vr_source_of(b, v).bytes });
     }
-    return INLAY_OK;
 }
 
 static inlay_status lower_all(vr_build *b)
 {
-    inlay_status status;
-
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
+    for (uint32_t o = 0; o < b->c->op_count && b->status == INLAY_OK; o++) {
         const vr_op *op = &b->c->ops[o];
         const vr_tensor *y = vr_out(b, op, 0);
 
         if (b->done[o])
             continue;
         b->done[o] = true;
-        if (y != NULL && y->count == 0 && op->row->family != &vr_split) { /* nothing to compute, but a place */
-            status = INLAY_OK;
-            for (uint32_t i = 0; i < op->info.output_count && status == INLAY_OK; i++)
+        if (y == NULL || y->count > 0 || op->row->family == &vr_split)
+            (void)op->row->family->lower(b, op);
+        else /* nothing to compute, but a place */
+            for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
-                    status = vr_make(b, op->info.outputs[i]);
-        } else {
-            status = op->row->family->lower(b, o);
-        }
-        if (status != INLAY_OK) {
+                    vr_make(b, op->info.outputs[i]);
+        if (b->status != INLAY_OK)
             (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", op->info.name.data);
-            return status;
-        }
     }
-    return INLAY_OK;
+    return b->status;
 }
 
 /* Outputs of the region that are an alias of something else, or an input handed on, are made by a copy. The families
@@ -134,19 +114,17 @@ static inlay_status make_recordings(vr_build *b)
 {
     inlay_instance *in = b->in;
     const uint32_t addresses = b->c->input_count + b->c->output_count + 1;
+    bool ok;
 
     (void)pthread_mutex_init(&in->lock, NULL);
     (void)pthread_cond_init(&in->freed, NULL);
     in->has_lock = true;
+    ok = (in->wanted = calloc(addresses, sizeof *in->wanted)) != NULL;
     for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
-        vr_recording *r = &in->recordings[i];
-
-        r->addresses = calloc(addresses, sizeof *r->addresses);
-        r->segments = calloc(in->segment_count, sizeof(VkCommandBuffer));
-        if (r->addresses == NULL || r->segments == NULL)
-            return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
+        ok &= (in->recordings[i].addresses = calloc(addresses, sizeof *in->wanted)) != NULL;
+        ok &= (in->recordings[i].segments = calloc(in->segment_count, sizeof(VkCommandBuffer))) != NULL;
     }
-    return INLAY_OK;
+    return ok ? INLAY_OK : inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
 }
 
 static void tell(const inlay_compiled *c, const inlay_instance *in)
@@ -178,7 +156,7 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
         goto done;
     }
     INLAY_TRY(read_tensors(&b, request));
-    INLAY_TRY(place_given(&b));
+    place_given(&b);
     INLAY_TRY(lower_all(&b));
     INLAY_TRY(check_outputs(&b));
     INLAY_TRY(vr_plan(&b));
@@ -220,5 +198,6 @@ void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in)
     free(in->buffers);
     free(in->words);
     free(in->segment_ends);
+    free(in->wanted);
     free(in);
 }

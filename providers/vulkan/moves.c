@@ -10,14 +10,45 @@ static vr_box whole_box(const vr_tensor *t)
     return box;
 }
 
-/* ------------------------------------------------------------------ views */
-
-static inlay_status copy_flat(vr_build *b, uint32_t from, uint32_t to)
+inlay_status vr_move(vr_build *b, vr_box *x, uint32_t from, uint32_t to)
 {
-    vr_box box = { .rank = 1, .dims = { b->tensors[to].count }, .from = { 1 }, .to = { 1 }, .pad = PAD_NONE };
+    const uint32_t size = vr_size_of(b->tensors[to].dtype);
+    const int64_t *const lists[] = { x->dims, x->from, x->to, x->begin, x->extent };
+    int64_t count = 1;
+    vr_dispatch *d;
 
-    return vr_move_value(b, &box, from, to);
+    vr_make(b, to);
+    for (uint32_t i = 0; i < x->rank; i++)
+        count *= x->dims[i];
+    if (count == 0)
+        return b->status;
+    if (x->pad == PAD_NONE)
+        x->rank = vr_merge(x->rank, x->dims, 2, (int64_t *const[]){ x->from, x->to });
+    if (x->rank > VR_RANK)
+        return b->status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d", x->rank,
+                                      VR_RANK);
+    d = vr_emit(b, SHADER_move, 48);
+    d->constants[ID_RANK] = x->rank;
+    VR_OWN(d, size, x->pad);
+    vr_expect_bytes(b, d, (double)count, 2 * size);
+    VR_PUT(b, d, 0, count, x->from_base, x->to_base);
+    for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
+        vr_put(b, d, 8 + 8 * i, x->rank, lists[i]);
+    vr_touch_value(b, d, PUSH_OUT, to, true);
+    vr_touch_value(b, d, PUSH_INPUT, from, false);
+    if (x->pad == PAD_CONSTANT)
+        vr_touch_value(b, d, PUSH_INPUT + 1, x->fill, false);
+    return vr_grid(b, d, count);
 }
+
+inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to)
+{
+    vr_box box = { .rank = 1, .dims = { b->tensors[from].count }, .from = { 1 }, .to = { 1 }, .pad = PAD_NONE };
+
+    return vr_move(b, &box, from, to);
+}
+
+/* ------------------------------------------------------------------ views */
 
 static bool view_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
@@ -25,37 +56,30 @@ static bool view_supports(const kit_node *node, const vr_operator *row, kit_refu
 }
 
 /* Nothing is dropped, but the mask is asked for: all true. */
-static inlay_status fill_mask(vr_build *b, uint32_t mask)
+static void fill_mask(vr_build *b, uint32_t mask)
 {
     vr_program p;
 
     vr_program_start(b, &p, mask, VR_SINGLE);
     (void)vr_slot(&p, OP_MOVE, vr_number(&p, 1), 0, 0);
-    return vr_emit_elements(b, &p);
+    (void)vr_emit_elements(b, &p);
 }
 
-static inlay_status lower_view(vr_build *b, uint32_t o)
+static inlay_status lower_view(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
     const vr_tensor *training = op->row->number == 1 ? vr_in(b, op, 2) : NULL;
-    uint8_t on = 0;
-    inlay_status status = INLAY_OK;
 
     if (training != NULL && training->data == NULL)
         return vr_decline(b, op, "it may be told to train");
-    if (training != NULL)
-        memcpy(&on, training->data, 1);
-    if (on != 0)
+    if (training != NULL && *(const uint8_t *)training->data != 0)
         return vr_decline(b, op, "it drops elements by chance");
     if (vr_out(b, op, 1) != NULL)
-        status = fill_mask(b, op->info.outputs[1]);
-    if (status != INLAY_OK)
-        return status;
+        fill_mask(b, op->info.outputs[1]);
     if (vr_is_output(b, y))
-        return copy_flat(b, x, y);
+        return vr_copy_flat(b, x, y);
     vr_alias(b, y, x, 0);
-    return INLAY_OK;
+    return b->status;
 }
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
@@ -91,9 +115,8 @@ static bool is_read_by_strides(const vr_build *b, uint32_t value)
     return !vr_is_output(b, value);
 }
 
-static inlay_status lower_transpose(vr_build *b, uint32_t o)
+static inlay_status lower_transpose(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
     vr_box box = whole_box(vr_out(b, op, 0));
     int64_t strides[VR_RANK];
@@ -105,17 +128,16 @@ static inlay_status lower_transpose(vr_build *b, uint32_t o)
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
     if (!is_read_by_strides(b, y))
-        return vr_move_value(b, &box, x, y);
+        return vr_move(b, &box, x, y);
     vr_alias(b, y, x, 0);
     b->views[y].turned = true;
     memcpy(b->views[y].strides, box.from, sizeof b->views[y].strides);
-    return INLAY_OK;
+    return b->status;
 }
 
 /* number 1: SpaceToDepth. Both are a transpose of [N, a, b, C, H, W] in some order. */
-static inlay_status lower_space_depth(vr_build *b, uint32_t o)
+static inlay_status lower_space_depth(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const bool to_depth = op->row->number != 0;
     const vr_tensor *small = to_depth ? vr_out(b, op, 0) : vr_in(b, op, 0); /* the one of many channels */
     const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
@@ -130,23 +152,21 @@ static inlay_status lower_space_depth(vr_build *b, uint32_t o)
 
     memcpy(box.from, to_depth ? wide : deep, sizeof deep);
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);
-    return vr_move_value(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 /* ------------------------------------------------------------------ Concat, Split, Slice */
 
-static inlay_status lower_concat(vr_build *b, uint32_t o)
+static inlay_status lower_concat(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *y = vr_out(b, op, 0);
     int64_t strides[VR_RANK], at = 0;
     uint32_t axis;
-    inlay_status status = INLAY_OK;
 
-    if (!vr_axis(kit_attr_int(&op->info, "axis", 1), y->rank, &axis))
-        return vr_decline(b, op, "the axis is none of the result");
+    if (!vr_axis_of(b, op, "axis", 1, y->rank, &axis))
+        return b->status;
     vr_row_major(y->dims, y->rank, strides);
-    for (uint32_t i = 0; i < op->info.input_count && status == INLAY_OK; i++) {
+    for (uint32_t i = 0; i < op->info.input_count; i++) {
         const vr_tensor *x = vr_in(b, op, i);
         vr_box box = whole_box(x);
 
@@ -154,13 +174,13 @@ static inlay_status lower_concat(vr_build *b, uint32_t o)
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
         at += x->dims[axis];
-        status = vr_move_value(b, &box, op->info.inputs[i], op->info.outputs[0]);
+        (void)vr_move(b, &box, op->info.inputs[i], op->info.outputs[0]);
     }
-    return status;
+    return b->status;
 }
 
 /* A part of a tensor: where it lies within, unless its elements have gaps between them. */
-static inlay_status take_part(vr_build *b, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
+static void take_part(vr_build *b, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
     const vr_tensor *x = &b->tensors[from], *y = &b->tensors[to];
     vr_box box = whole_box(y);
@@ -173,81 +193,56 @@ static inlay_status take_part(vr_build *b, uint32_t from, uint32_t to, const int
         box.from_base += strides[d] * start[d];
         dense &= y->dims[d] == 1 || box.from[d] == box.to[d];
     }
-    if (dense && !vr_is_output(b, to)) {
+    if (dense && !vr_is_output(b, to))
         vr_alias(b, to, from, (uint64_t)box.from_base * vr_size_of(y->dtype));
-        return INLAY_OK;
-    }
-    return vr_move_value(b, &box, from, to);
-}
-
-static inlay_status lower_split(vr_build *b, uint32_t o)
-{
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0);
-    int64_t start[VR_RANK] = { 0 }, step[VR_RANK];
-    uint32_t axis;
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t d = 0; d < VR_RANK; d++)
-        step[d] = 1;
-    if (!vr_axis(kit_attr_int(&op->info, "axis", 0), x->rank, &axis))
-        return vr_decline(b, op, "the axis is none of the input");
-    for (uint32_t i = 0; i < op->info.output_count && status == INLAY_OK; i++) {
-        const vr_tensor *y = vr_out(b, op, i);
-
-        if (y == NULL)
-            return vr_decline(b, op, "an output is omitted");
-        status = take_part(b, op->info.inputs[0], op->info.outputs[i], start, step);
-        start[axis] += y->dims[axis];
-    }
-    return status;
-}
-
-/* starts, axes and steps of a Slice, by inputs or by attributes. */
-static bool read_slice(const vr_build *b, const vr_op *op, int64_t *starts, int64_t *axes, int64_t *steps,
-                       int64_t *out_count)
-{
-    uint32_t count = 0, axis_count = 0;
-    const int64_t *attr = kit_attr_ints(&op->info, "starts", &count);
-    const int64_t *axis_attr = kit_attr_ints(&op->info, "axes", &axis_count);
-    int64_t n = count;
-
-    if (attr != NULL && count <= VR_RANK)
-        memcpy(starts, attr, count * sizeof *starts);
     else
-        n = vr_ints(b, op, 1, starts, VR_RANK);
-    for (int64_t i = 0; i < n; i++) {
-        axes[i] = axis_attr != NULL && i < axis_count ? axis_attr[i] : i;
-        steps[i] = 1;
-    }
-    *out_count = n;
-    return n >= 0 && (vr_in(b, op, 3) == NULL || vr_ints(b, op, 3, axes, VR_RANK) == n) &&
-           (vr_in(b, op, 4) == NULL || vr_ints(b, op, 4, steps, VR_RANK) == n);
+        (void)vr_move(b, &box, from, to);
 }
 
-static inlay_status lower_slice(vr_build *b, uint32_t o)
+static inlay_status lower_split(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0);
-    int64_t starts[VR_RANK], axes[VR_RANK], steps[VR_RANK], start[VR_RANK] = { 0 }, step[VR_RANK], count;
+    const int64_t step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t start[VR_RANK] = { 0 };
     uint32_t axis;
 
-    if (!read_slice(b, op, starts, axes, steps, &count))
-        return vr_decline(b, op, "its bounds are not known before the run");
-    for (uint32_t d = 0; d < VR_RANK; d++)
-        step[d] = 1;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t size, at = starts[i];
+    if (!vr_axis_of(b, op, "axis", 0, vr_in(b, op, 0)->rank, &axis))
+        return b->status;
+    for (uint32_t i = 0; i < op->info.output_count; i++) {
+        if (vr_out(b, op, i) == NULL)
+            return vr_decline(b, op, "an output is omitted");
+        take_part(b, op->info.inputs[0], op->info.outputs[i], start, step);
+        start[axis] += vr_out(b, op, i)->dims[axis];
+    }
+    return b->status;
+}
 
-        if (!vr_axis(axes[i], x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of the input", (long long)axes[i]);
+static inlay_status lower_slice(vr_build *b, const vr_op *op)
+{
+    const vr_tensor *x = vr_in(b, op, 0);
+    int64_t start[VR_RANK] = { 0 }, step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t starts[VR_RANK], axes[VR_RANK], steps[VR_RANK];
+    const int64_t count = vr_attr_or_ints(b, op, "starts", 1, starts, VR_RANK);
+    const int64_t axis_count = vr_attr_or_ints(b, op, "axes", 3, axes, VR_RANK);
+    const int64_t step_count = vr_ints(b, op, 4, steps, VR_RANK);
+
+    if (count < 0 || (vr_in(b, op, 3) != NULL && axis_count != count) ||
+        (vr_in(b, op, 4) != NULL && step_count != count))
+        return vr_decline(b, op, "its bounds are not known before the run");
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t named = i < axis_count ? axes[i] : i, stride = i < step_count ? steps[i] : 1;
+        int64_t size, at = starts[i];
+        uint32_t axis;
+
+        if (!vr_axis(named, x->rank, &axis))
+            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
         size = x->dims[axis];
         at += at < 0 ? size : 0;
         at = at < 0 ? 0 : at > size ? size : at;
-        start[axis] = steps[i] < 0 && at > size - 1 ? size - 1 : at;
-        step[axis] = steps[i];
+        start[axis] = stride < 0 && at > size - 1 ? size - 1 : at;
+        step[axis] = stride;
     }
-    return take_part(b, op->info.inputs[0], op->info.outputs[0], start, step);
+    take_part(b, op->info.inputs[0], op->info.outputs[0], start, step);
+    return b->status;
 }
 
 static bool slice_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -260,64 +255,49 @@ static bool slice_supports(const kit_node *node, const vr_operator *row, kit_ref
 
 /* ------------------------------------------------------------------ Pad */
 
-static inlay_status lower_pad(vr_build *b, uint32_t o)
+static inlay_status lower_pad(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
+    static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
     const vr_tensor *x = vr_in(b, op, 0);
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
     vr_box box = whole_box(vr_out(b, op, 0));
-    int64_t pads[2 * VR_RANK], axes[VR_RANK], strides[VR_RANK];
-    uint32_t count = 0, axis;
-    const int64_t *attr = kit_attr_ints(&op->info, "pads", &count);
-    int64_t n = count, axis_count = x->rank;
+    int64_t pads[2 * VR_RANK], axes[VR_RANK];
+    const int64_t n = vr_attr_or_ints(b, op, "pads", 1, pads, 2 * VR_RANK);
+    const int64_t given = vr_ints(b, op, 3, axes, VR_RANK), axis_count = vr_in(b, op, 3) != NULL ? given : x->rank;
 
-    if (attr != NULL && count <= 2 * VR_RANK)
-        memcpy(pads, attr, count * sizeof *pads);
-    else
-        n = vr_ints(b, op, 1, pads, 2 * VR_RANK);
-    for (uint32_t d = 0; d < x->rank; d++)
-        axes[d] = d;
-    if (vr_in(b, op, 3) != NULL)
-        axis_count = vr_ints(b, op, 3, axes, VR_RANK);
-    if (n < 0 || axis_count < 0 || n != 2 * axis_count)
+    if (axis_count < 0 || n != 2 * axis_count)
         return vr_decline(b, op, "its pads are not known before the run");
-    vr_row_major(x->dims, x->rank, strides);
-    for (uint32_t d = 0; d < x->rank; d++) {
-        box.from[d] = strides[d];
-        box.extent[d] = x->dims[d];
-    }
-    for (int64_t i = 0; i < axis_count; i++) {
-        if (!vr_axis(axes[i], x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of the input", (long long)axes[i]);
-        box.begin[axis] = pads[i];
-    }
-    box.pad = strcmp(mode, "edge") == 0      ? PAD_EDGE
-              : strcmp(mode, "reflect") == 0 ? PAD_REFLECT
-              : strcmp(mode, "wrap") == 0    ? PAD_WRAP
-                                             : PAD_CONSTANT;
-    if (box.pad == PAD_CONSTANT && vr_in(b, op, 2) != NULL)
-        box.fill = op->info.inputs[2];
-    else if (box.pad == PAD_CONSTANT)
-        box.pad = PAD_ZERO;
     if (x->count == 0)
         return vr_decline(b, op, "it pads nothing");
-    return vr_move_value(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    vr_row_major(x->dims, x->rank, box.from);
+    memcpy(box.extent, x->dims, x->rank * sizeof x->dims[0]);
+    for (int64_t i = 0; i < axis_count; i++) {
+        const int64_t named = i < given ? axes[i] : i;
+        uint32_t axis;
+
+        if (!vr_axis(named, x->rank, &axis))
+            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
+        box.begin[axis] = pads[i];
+    }
+    box.fill = vr_in_value(op, 2);
+    box.pad = box.fill != INLAY_NONE ? PAD_CONSTANT : PAD_ZERO;
+    for (uint32_t k = PAD_EDGE; k < KIT_COUNT(modes); k++)
+        box.pad = strcmp(mode, modes[k]) == 0 ? k : box.pad;
+    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    (void)row;
     if (kit_attr_float(node->info, "value", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11",
                           "padding by another value than 0");
-    return vr_has_types(node, 0, VR_MOVED, why) && vr_is_known(node, 1, why) && vr_is_known(node, 3, why);
+    return vr_has_types(node, 0, row->types, why) && vr_is_known(node, 1, why) && vr_is_known(node, 3, why);
 }
 
 /* ------------------------------------------------------------------ Expand, Tile */
 
-static inlay_status lower_expand(vr_build *b, uint32_t o)
+static inlay_status lower_expand(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
     vr_box box = whole_box(y);
     int64_t strides[VR_RANK];
@@ -325,12 +305,11 @@ static inlay_status lower_expand(vr_build *b, uint32_t o)
     vr_row_major(x->dims, x->rank, strides);
     for (uint32_t d = 0; d < x->rank; d++)
         box.from[d + y->rank - x->rank] = x->dims[d] == 1 ? 0 : strides[d];
-    return vr_move_value(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
-static inlay_status lower_tile(vr_build *b, uint32_t o)
+static inlay_status lower_tile(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
     int64_t from[VR_RANK], to[VR_RANK];
     vr_box box = { .rank = 2 * x->rank, .pad = PAD_NONE };
@@ -346,7 +325,7 @@ static inlay_status lower_tile(vr_build *b, uint32_t o)
         box.from[2 * d + 1] = from[d];
         box.to[2 * d + 1] = to[d];
     }
-    return vr_move_value(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 static bool first_moves(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -354,12 +333,12 @@ static bool first_moves(const kit_node *node, const vr_operator *row, kit_refusa
     return vr_has_types(node, 0, row->types, why);
 }
 
-const vr_family vr_view = { view_supports, lower_view, NULL };
-const vr_family vr_transpose = { NULL, lower_transpose, NULL };
-const vr_family vr_space_depth = { NULL, lower_space_depth, NULL };
-const vr_family vr_concat = { NULL, lower_concat, NULL };
-const vr_family vr_split = { first_moves, lower_split, NULL };
-const vr_family vr_slice = { slice_supports, lower_slice, NULL };
-const vr_family vr_pad = { pad_supports, lower_pad, NULL };
-const vr_family vr_expand = { first_moves, lower_expand, NULL };
-const vr_family vr_tile = { first_moves, lower_tile, NULL };
+const vr_family vr_view = { .supports = view_supports, .lower = lower_view };
+const vr_family vr_transpose = { .lower = lower_transpose };
+const vr_family vr_space_depth = { .lower = lower_space_depth };
+const vr_family vr_concat = { .lower = lower_concat };
+const vr_family vr_split = { .supports = first_moves, .lower = lower_split };
+const vr_family vr_slice = { .supports = slice_supports, .lower = lower_slice, .own_types = true };
+const vr_family vr_pad = { .supports = pad_supports, .lower = lower_pad };
+const vr_family vr_expand = { .supports = first_moves, .lower = lower_expand };
+const vr_family vr_tile = { .supports = first_moves, .lower = lower_tile };

@@ -40,14 +40,6 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
     return true;
 }
 
-/* Do supports functions look at the types themselves? */
-static bool has_own_types(const vr_operator *row)
-{
-    return row->types == 0 || row->family == &vr_gather || row->family == &vr_gather_elements ||
-           row->family == &vr_gather_nd || row->family == &vr_scatter || row->family == &vr_one_hot ||
-           row->family == &vr_eye || row->family == &vr_resize || row->family == &vr_slice;
-}
-
 static bool has_several(const vr_operator *row)
 {
     return row->family == &vr_split || row->family == &vr_layer_norm || row->family == &vr_skip_norm ||
@@ -60,13 +52,13 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
 
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *v = kit_input(node, i);
-        const bool skipped = i < 32 && (row->host_inputs >> i & 1u) != 0;
+        const bool skipped = vr_is_hosts(row, i);
 
         if (v == NULL)
             continue;
         if (!tensor_fits(v, "input", i, !skipped, why))
             return false;
-        if (!skipped && !has_own_types(row) && !vr_has_types(node, i, row->types, why))
+        if (!skipped && !row->family->own_types && row->types != 0 && !vr_has_types(node, i, row->types, why))
             return false;
     }
     for (uint32_t i = 0; i < info->output_count; i++) {

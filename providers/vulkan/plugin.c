@@ -133,6 +133,76 @@ static void quiesce(void *state)
         gpu_idle(s->gpu);
 }
 
+/* ------------------------------------------------------------------ what devices are like */
+
+typedef struct lister {
+    inlay_status (*device)(void *user, const inlay_device_info *info);
+    void *user;
+} lister;
+
+static uint32_t kind_of(const gpu_facts *f)
+{
+    return f->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
+           : f->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER
+                                                      : INLAY_DEVICE_GPU;
+}
+
+static void write_facts(const gpu_facts *f, char *text, size_t bytes)
+{
+    (void)snprintf(text, bytes, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(f->api_version),
+                   VK_API_VERSION_MINOR(f->api_version), f->subgroup, f->f16 ? "yes" : "no", f->f64 ? "yes" : "no");
+}
+
+static inlay_status pass_device(void *user, uint32_t number, const gpu_facts *f, const char *lacks)
+{
+    const lister *l = user;
+    char value[16], facts[128], unusable[128];
+    const inlay_device_info info = { .struct_size = sizeof info,
+                                     .name = f->name,
+                                     .option = "device",
+                                     .value = value,
+                                     .unusable = lacks != NULL ? unusable : NULL,
+                                     .facts = facts,
+                                     .memory_bytes = f->memory_bytes,
+                                     .kind = kind_of(f),
+                                     .flags = f->unified ? INLAY_DEVICE_UNIFIED : 0 };
+
+    (void)snprintf(value, sizeof value, "%u", number);
+    (void)snprintf(unusable, sizeof unusable, "it lacks %s", lacks != NULL ? lacks : "nothing");
+    write_facts(f, facts, sizeof facts);
+    return l->device(l->user, &info);
+}
+
+static inlay_status enumerate(void *ctx, const inlay_host *host,
+                              inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
+                              inlay_diag *diag)
+{
+    lister l = { device, user };
+
+    (void)ctx, (void)host;
+    return gpu_list(pass_device, &l, diag);
+}
+
+/* A device that nobody asked for by name is opened with its first region: until then there is nothing to say. */
+static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
+{
+    vr_state *s = state;
+    const gpu_facts *f = s->gpu != NULL ? &s->gpu->facts : NULL;
+
+    (void)diag;
+    if (f == NULL)
+        return INLAY_OK;
+    write_facts(f, s->facts, sizeof s->facts);
+    out->name = f->name;
+    out->facts = s->facts;
+    out->kind = kind_of(f);
+    out->flags = f->unified ? INLAY_DEVICE_UNIFIED : 0;
+    out->memory_bytes = at->memory_bytes = f->memory_bytes;
+    if (f->unified)
+        at->flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+    return INLAY_OK;
+}
+
 /* ------------------------------------------------------------------ memory */
 
 static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
@@ -232,6 +302,10 @@ static const inlay_provider provider = {
     .buffer_copy = buffer_copy,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
+    .enumerate = enumerate,
+    .describe = describe,
+    .bind = vr_bind,
+    .release_binding = vr_release_binding,
 };
 
 /* The kit checks the host and names the build; the provider is ours. */

@@ -3,9 +3,14 @@
 
 /* ------------------------------------------------------------------ in which type */
 
-static bool is_float(inlay_dtype dtype)
+bool vr_is_float(inlay_dtype dtype)
 {
     return dtype < 32 && (VR_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
+}
+
+vr_arithmetic vr_arithmetic_of(inlay_dtype dtype)
+{
+    return vr_is_float(dtype) ? VR_SINGLE : VR_INTEGER;
 }
 
 bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in)
@@ -18,7 +23,8 @@ bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in)
         return in == VR_SINGLE;
     if (x == INLAY_DOUBLE || y == INLAY_DOUBLE)
         return in == VR_DOUBLE;
-    if (is_float(x) || is_float(y) || (is_function && op->row->number == OP_POW && is_float(vr_in(b, op, 1)->dtype)))
+    if (vr_is_float(x) || vr_is_float(y) ||
+        (is_function && op->row->number == OP_POW && vr_is_float(vr_in(b, op, 1)->dtype)))
         return in == VR_SINGLE;
     return in == VR_INTEGER || (in == VR_SINGLE && x == INLAY_BOOL);
 }
@@ -41,12 +47,12 @@ static const struct {
     { OP_SHRINK, "bias", "lambd", 0, 0.5 },
 };
 
-static uint32_t function_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t function_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
     const uint32_t *in = op->info.inputs;
     const inlay_node_info *info = &op->info;
     uint32_t code = op->row->number;
-    uint32_t r[3] = { get(user, in[0]), 0, 0 };
+    uint32_t r[3] = { vr_get(b, p, in[0]), 0, 0 };
 
     if (code == CLIP) {
         uint32_t x = r[0];
@@ -54,13 +60,14 @@ static uint32_t function_slots(const vr_build *b, vr_program *p, const vr_op *op
         const bool has_high = info->input_count > 2 && in[2] != INLAY_NONE;
 
         if (has_low || kit_attr(info, "min") != NULL)
-            x = vr_slot(p, OP_MAX, x, has_low ? get(user, in[1]) : vr_number(p, kit_attr_float(info, "min", 0)), 0);
+            x = vr_slot(p, OP_MAX, x, has_low ? vr_get(b, p, in[1]) : vr_number(p, kit_attr_float(info, "min", 0)), 0);
         if (has_high || kit_attr(info, "max") != NULL)
-            x = vr_slot(p, OP_MIN, x, has_high ? get(user, in[2]) : vr_number(p, kit_attr_float(info, "max", 0)), 0);
+            x = vr_slot(p, OP_MIN, x, has_high ? vr_get(b, p, in[2]) : vr_number(p, kit_attr_float(info, "max", 0)), 0);
         return x == r[0] ? vr_slot(p, OP_MOVE, x, 0, 0) : x;
     }
     for (uint32_t i = 1; i < info->input_count && i < 3; i++)
-        r[i] = code == OP_PRELU && info->since_version < 7 ? vr_load_axis(b, p, in[i], p->rank > 1) : get(user, in[i]);
+        r[i] =
+            code == OP_PRELU && info->since_version < 7 ? vr_load_axis(b, p, in[i], p->rank > 1) : vr_get(b, p, in[i]);
     if (code == GREATER || code == GREATER_EQUAL)
         return vr_slot(p, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
     if (code == MOD)
@@ -101,7 +108,7 @@ static bool may_be_zero(const inlay_value_info *v)
 
 static bool function_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    const bool is_float_in = is_float(kit_input_dtype(node, 0));
+    const bool is_float_in = vr_is_float(kit_input_dtype(node, 0));
 
     if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7", "broadcast by an attribute");
@@ -115,14 +122,13 @@ static bool function_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ of any number, in a row */
 
-static uint32_t variadic_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t variadic_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
     const bool is_mean = op->row->number == OP_DIV;
-    uint32_t x = get(user, op->info.inputs[0]);
+    uint32_t x = vr_get(b, p, op->info.inputs[0]);
 
-    (void)b;
     for (uint32_t i = 1; i < op->info.input_count; i++)
-        x = vr_slot(p, is_mean ? OP_ADD : op->row->number, x, get(user, op->info.inputs[i]), 0);
+        x = vr_slot(p, is_mean ? OP_ADD : op->row->number, x, vr_get(b, p, op->info.inputs[i]), 0);
     if (is_mean || op->info.input_count == 1)
         x = vr_slot(p, OP_DIV, x, vr_number(p, (double)op->info.input_count), 0);
     return x;
@@ -139,10 +145,10 @@ static bool variadic_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ BatchNormalization */
 
-static uint32_t batch_norm_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t batch_norm_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
     const uint32_t *in = op->info.inputs;
-    const uint32_t x = get(user, in[0]), epsilon = vr_number(p, kit_attr_float(&op->info, "epsilon", 1e-5));
+    const uint32_t x = vr_get(b, p, in[0]), epsilon = vr_number(p, kit_attr_float(&op->info, "epsilon", 1e-5));
     uint32_t y, deviation;
 
     y = vr_slot(p, OP_SUB, x, vr_load_axis(b, p, in[3], 1), 0);
@@ -167,11 +173,11 @@ static bool batch_norm_supports(const kit_node *node, const vr_operator *row, ki
 
 /* ------------------------------------------------------------------ types */
 
-static uint32_t cast_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t cast_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
     const bool to_bool = vr_out(b, op, 0)->dtype == INLAY_BOOL;
 
-    return vr_slot(p, to_bool ? OP_TO_BOOL : OP_MOVE, get(user, op->info.inputs[0]), 0, 0);
+    return vr_slot(p, to_bool ? OP_TO_BOOL : OP_MOVE, vr_get(b, p, op->info.inputs[0]), 0, 0);
 }
 
 static bool cast_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -196,12 +202,12 @@ static uint32_t scale_of(const vr_build *b, vr_program *p, const vr_op *op, uint
     return vr_load_axis(b, p, op->info.inputs[input], axis);
 }
 
-static uint32_t quantize_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t quantize_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
     const inlay_dtype to = vr_out(b, op, 0)->dtype;
     const double most = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
     const double least = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
-    uint32_t x = vr_slot(p, OP_DIV, get(user, op->info.inputs[0]), scale_of(b, p, op, 1), 0);
+    uint32_t x = vr_slot(p, OP_DIV, vr_get(b, p, op->info.inputs[0]), scale_of(b, p, op, 1), 0);
 
     x = vr_slot(p, OP_ROUND, x, 0, 0);
     if (vr_in(b, op, 2) != NULL)
@@ -210,9 +216,9 @@ static uint32_t quantize_slots(const vr_build *b, vr_program *p, const vr_op *op
     return vr_slot(p, OP_MIN, x, vr_number(p, most), 0);
 }
 
-static uint32_t dequantize_slots(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user)
+static uint32_t dequantize_slots(const vr_build *b, vr_program *p, const vr_op *op)
 {
-    uint32_t x = get(user, op->info.inputs[0]);
+    uint32_t x = vr_get(b, p, op->info.inputs[0]);
 
     if (vr_in(b, op, 2) != NULL)
         x = vr_slot(p, OP_SUB, x, scale_of(b, p, op, 2), 0);
@@ -242,44 +248,27 @@ static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ by themselves */
 
-typedef struct loader {
-    const vr_build *b;
-    vr_program *p;
-} loader;
-
-static uint32_t load(void *user, uint32_t value)
-{
-    const loader *l = user;
-
-    return vr_load_value(l->b, l->p, value);
-}
-
-static inlay_status lower(vr_build *b, uint32_t o)
+static inlay_status lower(vr_build *b, const vr_op *op)
 {
     static const vr_arithmetic kinds[] = { VR_DOUBLE, VR_INTEGER, VR_SINGLE };
     vr_arithmetic in = VR_SINGLE;
-    const vr_op *op = &b->c->ops[o];
     vr_program p;
-    loader l = { b, &p };
-    inlay_status status;
 
     for (uint32_t k = 0; k < 3; k++)
         in = vr_computes_in(b, op, kinds[k]) ? kinds[k] : in;
     if (in == VR_DOUBLE && !b->g->facts.f64)
         return vr_decline(b, op, "%s has no doubles", b->g->facts.name);
     vr_program_start(b, &p, op->info.outputs[0], in);
-    (void)op->row->family->slots(b, &p, op, load, &l);
+    (void)op->row->family->slots(b, &p, op);
     if (p.full)
         return vr_decline(b, op, "it has more operands than a program holds");
-    status = vr_grow(b, o, &p);
-    if (status != INLAY_OK)
-        return status;
+    vr_grow(b, op, &p);
     return vr_emit_elements(b, &p);
 }
 
-const vr_family vr_pointwise = { function_supports, lower, function_slots };
-const vr_family vr_variadic = { variadic_supports, lower, variadic_slots };
-const vr_family vr_batch_norm = { batch_norm_supports, lower, batch_norm_slots };
-const vr_family vr_cast = { cast_supports, lower, cast_slots };
-const vr_family vr_quantize = { quantize_supports, lower, quantize_slots };
-const vr_family vr_dequantize = { quantize_supports, lower, dequantize_slots };
+const vr_family vr_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
+const vr_family vr_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
+const vr_family vr_batch_norm = { .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots };
+const vr_family vr_cast = { .supports = cast_supports, .lower = lower, .slots = cast_slots };
+const vr_family vr_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
+const vr_family vr_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };

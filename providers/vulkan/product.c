@@ -3,7 +3,7 @@
 
 /* ------------------------------------------------------------------ tiles */
 
-enum { MOST_ROWS = 16, MOST_TILE_ROWS = 12 };
+enum { MOST_TILE_ROWS = 12 };
 
 /* Columns that an invocation has, and invocations that share a strip of rows. */
 static uint32_t columns_each(const gpu_facts *f)
@@ -56,21 +56,8 @@ static uint32_t rows_each(const vr_build *b, int64_t line)
 
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n)
 {
-    return (vr_product){ .line = rows,
-                         .lines = 1,
-                         .n = n,
-                         .k = k,
-                         .taps = 1,
-                         .a_row = k,
-                         .a_step = 1,
-                         .b_step = n,
-                         .b_column = 1,
-                         .out_row = n,
-                         .out_column = 1,
-                         .batch = { 1, 1, 1 },
-                         .a_type = INLAY_FLOAT,
-                         .b_type = INLAY_FLOAT,
-                         .alpha = 1 };
+    return (vr_product){ .line = rows, .lines = 1, .n = n, .k = k, .taps = 1, .a_row = k, .a_step = 1, .b_step = n,
+                         .b_column = 1, .out_row = n, .out_column = 1, .batch = { 1, 1, 1 }, .alpha = 1 };
 }
 
 void vr_product_batches(vr_product *x, const int64_t batch[3])
@@ -84,50 +71,44 @@ void vr_product_batches(vr_product *x, const int64_t batch[3])
 }
 
 /* B is a constant in panels. */
-static inlay_status use_panels(vr_build *b, vr_product *x, const vr_constant *k)
+static void use_panels(vr_build *b, vr_product *x, const vr_constant *k)
 {
     const int64_t width = vr_panel(&b->g->facts), panels = (k->panels.columns + width - 1) / width;
 
     x->packed = true;
-    x->b_bytes = k->bytes;
+    x->b.bytes = k->bytes;
+    x->b.place = vr_constant_place(b, k);
     x->b_step = width;
     x->b_column = 1;
     x->b_tap = k->panels.k * width;
     x->b_panel = k->panels.taps * x->b_tap;
     x->b_batch[2] = k->panels.groups > 1 ? panels * x->b_panel : 0;
-    return vr_constant_place(b, k, &x->b);
 }
 
 static uint32_t how_to(const vr_build *b, const vr_product *x, const vr_program *p, uint32_t width)
 {
     const gpu_facts *f = &b->g->facts;
     const bool by_lane =
-        vr_scalar_loads(b) && x->b_type == INLAY_FLOAT && x->b_column == 1 && (x->packed || x->n >= width);
+        vr_scalar_loads(b) && x->b.dtype == INLAY_FLOAT && x->b_column == 1 && (x->packed || x->n >= width);
 
     return (x->windows ? PRODUCT_WINDOWS : 0) | (x->padded ? PRODUCT_PADDED : 0) | (x->packed ? PRODUCT_PACKED : 0) |
            (by_lane ? PRODUCT_LANE_BY_LANE : 0) | (f->shuffles ? PRODUCT_SUBGROUPS : 0) |
-           (x->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) | (x->b_bytes < x->a_bytes ? PRODUCT_STRIPS_LAST : 0) |
+           (x->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) | (x->b.bytes < x->a.bytes ? PRODUCT_STRIPS_LAST : 0) |
            (x->n % width != 0 && (x->packed || !by_lane) ? PRODUCT_TAIL : 0) |
            (p->slot_count > 4 && b->tensors[p->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
-static void put_words(uint32_t *w, const vr_product *x)
+/* panels, items: of columns, and workgroups. */
+static void put_words(const vr_build *b, const vr_dispatch *d, const vr_product *x, uint64_t panels, uint64_t items)
 {
-    const int64_t list[] = { x->line,   x->lines,    x->n,     x->k,       x->taps,    x->a_row,     x->a_step,
-                             x->b_step, x->b_column, x->b_tap, x->b_panel, x->out_row, x->out_column };
+    const int64_t *const batches[] = { x->batch, x->a_batch, x->b_batch, x->out_batch };
 
-    for (uint32_t i = 0; i < 13; i++)
-        w[i] = (uint32_t)list[i];
-    memcpy(&w[13], &x->alpha, sizeof x->alpha);
-    for (uint32_t i = 0; i < 3; i++) {
-        w[16 + i] = (uint32_t)x->batch[i];
-        w[19 + i] = (uint32_t)x->a_batch[i];
-        w[22 + i] = (uint32_t)x->b_batch[i];
-        w[25 + i] = (uint32_t)x->out_batch[i];
-    }
-    memcpy(&w[28], x->window_words, sizeof x->window_words);
-    w[47] = (uint32_t)x->group;
-    w[46] = x->sibling_count > 0 ? x->siblings[0].p->load_count : 0;
+    VR_PUT(b, d, 0, x->line, x->lines, x->n, x->k, x->taps, x->a_row, x->a_step, x->b_step, x->b_column, x->b_tap,
+           x->b_panel, x->out_row, x->out_column, vr_bits(x->alpha), (int64_t)panels, (int64_t)items);
+    for (uint32_t i = 0; i < KIT_COUNT(batches); i++)
+        vr_put(b, d, 16 + 3 * i, 3, batches[i]);
+    vr_put_window(b, d, 28, &x->window);
+    VR_PUT(b, d, 46, x->sibling_count > 0 ? x->siblings[0].p->load_count : 0, x->group);
 }
 
 /* The smaller operand is what stays in a cache. */
@@ -139,50 +120,35 @@ static inlay_status set_grid(vr_build *b, vr_dispatch *d, const vr_product *x, u
     const uint64_t panels = (uint64_t)(x->n + width - 1) / width;
     const uint64_t items =
         (strips + together - 1) / together * panels * (uint64_t)(x->batch[0] * x->batch[1] * x->batch[2]);
-    uint32_t *w = vr_words(b, d);
-    inlay_status status = vr_grid_groups(b, d, items);
 
     d->constants[ID_LOCAL] = lanes * together;
-    w[14] = (uint32_t)panels;
-    w[15] = (uint32_t)items;
-    return status;
+    put_words(b, d, x, panels, items);
+    return vr_grid_groups(b, d, items);
 }
 
-inlay_status vr_emit_product(vr_build *b, const vr_product *x, const vr_program *p)
+static inlay_status emit_product(vr_build *b, const vr_product *x, const vr_program *p)
 {
     const gpu_facts *f = &b->g->facts;
     const uint32_t width = vr_panel(f);
-    vr_dispatch *d = vr_emit(b, shuffles(b) ? SHADER_product_shuffled : SHADER_product, 48, true);
     const double terms = (double)x->line * (double)x->lines * (double)x->n * (double)x->k * (double)x->taps;
-    inlay_status status;
+    vr_dispatch *d = vr_emit(b, shuffles(b) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    if (d == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    d->constants[ID_OWN] = rows_each(b, x->line);
-    d->constants[ID_OWN + 1] = columns_each(f);
-    d->constants[ID_OWN + 2] = lanes_of(f);
-    d->constants[ID_OWN + 3] = how_to(b, x, p, width);
-    d->constants[ID_OWN + 4] = vr_size_of(x->a_type);
-    d->constants[ID_OWN + 5] = vr_size_of(x->b_type);
-    d->constants[ID_LOAD] = vr_element(x->a_type);
-    d->constants[ID_LOAD + 1] = vr_element(x->b_type);
-    d->ns = 2 * terms * (double)(x->batch[0] * x->batch[1] * x->batch[2]) / b->c->state->flops_per_ns;
-    put_words(vr_words(b, d), x);
-    vr_operand_at(b, d, PUSH_OWN, x->a, x->a_bytes, false);
-    vr_operand_at(b, d, PUSH_OWN + 1, x->b, x->b_bytes, false);
-    status = vr_finish(b, d, p);
-    for (uint32_t i = 0; i < x->sibling_count && status == INLAY_OK; i++) {
+    VR_OWN(d, rows_each(b, x->line), columns_each(f), lanes_of(f), how_to(b, x, p, width), vr_size_of(x->a.dtype),
+           vr_size_of(x->b.dtype));
+    vr_expect_flops(b, d, 2 * terms * (double)(x->batch[0] * x->batch[1] * x->batch[2]));
+    vr_read_at(b, d, 0, &x->a);
+    vr_read_at(b, d, 1, &x->b);
+    vr_finish(b, d, p);
+    for (uint32_t i = 0; i < x->sibling_count; i++) {
         const vr_program *other = x->siblings[i].p;
 
-        status = vr_make(b, other->result);
-        if (status != INLAY_OK)
-            return status;
-        vr_operand_at(b, d, PUSH_OWN + 2 + i, x->siblings[i].b, x->b_bytes, false);
-        vr_value_at(b, d, PUSH_OWN + 4 + i, other->result, true);
+        vr_make(b, other->result);
+        vr_touch(b, d, PUSH_OWN + 2 + i, x->siblings[i].b, x->b.bytes, false);
+        vr_touch_value(b, d, PUSH_OWN + 4 + i, other->result, true);
         for (uint32_t k = 0; k < other->load_count; k++)
-            vr_value_at(b, d, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
+            vr_touch_value(b, d, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
     }
-    return status == INLAY_OK ? set_grid(b, d, x, width) : status;
+    return set_grid(b, d, x, width);
 }
 
 /* One column: columns are what neighbours have, so the vector becomes the row that all read. */
@@ -193,25 +159,34 @@ static void turn_column(vr_product *x, vr_program *p)
     if (x->n != 1 || x->line == 1 || x->windows || x->packed)
         return;
     p->has_columns = false;
-    y.line = 1;
-    y.n = x->line;
-    y.a = x->b, y.a_bytes = x->b_bytes, y.a_type = x->b_type, y.a_row = 0, y.a_step = x->b_step;
-    y.b = x->a, y.b_bytes = x->a_bytes, y.b_type = x->a_type, y.b_step = x->a_step, y.b_column = x->a_row;
-    y.out_row = x->out_column;
-    y.out_column = x->out_row;
+    y.line = 1, y.n = x->line;
+    y.a = x->b, y.a_row = 0, y.a_step = x->b_step;
+    y.b = x->a, y.b_step = x->a_step, y.b_column = x->a_row;
+    y.out_row = x->out_column, y.out_column = x->out_row;
     memcpy(y.a_batch, x->b_batch, sizeof y.a_batch);
     memcpy(y.b_batch, x->a_batch, sizeof y.b_batch);
     *x = y;
 }
 
-void vr_product_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t other)
+/* B in panels, where it is a constant that the region keeps so. */
+static const vr_constant *panels_of(const vr_build *b, const vr_op *op)
 {
-    x->a = b->places[a];
-    x->b = b->places[other];
-    x->a_type = b->tensors[a].dtype;
-    x->b_type = b->tensors[other].dtype;
-    x->a_bytes = (uint64_t)b->tensors[a].count * vr_size_of(x->a_type);
-    x->b_bytes = (uint64_t)b->tensors[other].count * vr_size_of(x->b_type);
+    const vr_tensor *w = vr_in(b, op, 1);
+    vr_panels p;
+
+    return vr_wants_panels(op, 1, w->rank, w->dims, &p) ? vr_find_constant(b->c, op->info.inputs[1], &p) : NULL;
+}
+
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p)
+{
+    const vr_constant *k = panels_of(b, op);
+
+    x->a = vr_source_of(b, op->info.inputs[0]);
+    x->b = vr_source_of(b, op->info.inputs[1]);
+    if (k != NULL)
+        use_panels(b, x, k);
+    turn_column(x, p);
+    return emit_product(b, x, p);
 }
 
 /* ------------------------------------------------------------------ MatMul */
@@ -219,29 +194,19 @@ void vr_product_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t 
 bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of, int64_t *batch,
                       int64_t *const *out)
 {
-    uint32_t n = 0, kept[VR_RANK]; /* dimensions, from the last on, and their sizes with those that joined */
     int64_t sizes[VR_RANK];
+    uint32_t n;
 
-    for (uint32_t d = rank; d-- > 0;) {
-        bool joins = n > 0;
-
-        if (dims[d] == 1)
-            continue;
-        for (uint32_t t = 0; t < tensors && joins; t++)
-            joins = strides_of[t][d] == strides_of[t][kept[n - 1]] * sizes[n - 1];
-        if (joins) {
-            sizes[n - 1] *= dims[d];
-            continue;
-        }
-        if (n == 3)
-            return false;
-        kept[n] = d;
-        sizes[n++] = dims[d];
-    }
+    memcpy(sizes, dims, rank * sizeof *dims);
+    n = vr_merge(rank, sizes, tensors, strides_of);
+    if (n > 3)
+        return false;
     for (uint32_t i = 0; i < 3; i++) {
-        batch[2 - i] = i < n ? sizes[i] : 1;
+        const bool is_there = i + n >= 3;
+
+        batch[i] = is_there ? sizes[i + n - 3] : 1;
         for (uint32_t t = 0; t < tensors; t++)
-            out[t][2 - i] = i < n ? strides_of[t][kept[i]] : 0;
+            out[t][i] = is_there ? strides_of[t][i + n - 3] : 0;
     }
     return true;
 }
@@ -291,24 +256,6 @@ static bool set_mat_mul(const vr_build *b, const vr_op *op, const int64_t *out_s
     return true;
 }
 
-/* B in panels, where it is a constant that the region keeps so. */
-static const vr_constant *panels_of(const vr_build *b, const vr_op *op)
-{
-    const vr_tensor *w = vr_in(b, op, 1);
-    vr_panels p;
-
-    return vr_wants_panels(op, 1, w->rank, w->dims, &p) ? vr_find_constant(b->c, op->info.inputs[1], &p) : NULL;
-}
-
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p)
-{
-    const vr_constant *k = panels_of(b, op);
-    inlay_status status = k != NULL ? use_panels(b, x, k) : INLAY_OK;
-
-    turn_column(x, p);
-    return status == INLAY_OK ? vr_emit_product(b, x, p) : status;
-}
-
 /* The same operations on tensors of the same form? */
 static bool is_like(const vr_build *b, const vr_program *p, const vr_program *q)
 {
@@ -327,85 +274,71 @@ static bool is_like(const vr_build *b, const vr_program *p, const vr_program *q)
 
 /* Products that read the same A, as those of queries, keys and values do: with what is fused behind them they become
  * batches of one dispatch. programs: room for what is behind each. */
-static inlay_status find_siblings(vr_build *b, uint32_t o, vr_product *x, const vr_program *p, vr_program *programs)
+static void find_siblings(vr_build *b, const vr_op *op, vr_product *x, const vr_program *p, vr_program *programs)
 {
-    const vr_op *op = &b->c->ops[o];
+    const vr_tensor *w = vr_in(b, op, 1);
 
     if (panels_of(b, op) == NULL || (p->load_count + 1) * (VR_SIBLINGS + 1) > MOST_INPUTS + 1 ||
         x->batch[0] * x->batch[1] * x->batch[2] != 1)
-        return INLAY_OK;
-    for (uint32_t i = o + 1; i < b->c->op_count && x->sibling_count < VR_SIBLINGS; i++) {
+        return;
+    for (uint32_t i = vr_number_of(b, op) + 1; i < b->c->op_count && x->sibling_count < VR_SIBLINGS; i++) {
         const vr_op *other = &b->c->ops[i];
         vr_program *q = &programs[x->sibling_count];
-        inlay_status status;
 
         if (b->done[i] || other->row->family != &vr_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
-            panels_of(b, other) == NULL ||
-            memcmp(vr_in(b, other, 1)->dims, vr_in(b, op, 1)->dims, 2 * sizeof(int64_t)) != 0 ||
-            vr_in(b, other, 1)->dtype != x->b_type)
+            panels_of(b, other) == NULL || memcmp(vr_in(b, other, 1)->dims, w->dims, 2 * sizeof(int64_t)) != 0 ||
+            vr_in(b, other, 1)->dtype != w->dtype)
             continue;
         memcpy(b->done_before, b->done, b->c->op_count * sizeof *b->done);
         vr_program_start(b, q, other->info.outputs[0], VR_SINGLE);
         b->done[i] = true;
-        status = vr_grow(b, i, q);
-        if (status == INLAY_OK && is_like(b, p, q))
-            status = vr_constant_place(b, panels_of(b, other), &x->siblings[x->sibling_count].b);
-        else
+        vr_grow(b, other, q);
+        if (!is_like(b, p, q)) {
             memcpy(b->done, b->done_before, b->c->op_count * sizeof *b->done);
-        if (status != INLAY_OK)
-            return status;
-        if (b->done[i])
-            x->siblings[x->sibling_count++].p = q;
+            continue;
+        }
+        x->siblings[x->sibling_count].b = vr_constant_place(b, panels_of(b, other));
+        x->siblings[x->sibling_count++].p = q;
     }
     x->batch[0] += x->sibling_count;
-    return INLAY_OK;
 }
 
-static inlay_status lower_mat_mul(vr_build *b, uint32_t o)
+static inlay_status lower_mat_mul(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1);
     vr_product x = vr_product_of(a->rank == 1 ? 1 : a->dims[a->rank - 2], a->dims[a->rank - 1],
                                  other->rank == 1 ? 1 : other->dims[other->rank - 1]);
     int64_t strides[VR_RANK];
-    bool emitted = false;
     vr_program p, others[VR_SIBLINGS];
-    inlay_status status;
 
-    vr_product_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    status = vr_grow(b, o, &p);
-    if (status == INLAY_OK)
-        status = vr_try_attend(b, op, &x, &p, &emitted);
+    vr_grow(b, op, &p);
+    if (vr_try_attend(b, op, &x, &p))
+        return b->status;
     p.has_columns = other->rank > 1;
     p.columns = p.rank - 1;
-    if (status != INLAY_OK || emitted)
-        return status;
     vr_follow_transpose(b, &p, strides);
     if (!set_mat_mul(b, op, strides, &x))
         return vr_decline(b, op, "its batches do not lie behind each other");
-    status = find_siblings(b, o, &x, &p, others);
-    return status == INLAY_OK ? vr_finish_product(b, op, &x, &p) : status;
+    find_siblings(b, op, &x, &p, others);
+    return vr_finish_product(b, op, &x, &p);
 }
 
 /* ------------------------------------------------------------------ Gemm */
 
-static inlay_status lower_gemm(vr_build *b, uint32_t o)
+static inlay_status lower_gemm(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
     const vr_tensor *a = vr_in(b, op, 0), *other = vr_in(b, op, 1);
     const bool trans_a = kit_attr_int(&op->info, "transA", 0) != 0, trans_b = kit_attr_int(&op->info, "transB", 0) != 0;
     const double beta = kit_attr_float(&op->info, "beta", 1);
     vr_product x = vr_product_of(a->dims[trans_a], a->dims[!trans_a], other->dims[!trans_b]);
     vr_program p;
-    inlay_status status;
 
     x.alpha = (float)kit_attr_float(&op->info, "alpha", 1);
     x.a_row = trans_a ? 1 : x.k;
     x.a_step = trans_a ? x.line : 1;
     x.b_step = trans_b ? 1 : x.n;
     x.b_column = trans_b ? x.k : 1;
-    vr_product_operands(b, &x, op->info.inputs[0], op->info.inputs[1]);
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     if (vr_in(b, op, 2) != NULL && beta != 0) {
         uint32_t c = vr_load_value(b, &p, op->info.inputs[2]);
@@ -414,10 +347,10 @@ static inlay_status lower_gemm(vr_build *b, uint32_t o)
             c = vr_slot(&p, OP_MUL, c, vr_number(&p, beta), 0);
         (void)vr_slot(&p, OP_ADD, REG_ACC, c, 0);
     }
-    status = vr_grow(b, o, &p);
+    vr_grow(b, op, &p);
     p.has_columns = true;
     p.columns = 1;
-    return status == INLAY_OK ? vr_finish_product(b, op, &x, &p) : status;
+    return vr_finish_product(b, op, &x, &p);
 }
 
 /* ------------------------------------------------------------------ all */
@@ -457,5 +390,5 @@ static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_r
     return true;
 }
 
-const vr_family vr_mat_mul = { mat_mul_supports, lower_mat_mul, NULL };
-const vr_family vr_gemm = { NULL, lower_gemm, NULL };
+const vr_family vr_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul };
+const vr_family vr_gemm = { .lower = lower_gemm };

@@ -88,8 +88,8 @@ uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t
 void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides)
 {
     const vr_program before = *p;
-    uint32_t o, from[VR_RANK];
-    const vr_op *op = vr_reader(b, p->result, &o);
+    uint32_t from[VR_RANK];
+    const vr_op *op = vr_reader(b, p->result);
     int64_t turned[VR_RANK];
 
     vr_row_major(p->dims, p->rank, strides);
@@ -97,7 +97,7 @@ void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides)
         b->tensors[p->result].dtype != b->tensors[op->info.outputs[0]].dtype)
         return;
     p->result = op->info.outputs[0];
-    b->done[o] = true;
+    b->done[vr_number_of(b, op)] = true;
     for (uint32_t d = 0; d < p->rank; d++) {
         p->columns = before.columns == from[d] ? d : p->columns;
         p->dims[d] = before.dims[from[d]];
@@ -110,28 +110,6 @@ void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides)
 }
 
 /* ------------------------------------------------------------------ into a dispatch */
-
-/* Dimensions that all inputs with strides walk through in one go become one. */
-static uint32_t merge_dims(const vr_program *p, uint32_t strided, int64_t *dims, int64_t strides[][VR_RANK])
-{
-    uint32_t n = 0;
-
-    for (uint32_t d = 0; d < p->rank; d++) {
-        bool merges = n > 0;
-
-        if (p->dims[d] == 1)
-            continue;
-        for (uint32_t k = 0; k < p->load_count && merges; k++)
-            if ((strided >> k & 1u) != 0)
-                merges = strides[k][n - 1] == p->loads[k].strides[d] * p->dims[d];
-        n -= merges ? 1 : 0;
-        dims[n] = merges ? dims[n] * p->dims[d] : p->dims[d];
-        for (uint32_t k = 0; k < p->load_count; k++)
-            strides[k][n] = p->loads[k].strides[d];
-        n++;
-    }
-    return n;
-}
 
 static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
 {
@@ -148,67 +126,68 @@ static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
     return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
-inlay_status vr_emit_elements(vr_build *b, const vr_program *p)
+vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words)
 {
-    static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
-    const int64_t count = b->tensors[p->result].count;
-    vr_dispatch *d = vr_emit(b, shaders[p->in], 1, true);
-
-    if (d == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    vr_words(b, d)[0] = (uint32_t)count;
-    d->ns = (double)count * 4 * (1 + p->load_count) / b->c->state->bytes_per_ns;
-    return vr_finish_each(b, d, p, count);
+    vr_grow(b, op, p);
+    return vr_emit(b, shader, own_words);
 }
 
-vr_dispatch *vr_skeleton(vr_build *b, uint32_t op, vr_program *p, gpu_shader shader, uint32_t own_words,
-                         inlay_status *status)
+/* Of inputs that lie by strides: the fewest dimensions that all of them walk through. */
+static void put_strides(const vr_build *b, vr_dispatch *d, const vr_program *p, uint32_t strided)
 {
-    vr_dispatch *d;
+    int64_t dims[VR_RANK], strides[MOST_INPUTS][VR_RANK], *lists[MOST_INPUTS];
+    uint32_t count = 0, *w = b->in->words + d->words;
 
-    *status = vr_grow(b, op, p);
-    if (*status != INLAY_OK)
-        return NULL;
-    d = vr_emit(b, shader, own_words, true);
-    *status = d != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
-    return d;
+    if (strided == 0 || b->status != INLAY_OK)
+        return;
+    memcpy(dims, p->dims, sizeof dims);
+    for (uint32_t k = 0; k < p->load_count; k++) {
+        memcpy(strides[k], p->loads[k].strides, sizeof strides[k]);
+        if ((strided >> k & 1u) != 0)
+            lists[count++] = strides[k];
+    }
+    d->constants[ID_RANK] = vr_merge(p->rank, dims, count, lists);
+    for (uint32_t i = 0; i < d->constants[ID_RANK]; i++) {
+        w[WORD_DIM + i] = (uint32_t)dims[i];
+        for (uint32_t k = 0; k < p->load_count; k++)
+            w[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
+    }
 }
 
-inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items)
+void vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p)
 {
-    inlay_status status = vr_finish(b, d, p);
+    uint32_t strided = 0;
 
-    return status == INLAY_OK ? vr_grid(b, d, (uint64_t)items) : status;
-}
-
-inlay_status vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p)
-{
-    int64_t dims[VR_RANK], strides[MOST_INPUTS][VR_RANK];
-    uint32_t *w = b->in->words + d->words, strided = 0, rank;
-    inlay_status status = vr_make(b, p->result);
-
-    if (status != INLAY_OK)
-        return status;
+    vr_make(b, p->result);
     for (uint32_t k = 0; k < p->load_count; k++) {
         const uint32_t how = how_it_lies(p, &p->loads[k]);
 
         strided |= how == AT_STRIDED ? 1u << k : 0;
         d->constants[ID_INPUT + k] = vr_element(b->tensors[p->loads[k].value].dtype) | how << 8;
-        vr_value_at(b, d, PUSH_INPUT + k, p->loads[k].value, false);
+        vr_touch_value(b, d, PUSH_INPUT + k, p->loads[k].value, false);
     }
-    rank = strided != 0 ? merge_dims(p, strided, dims, strides) : 0;
-    d->constants[ID_RANK] = rank;
+    put_strides(b, d, p, strided);
     d->constants[ID_SLOTS] = p->slot_count;
     memcpy(&d->constants[ID_SLOT], p->slots, p->slot_count * sizeof p->slots[0]);
     d->constants[ID_OUT] = vr_element(b->tensors[p->result].dtype);
-    memcpy(w + WORD_NUMBER, p->numbers, p->number_count * sizeof p->numbers[0]);
-    for (uint32_t i = 0; i < rank; i++) {
-        w[WORD_DIM + i] = (uint32_t)dims[i];
-        for (uint32_t k = 0; k < p->load_count; k++)
-            w[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
-    }
-    vr_value_at(b, d, PUSH_OUT, p->result, true);
-    if (d->operand_count > VR_MOST_OPERANDS)
-        return inlay_fail(b->diag, INLAY_INTERNAL, "a dispatch of %u operands", d->operand_count);
-    return INLAY_OK;
+    if (b->status == INLAY_OK)
+        memcpy(b->in->words + d->words + WORD_NUMBER, p->numbers, p->number_count * sizeof p->numbers[0]);
+    vr_touch_value(b, d, PUSH_OUT, p->result, true);
+}
+
+inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items)
+{
+    vr_finish(b, d, p);
+    return vr_grid(b, d, items);
+}
+
+inlay_status vr_emit_elements(vr_build *b, const vr_program *p)
+{
+    static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
+    const int64_t count = b->tensors[p->result].count;
+    vr_dispatch *d = vr_emit(b, shaders[p->in], 1);
+
+    VR_PUT(b, d, 0, count);
+    vr_expect_bytes(b, d, (double)count, 4 * (1 + p->load_count));
+    return vr_finish_each(b, d, p, count);
 }

@@ -2,9 +2,9 @@
  *
  *     assess      parse.c      which nodes, by the rows of operators.def
  *     compile     compile.c    nodes -> ops, values, constants on the device
- *     specialize  instance.c   concrete shapes: each op is lowered to dispatches (lower_*.c), elementwise ops behind
- * one become a part of it (group.c, program.c), buffers get their places (plan.c) execute     execute.c    dispatches
- * are recorded for a set of addresses, submitted, and waited for
+ *     specialize  instance.c   concrete shapes: each op is lowered to dispatches; elementwise ops behind one become a
+ *                              part of it (group.c, program.c); buffers get their places (plan.c)
+ *     execute     execute.c    dispatches are recorded for a set of addresses, submitted, and waited for
  *
  * Tensors are dense and row-major everywhere. */
 #ifndef VULKAN_REGION_H
@@ -30,6 +30,7 @@ typedef struct vr_state {
     gpu_options options;
     char cache_dir[4096];
     char device_name[GPU_NAME];
+    char facts[128]; /* of the device, for people */
     bool named;            /* somebody chose the device */
     double unasked_ns;     /* that each op costs more where nobody did, and it is the CPU's */
     double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
@@ -45,15 +46,14 @@ typedef struct vr_op vr_op;
 typedef struct vr_operator vr_operator;
 
 typedef struct vr_program vr_program;
-typedef uint32_t (*vr_operand_fn)(void *user, uint32_t value);
 
 /* What operators of one kind have in common. */
 typedef struct vr_family {
     bool (*supports)(const kit_node *node, const vr_operator *row, kit_refusal *why); /* NULL: the row says it all */
-    inlay_status (*lower)(vr_build *b, uint32_t op);
-    /* Elementwise operators alone: adds what op does to a program; get gives the registers of its inputs. The result is
-     * the last slot. */
-    uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op, vr_operand_fn get, void *user);
+    inlay_status (*lower)(vr_build *b, const vr_op *op);
+    /* Elementwise operators alone: adds what op does to a program. The result is the last slot. */
+    uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op);
+    bool own_types; /* supports looks at the types of inputs itself */
 } vr_family;
 
 struct vr_operator {
@@ -65,9 +65,13 @@ struct vr_operator {
     uint32_t host_inputs; /* bit i: the device does not read input i */
 };
 
-/* Shared by the checks of families. */
-/* Are the elements of an input known when the node is specialized? Those that the size of the result depends on are:
- * the host then waits for them. */
+static inline bool vr_is_hosts(const vr_operator *row, uint32_t input)
+{
+    return input < 32 && (row->host_inputs >> input & 1u) != 0;
+}
+
+/* Shared by the checks of families. Are the elements of an input known when the node is specialized? Those that the size
+ * of the result depends on are: the host then waits for them. */
 bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
 bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
 
@@ -182,11 +186,15 @@ struct inlay_instance {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     vr_recording recordings[VR_RECORDINGS];
+    VkDeviceAddress *wanted; /* as recordings' addresses: those of the run that has the lock */
     uint64_t runs;
     bool has_lock;
 };
 
-/* ------------------------------------------------------------------ building an instance */
+/* ------------------------------------------------------------------ building an instance
+ *
+ * Lowering is written without a check behind each call: the first failure stays in vr_build.status with its sentence,
+ * what is called behind it does nothing, and what it hands out may be written to. */
 
 typedef struct vr_tensor {
     int64_t dims[VR_RANK];
@@ -207,6 +215,7 @@ typedef struct vr_place {
  * after so many. */
 enum { VR_FIXED = 4 };
 enum { VR_SIBLINGS = 2, VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
+enum { VR_MOST_MADE = 21 };
 
 /* A transposed value that nobody made: its place is that of what it was made from. Only readers that go by strides see
  * such a value. */
@@ -220,11 +229,13 @@ struct vr_build {
     inlay_instance *in;
     gpu_device *g;
     inlay_diag *diag;
-    vr_tensor *tensors; /* [value_count] */
-    vr_place *places;   /* [value_count] */
-    vr_turn *views;     /* [value_count] */
-    bool *done;         /* [op_count] is a part of a group that was emitted */
-    bool *done_before;  /* [op_count] room for a copy */
+    inlay_status status; /* of what failed first */
+    vr_dispatch spare;   /* handed out behind a failure */
+    vr_tensor *tensors;  /* [value_count] */
+    vr_place *places;    /* [value_count] */
+    vr_turn *views;      /* [value_count] */
+    bool *done;          /* [op_count] is a part of a group that was emitted */
+    bool *done_before;   /* [op_count] room for a copy */
     uint32_t temporaries;
     bool fixed; /* sizes are constants of the shaders */
 };
@@ -243,16 +254,18 @@ struct vr_program {
     uint32_t number_count;
     int64_t dims[VR_RANK]; /* of the result */
     uint32_t rank;
-    uint32_t result; /* value that it makes */
+    uint32_t made[VR_MOST_MADE], made_in[VR_MOST_MADE], made_count; /* values that are in registers, which */
+    uint32_t result;  /* value that it makes */
     bool has_columns; /* the skeleton tells which element of this dimension it is at */
     uint32_t columns;
-    bool full;       /* something did not fit: more than there is room for, or sizes that do not go together */
+    bool full; /* something did not fit: more than there is room for, or sizes that do not go together */
 };
 
 /* Registers; once the program is full they mean nothing. */
 uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
 uint32_t vr_number(vr_program *p, double x);
 uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value);               /* broadcast to the result */
+uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value); /* the same, if it is in no register already */
 uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
 void vr_program_start(const vr_build *b, vr_program *p, uint32_t result, vr_arithmetic in);
 
@@ -268,45 +281,76 @@ enum { GREATER = 128, GREATER_EQUAL, CLIP, MOD, SHIFT };
 
 /* Can op be computed in a program of this kind (pointwise.c)? */
 bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in);
-extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic;
+vr_arithmetic vr_arithmetic_of(inlay_dtype dtype); /* VR_INTEGER or VR_SINGLE */
+bool vr_is_float(inlay_dtype dtype);
 
 /* Adds to a program that makes the result of op what can be done right behind it. The program's result is then another
  * value, and ops are done. */
-inlay_status vr_grow(vr_build *b, uint32_t op, vr_program *p);
-/* Ends a dispatch whose skeleton has a program: constants, parameters, operands, and the place of the result. */
-inlay_status vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p);
-
+void vr_grow(vr_build *b, const vr_op *op, vr_program *p);
 /* The only op that reads a value, if it was not lowered yet and the value is no output; or NULL. */
-const vr_op *vr_reader(const vr_build *b, uint32_t value, uint32_t *out);
+const vr_op *vr_reader(const vr_build *b, uint32_t value);
+static inline uint32_t vr_number_of(const vr_build *b, const vr_op *op)
+{
+    return (uint32_t)(op - b->c->ops);
+}
 /* Where a Transpose alone reads what a program makes, that becomes the result. strides: of the result's elements over
  * the dimensions that the program had. */
 void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides);
 /* The permutation of a Transpose; false: it is none. */
 bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out);
 
+/* A new dispatch with room for own_words parameters behind those of a program (own only: without a program). */
+vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words);
+/* The same for op's skeleton, the elementwise ops behind it in p. */
+vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words);
 /* A dispatch of the elementwise skeleton alone. */
 inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
-/* A dispatch for op's skeleton, the elementwise ops behind it in p. NULL: *status says why. */
-vr_dispatch *vr_skeleton(vr_build *b, uint32_t op, vr_program *p, gpu_shader shader, uint32_t own_words,
-                         inlay_status *status);
-/* vr_finish, and one invocation an item. */
-inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items);
-/* A new dispatch with room for own_words parameters behind those of a program (own only: without a program). */
-vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words, bool has_program);
-uint32_t *vr_words(const vr_build *b, const vr_dispatch *d); /* of the shader's own */
-void vr_operand_at(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write);
-void vr_value_at(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, bool write);
-/* One invocation an item. */
-inlay_status vr_grid(vr_build *b, vr_dispatch *d, uint64_t items);
+
+/* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vr_bits. */
+#define VR_LIST(type, ...) sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[]){ __VA_ARGS__ }
+#define VR_OWN(d, ...) vr_own(d, VR_LIST(uint32_t, __VA_ARGS__))
+#define VR_PUT(b, d, first, ...) vr_put(b, d, first, VR_LIST(int64_t, __VA_ARGS__))
+void vr_own(vr_dispatch *d, size_t count, const uint32_t *list);
+void vr_put(const vr_build *b, const vr_dispatch *d, uint32_t first, size_t count, const int64_t *list);
+static inline int64_t vr_bits(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* What a dispatch touches: an operand at `push`; the shader's own operand k, which load_a, load_b or load_c reads (an
+ * omitted one is left alone); the same by where it lies. */
+typedef struct vr_source {
+    vr_place place;
+    uint64_t bytes;
+    inlay_dtype dtype;
+} vr_source;
+vr_source vr_source_of(const vr_build *b, uint32_t value);
+void vr_touch(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write);
+void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, bool write);
+void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value);
+void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source);
+
+/* What a dispatch is expected to take, by the bytes or the operations of each of count elements. */
+void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes);
+void vr_expect_flops(const vr_build *b, vr_dispatch *d, double flops);
+
+/* The end of a dispatch: what its program reads and the place of the result, */
+void vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p);
+/* and so many workgroups, or one invocation an item. */
 inlay_status vr_grid_groups(vr_build *b, vr_dispatch *d, uint64_t groups);
+inlay_status vr_grid(vr_build *b, vr_dispatch *d, int64_t items);
+inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items);
 
 /* Places. */
-inlay_status vr_make(vr_build *b, uint32_t value); /* memory for a result */
+void vr_make(vr_build *b, uint32_t value); /* memory for a result */
 uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank,
                       const int64_t *dims);                               /* a value of the region's own */
 void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset); /* result lies in another value */
-inlay_status vr_work(vr_build *b, uint64_t bytes, vr_place *out);
-inlay_status vr_constant_place(vr_build *b, const vr_constant *k, vr_place *out);
+vr_place vr_buffer_place(vr_build *b, vr_buffer buffer);
+vr_place vr_constant_place(vr_build *b, const vr_constant *k);
 bool vr_is_output(const vr_build *b, uint32_t value);
 
 /* A box of elements of any type that changes places. Strides in elements. */
@@ -318,18 +362,29 @@ typedef struct vr_box {
     int64_t begin[2 * VR_RANK], extent[2 * VR_RANK];
     uint32_t fill; /* value of the element outside, or INLAY_NONE */
 } vr_box;
-inlay_status vr_move(vr_build *b, const vr_box *box, vr_place from, uint64_t from_bytes, vr_place to, uint64_t to_bytes,
-                     uint32_t size);
-inlay_status vr_move_value(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
+inlay_status vr_move(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
+inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to);
 void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
 void vr_strides(const vr_build *b, uint32_t value, int64_t *strides); /* of a value, turned or not */
+int64_t vr_extent(const vr_tensor *t, uint32_t from, uint32_t to);    /* product of dims[from] to dims[to - 1] */
+/* Fewer dimensions for the same elements: those of size 1 go, and neighbours that lie behind each other in all tensors
+ * become one. Returns how many are left. */
+uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides);
 
-/* What the shapes of an op do not allow. */
+/* Sets the status to what the shapes of an op do not allow. */
 INLAY_PRINTF(3, 4)
 inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...);
 
+/* The attribute of that name as an axis of rank dimensions; false: declined. */
+bool vr_axis_of(vr_build *b, const vr_op *op, const char *name, int64_t otherwise, uint32_t rank, uint32_t *out);
+bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
 /* Elements of an op's input as integers, known before the run; count -1: not known. */
 int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
+/* The same for what early versions have in an attribute. */
+int64_t vr_attr_or_ints(const vr_build *b, const vr_op *op, const char *name, uint32_t input, int64_t *out,
+                        uint32_t most);
+uint32_t vr_in_value(const vr_op *op, uint32_t input); /* INLAY_NONE: omitted */
+uint32_t vr_out_value(const vr_op *op, uint32_t output);
 const vr_tensor *vr_in(const vr_build *b, const vr_op *op, uint32_t input); /* NULL: omitted */
 const vr_tensor *vr_out(const vr_build *b, const vr_op *op, uint32_t output);
 static inline uint32_t vr_size_of(inlay_dtype dtype)
@@ -337,20 +392,29 @@ static inline uint32_t vr_size_of(inlay_dtype dtype)
     return inlay_dtype_bits(dtype) / 8;
 }
 uint32_t vr_element(inlay_dtype dtype); /* EL_ of a type */
-bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
+
+/* A window over images of up to three dimensions, missing ones at the front of size 1 (window.c). Shaders have the
+ * first six lists as 18 words in this order. */
+typedef struct vr_window {
+    int64_t out[3], in[3], window[3], stride[3], dilation[3], begin[3], end[3];
+    int64_t taps, pixels; /* products of window, of out */
+    bool plain;           /* one pixel, one apart, no padding: the result's pixels are the input's */
+} vr_window;
+/* Sizes are the operator's, of its input 0, and those that the host inferred for the result. weights NULL: the window is
+ * attribute kernel_shape. false: they do not fit, which is declined. */
+bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
+void vr_put_window(const vr_build *b, const vr_dispatch *d, uint32_t first, const vr_window *v);
 
 /* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
 typedef struct vr_product {
     int64_t line, lines, n, k, taps;
     int64_t a_row, a_step, b_step, b_column, b_tap, b_panel, out_row, out_column;
     int64_t batch[3], a_batch[3], b_batch[3], out_batch[3];
-    vr_place a, b;
-    uint64_t a_bytes, b_bytes;
-    inlay_dtype a_type, b_type;
+    vr_source a, b;
     float alpha;
     int64_t group; /* columns of the last of the batches, where those are groups of columns; or 0 */
     bool windows, padded, packed;
-    uint32_t window_words[18]; /* OUT_SIZE to PAD_BEGIN */
+    vr_window window;
     /* Products of the same sizes and A, each with a B and a result of its own, are the first of the batches. */
     struct {
         vr_place b;
@@ -365,46 +429,42 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
 void vr_product_batches(vr_product *x, const int64_t batch[3]);
-void vr_product_operands(const vr_build *b, vr_product *x, uint32_t a, uint32_t other);
-inlay_status vr_emit_product(vr_build *b, const vr_product *x, const vr_program *p);
-/* With the op's second input from panels where the region has it so. */
+/* Of op's first two inputs, the second from panels where the region has it so. */
 inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p);
 
 /* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
 typedef struct vr_attend {
     vr_product scores;
-    vr_place v;
-    uint64_t v_bytes;
-    inlay_dtype v_type;
+    vr_source v;
     int64_t width, v_row, v_column, v_batch[3];
     bool zero; /* what sees nothing becomes zeros */
     uint32_t result;
 } vr_attend;
-bool vr_can_attend(const vr_build *b, const vr_attend *t);
-/* p makes the scores. */
-inlay_status vr_emit_attend(vr_build *b, const vr_attend *t, vr_program *p);
-/* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and *emitted. */
-inlay_status vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p, bool *emitted);
+/* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and so is this:
+ * true, whatever the status. */
+bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p);
 
-inlay_status vr_emit_causal(vr_build *b, uint32_t to); /* [Q, K]: 0, or -inf where k > q (indexes.c) */
+void vr_emit_causal(vr_build *b, uint32_t to); /* [Q, K]: 0, or -inf where k > q (indexes.c) */
 
-/* Rows that are divided by what they sum up to (reduce.c). */
+/* Rows that are divided by what they sum up to (reduce.c). Values may be INLAY_NONE. */
 typedef struct vr_rows {
     uint32_t kind;
     int64_t count, length, inner;
     float epsilon;
-    uint32_t scale, bias; /* values, INLAY_NONE */
-    int64_t scale_rows, scale_step, scale_per;
-    bool has_skip;
-    uint32_t skip, skip_bias; /* values of floats that are added first; one of a row's length, or INLAY_NONE */
-    uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation; INLAY_NONE */
+    uint32_t scale, bias;
+    int64_t scale_rows, scale_step, scale_per; /* see shaders/rows.comp */
+    uint32_t skip, skip_bias; /* values of floats that are added first; the other is of a row's length */
+    uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation */
 } vr_rows;
-inlay_status vr_emit_rows(vr_build *b, uint32_t op, const vr_rows *r, uint32_t from, uint32_t to);
+/* Rows along the dimensions from axis on, by the attribute epsilon. */
+vr_rows vr_rows_of(const vr_build *b, const vr_op *op, uint32_t kind, uint32_t axis);
+inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32_t from);
 
-extern const vr_family vr_mat_mul, vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax,
-    vr_layer_norm, vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad,
-    vr_expand, vr_tile, vr_space_depth, vr_gather, vr_gather_elements, vr_gather_nd, vr_scatter, vr_resize, vr_range,
-    vr_eye, vr_trilu, vr_one_hot, vr_cum_sum, vr_constant_of_shape, vr_lrn, vr_attention, vr_skip_norm;
+extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic, vr_mat_mul,
+    vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax, vr_layer_norm,
+    vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_expand, vr_tile,
+    vr_space_depth, vr_gather, vr_gather_elements, vr_gather_nd, vr_scatter, vr_resize, vr_made, vr_constant_of_shape,
+    vr_lrn, vr_attention, vr_skip_norm;
 
 inlay_status vr_plan(vr_build *b);
 
@@ -417,5 +477,8 @@ void vr_release_compiled(void *state, inlay_compiled *c);
 inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_request *request, inlay_instance **out,
                            inlay_diag *diag);
 void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in);
+inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const inlay_bind_args *args,
+                     inlay_binding **out, inlay_diag *diag);
+void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inlay_binding *binding);
 inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args);
 #endif

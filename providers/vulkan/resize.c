@@ -93,82 +93,68 @@ static uint32_t merge_leading(resize_axis *axes, uint32_t rank)
     return rank;
 }
 
-static inlay_status put_table(vr_build *b, const resize_rule *rule, const resize_axis *a, bool weighted,
-                              uint32_t *words)
+/* Taps of an axis, then their weights; *at is the first word, and then the one behind. */
+static void put_table(vr_build *b, const vr_dispatch *d, const resize_rule *rule, const resize_axis *a, int64_t taps,
+                      int64_t *at)
 {
-    const int64_t taps = stays(a) ? 1 : resize_taps(rule, a), entries = taps * a->out;
-    int32_t *index = malloc(((size_t)entries + 1) * sizeof *index);
-    double *weight = malloc(((size_t)entries + 1) * sizeof *weight);
-    const resize_table table = { .taps = taps, .index = index, .weight = weighted ? weight : NULL };
-    inlay_status status = INLAY_OK;
+    const size_t entries = (size_t)(taps * a->out);
+    int32_t *index = malloc((entries + 1) * sizeof *index);
+    double *weight = malloc((entries + 1) * sizeof *weight);
+    const resize_table table = { .taps = taps, .index = index, .weight = rule->mode != RESIZE_NEAREST ? weight : NULL };
 
-    if (index == NULL || weight == NULL) {
-        status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
-        goto done;
-    }
-    if (!stays(a))
+    if (b->status == INLAY_OK && (index == NULL || weight == NULL))
+        b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
+    if (b->status == INLAY_OK && !stays(a))
         resize_table_fill(rule, a, &table);
-    for (int64_t i = 0; i < entries; i++) {
-        const float f = stays(a) || !weighted ? 1.0f : (float)weight[i];
-        const int32_t at = stays(a) ? (int32_t)i : index[i];
-
-        memcpy(&words[i], &at, sizeof at);
-        memcpy(&words[entries + i], &f, sizeof f);
+    for (size_t i = 0; i < entries && b->status == INLAY_OK; i++) {
+        VR_PUT(b, d, (uint32_t)(*at + (int64_t)i), stays(a) ? (int32_t)i : index[i]);
+        VR_PUT(b, d, (uint32_t)(*at + (int64_t)(entries + i)),
+               vr_bits(stays(a) || table.weight == NULL ? 1.0f : (float)weight[i]));
     }
-done:
+    *at += (int64_t)(2 * entries);
     free(index);
     free(weight);
-    return status;
 }
 
-static inlay_status lower_resize(vr_build *b, uint32_t o)
+static inlay_status lower_resize(vr_build *b, const vr_op *op)
 {
-    const vr_op *op = &b->c->ops[o];
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
+    const vr_tensor *x = vr_in(b, op, 0);
+    const int64_t count = vr_out(b, op, 0)->count;
     const float outside = (float)kit_attr_float(&op->info, "extrapolation_value", 0);
     resize_rule rule;
     resize_axis axes[VR_RANK];
     kit_refusal why;
     vr_program p;
     vr_dispatch *d;
-    int64_t words_count = FIRST_TABLE, stride = 1;
-    uint32_t rank, *w;
-    inlay_status status;
+    int64_t taps[MOST_AXES], words = FIRST_TABLE, at = FIRST_TABLE, stride = 1, all_taps = 1;
+    uint32_t rank;
 
     if (!resize_rule_read(&op->info, false, &rule, &why) || !read_resize(b, op, &rule, axes))
         return vr_decline(b, op, "its scales are not known before the run");
     rank = merge_leading(axes, x->rank);
     if (rank > MOST_AXES)
         return vr_decline(b, op, "it resizes more than %d axes", MOST_AXES);
-    for (uint32_t i = 0; i < rank; i++)
-        words_count += 2 * axes[i].out * (stays(&axes[i]) ? 1 : resize_taps(&rule, &axes[i]));
-    if (words_count > 1 << 24)
+    for (uint32_t i = 0; i < rank; i++) {
+        taps[i] = stays(&axes[i]) ? 1 : resize_taps(&rule, &axes[i]);
+        words += 2 * axes[i].out * taps[i];
+    }
+    if (words > 1 << 24)
         return vr_decline(b, op, "its filter has too many taps");
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
-    d = vr_skeleton(b, o, &p, SHADER_resize, (uint32_t)words_count, &status);
-    if (d == NULL)
-        return status;
-    d->constants[ID_LOAD] = vr_element(x->dtype);
-    d->constants[ID_OWN + 1] = rule.mode != RESIZE_NEAREST;
-    d->constants[ID_OWN + 2] = rank;
-    w = vr_words(b, d);
-    w[0] = (uint32_t)y->count;
-    memcpy(&w[1], &outside, sizeof outside);
-    words_count = FIRST_TABLE;
-    for (uint32_t i = rank; i-- > 0 && status == INLAY_OK; stride *= axes[i].in) {
-        const int64_t taps = stays(&axes[i]) ? 1 : resize_taps(&rule, &axes[i]);
-
-        w[2 + i] = (uint32_t)axes[i].out;
-        w[8 + i] = (uint32_t)stride;
-        w[14 + i] = (uint32_t)taps;
-        w[20 + i] = WORD_OWN + (uint32_t)words_count;
-        status = put_table(b, &rule, &axes[i], rule.mode != RESIZE_NEAREST, &w[words_count]);
-        words_count += 2 * taps * axes[i].out;
-        d->ns = (d->ns > 0 ? d->ns : 1) * (double)taps;
+    d = vr_skeleton(b, op, &p, SHADER_resize, (uint32_t)words);
+    VR_OWN(d, rule.mode != RESIZE_NEAREST, rank);
+    VR_PUT(b, d, 0, count, vr_bits(outside));
+    for (uint32_t i = rank; i-- > 0; stride *= axes[i].in) {
+        VR_PUT(b, d, 2 + i, axes[i].out);
+        VR_PUT(b, d, 8 + i, stride);
+        VR_PUT(b, d, 14 + i, taps[i]);
+        VR_PUT(b, d, 20 + i, WORD_OWN + at);
+        put_table(b, d, &rule, &axes[i], taps[i], &at);
+        all_taps *= taps[i];
     }
-    d->ns *= (double)y->count * 4 / b->c->state->bytes_per_ns;
-    vr_value_at(b, d, PUSH_OWN, op->info.inputs[0], false);
-    return status == INLAY_OK ? vr_finish_each(b, d, &p, y->count) : status;
+    vr_expect_bytes(b, d, (double)count, 4.0 * (double)all_taps);
+    vr_read(b, d, 0, op->info.inputs[0]);
+    return vr_finish_each(b, d, &p, count);
 }
 
 static bool resize_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -186,4 +172,4 @@ static bool resize_supports(const kit_node *node, const vr_operator *row, kit_re
     return kit_input(node, 0)->rank > 0;
 }
 
-const vr_family vr_resize = { resize_supports, lower_resize, NULL };
+const vr_family vr_resize = { .supports = resize_supports, .lower = lower_resize, .own_types = true };

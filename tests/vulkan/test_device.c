@@ -114,6 +114,103 @@ static void many_threads(void **state)
     inlay_value_unref(input);
 }
 
+/* A step of a decoder, whose caches grow by a row: keys and values. */
+static const char decoder[] = "x : 1,8\np : N,8\nq : N,8\nw = [8,8]\nk = MatMul(x, w)\nc = Concat(p, k) axis=0\n"
+                              "d = Concat(q, x) axis=0\nt = Transpose(c)\ns = MatMul(k, t)\nf = Softmax(s) axis=1\n"
+                              "y = MatMul(f, d)\n-> y, c, d";
+
+static void keep_text(void *user, const char *data, size_t bytes)
+{
+    char *text = user;
+    const size_t used = strlen(text), room = 1 << 16, n = bytes < room - used - 1 ? bytes : room - used - 1;
+
+    memcpy(text + used, data, n);
+    text[used + n] = '\0';
+}
+
+static inlay_value *rows_on(const rig *r, bool device, int64_t rows)
+{
+    const int64_t dims[] = { rows, 8 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v = NULL;
+
+    assert_int_equal(device ? inlay_session_value_create_on(r->session, "vulkan", INLAY_FLOAT, 2, dims, &v, &diag)
+                            : inlay_value_create(INLAY_FLOAT, 2, dims, &v, &diag),
+                     INLAY_OK);
+    return v;
+}
+
+/* Runs a step: caches[i] is replaced by one of a row more, which lies where it lay. */
+static void decode(rig *r, bool device, int64_t rows, inlay_value *caches[2])
+{
+    inlay_value *x = rows_on(r, false, 1), *longer[2];
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (int i = 0; i < 8; i++)
+        ((float *)inlay_value_data(x))[i] = (float)((7 * rows + i) % 11) * 0.25f - 1;
+    assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        longer[i] = rows_on(r, device, rows + 1);
+        assert_int_equal(inlay_context_set_input(r->context, 1 + i, caches[i], &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(r->context, 1 + i, longer[i], &diag), INLAY_OK);
+    }
+    rig_run(r);
+    for (uint32_t i = 0; i < 2; i++) {
+        inlay_value_unref(caches[i]);
+        caches[i] = longer[i];
+    }
+    inlay_value_unref(x);
+}
+
+/* What stays on the device is not moved: each step copies its row to the device and the result back, and no cache. */
+static void caches_stay_on_the_device(void **state)
+{
+    static char text[1 << 16];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *caches[2], *plain[2];
+    rig a, b;
+
+    (void)state;
+    beside_need_device();
+    a = beside_open(decoder, 13, NULL, true);
+    b = beside_open(decoder, 13, NULL, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        caches[i] = rows_on(&a, true, 1);
+        plain[i] = rows_on(&b, false, 1);
+        memset(inlay_value_data(plain[i]), 0, inlay_value_bytes(plain[i]));
+        assert_int_equal(inlay_value_copy(plain[i], caches[i], &diag), INLAY_OK);
+    }
+    assert_int_equal(inlay_context_profile(a.context, 1, 0, &diag), INLAY_OK);
+    for (int64_t rows = 1; rows < 8; rows++) {
+        const float *x, *y;
+
+        decode(&a, true, rows, caches);
+        decode(&b, false, rows, plain);
+        x = inlay_value_data(inlay_context_output(a.context, 0));
+        y = inlay_value_data(inlay_context_output(b.context, 0));
+        for (int i = 0; i < 8; i++)
+            assert_true(fabsf(x[i] - y[i]) < 1e-5f);
+        assert_string_equal(inlay_value_device(caches[0]), "vulkan");
+    }
+    assert_int_equal(inlay_context_profile_write(a.context, "text", 0, 0, keep_text, text, &diag), INLAY_OK);
+    if (strstr(text, "copy of x") == NULL || strstr(text, "copy of y") == NULL || strstr(text, "copy of p") != NULL ||
+        strstr(text, "copy of q") != NULL || strstr(text, "copy of c") != NULL || strstr(text, "copy of d") != NULL)
+        fail_msg("%s", text);
+    for (uint32_t i = 0; i < 2; i++) { /* and they are right */
+        inlay_value *home = rows_on(&b, false, 8);
+
+        assert_int_equal(inlay_value_copy(caches[i], home, &diag), INLAY_OK);
+        for (int k = 0; k < 64; k++)
+            assert_true(fabsf(((const float *)inlay_value_data(home))[k] -
+                              ((const float *)inlay_value_data(plain[i]))[k]) < 1e-5f);
+        inlay_value_unref(home);
+        inlay_value_unref(caches[i]);
+        inlay_value_unref(plain[i]);
+    }
+    rig_close(&a);
+    rig_close(&b);
+}
+
 /* Sessions open and close; each opens the device anew. */
 static void many_sessions(void **state)
 {
@@ -223,6 +320,7 @@ static void work_hangs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(caches_stay_on_the_device),
         cmocka_unit_test(device_by_name), cmocka_unit_test(sizes_change),  cmocka_unit_test(sizes_from_data),
         cmocka_unit_test(many_threads),   cmocka_unit_test(many_sessions), cmocka_unit_test(memory_ends),
         cmocka_unit_test(pipelines_are_kept),

@@ -1,18 +1,23 @@
 /* Faults planted at every dispatch of a model of some twenty, with nodes of another provider between: a run gives the
  * right result or a status that says whose device it was, and what comes behind works. */
 #include "beside.h"
+#include <stdlib.h>
 
-/* Each MatMul has two nodes that are pinned to the reference behind it. */
+/* Twenty dispatches and more, in regions between nodes that are pinned to the reference. */
 static const char script[] = "x : 6,6\nw = [6,6]\n"
                              "a = MatMul(x, w)\nb = Tanh(a)\nc = Transpose(b)\nd = MatMul(c, w)\ne = Softmax(d)\n"
                              "f = Tanh(e)\ng = MatMul(f, x)\nh = ReduceMean(g) axes=1,\ni = Sub(g, h)\nj = Tanh(i)\n"
                              "k = MatMul(j, w)\nl = Softmax(k) axis=0\nm = Concat(l, j) axis=0\nn = Tanh(m)\n"
                              "o = MatMul(n, w)\nz = i[] 1\np = CumSum(o, z)\nq = Tanh(p)\nr = MatMul(q, w)\n"
-                             "s = ReduceMax(r) axes=0,\nt = Softmax(r)\nu = Add(t, s)\n-> u, s";
+                             "s = ReduceMax(r) axes=0,\nt = Softmax(r)\nu = Add(t, s)\nv = Tanh(u)\n"
+                             "aa = MatMul(v, w)\nab = Softmax(aa)\nac = CumSum(ab, z)\nad = Tanh(ac)\n"
+                             "ae = Softmax(ad) axis=0\naf = MatMul(ae, w)\nag = ReduceSum(af, z)\n-> u, s, ag";
 
-enum { MOST = 60 };
+enum { LEAST = 20, MOST = 60 };
 
-static inlay_status open_faulty(const char *kind, int at, const char *timeout, rig *out, inlay_diag *diag)
+/* failure: what becomes of a run whose device fails. */
+static inlay_status open_faulty(const char *kind, int at, const char *timeout, const char *failure, rig *out,
+                                inlay_diag *diag)
 {
     char fault[32] = "";
     wire w = { 0 };
@@ -23,7 +28,7 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, r
     return rig_try_open(&w,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                "op:Tanh=reference", "vulkan.fault", fault, "vulkan.timeout_ms", timeout,
-                                               NULL },
+                                               "device_failure", failure, NULL },
                         out, diag);
 }
 
@@ -33,7 +38,7 @@ static void still_works(const rig *want)
     inlay_diag diag = INLAY_DIAG_INIT;
     rig r;
 
-    assert_int_equal(open_faulty(NULL, 0, "0", &r, &diag), INLAY_OK);
+    assert_int_equal(open_faulty(NULL, 0, "0", "fail", &r, &diag), INLAY_OK);
     script_feed(&r, 1);
     rig_run(&r);
     beside_compare(&r, want, script);
@@ -41,7 +46,7 @@ static void still_works(const rig *want)
 }
 
 /* How many faults of a kind strike before there are no more dispatches, or buffers, to strike at. */
-static int plant(const char *kind, inlay_status expected, const char *timeout, int step)
+static int plant(const char *kind, inlay_status expected, const char *timeout)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     rig want = beside_open(script, 13, NULL, false), r;
@@ -50,8 +55,8 @@ static int plant(const char *kind, inlay_status expected, const char *timeout, i
 
     script_feed(&want, 1);
     rig_run(&want);
-    for (; at < MOST && status == expected; at += step) {
-        status = open_faulty(kind, at, timeout, &r, &diag);
+    for (; at < MOST && status == expected; at++) {
+        status = open_faulty(kind, at, timeout, "fail", &r, &diag);
         if (status == INLAY_OK) {
             script_feed(&r, 1);
             status = inlay_context_run(r.context, NULL, &diag);
@@ -81,14 +86,40 @@ static void devices_are_lost(void **state)
 {
     (void)state;
     beside_need_device();
-    assert_true(plant("lost", INLAY_DEVICE_LOST, "0", 1) > 12);
+    assert_true(plant("lost", INLAY_DEVICE_LOST, "0") > LEAST);
 }
 
 static void memory_ends(void **state)
 {
     (void)state;
     beside_need_device();
-    assert_true(plant("memory", INLAY_OUT_OF_MEMORY, "0", 1) > 2);
+    assert_true(plant("memory", INLAY_OUT_OF_MEMORY, "0") > 2);
+}
+
+/* With device_failure the run is repeated by others: the right result, whatever fails, and in the next run, too. */
+static void others_take_over(void **state)
+{
+    static const char *const kinds[] = { "lost", "memory" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig want = beside_open(script, 13, NULL, false), r;
+
+    (void)state;
+    beside_need_device();
+    script_feed(&want, 1);
+    rig_run(&want);
+    for (size_t k = 0; k < 2; k++)
+        for (int at = 1; at <= LEAST; at += 3) {
+            if (open_faulty(kinds[k], at, "0", "other", &r, &diag) != INLAY_OK) /* no room for constants */
+                assert_int_equal(diag.code, INLAY_OUT_OF_MEMORY);
+            else
+                for (int again = 0; again < 2; again++) {
+                    script_feed(&r, 1);
+                    rig_run(&r);
+                    beside_compare(&r, &want, script);
+                }
+            rig_close(&r);
+        }
+    rig_close(&want);
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* what a device may still write to is not freed */
@@ -96,7 +127,33 @@ static void devices_hang(void **state)
 {
     (void)state;
     beside_need_device();
-    assert_true(plant("hang", INLAY_DEVICE_LOST, "3000", 6) > 12);
+    assert_true(plant("hang", INLAY_DEVICE_LOST, "1500") > LEAST);
+}
+
+/* Measurements are waited for no longer than runs. */
+static void tuning_ends(void **state)
+{
+    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
+    char dir[] = "/tmp/inlay-tune-XXXXXX", line[64];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    beside_need_device();
+    assert_non_null(mkdtemp(dir)); /* nothing is known of the device */
+    script_model(&w, script, 13);
+    assert_int_equal(rig_try_open(&w,
+                                  (const char *const[]){ "providers", "vulkan", "vulkan.device", "auto", "vulkan.fault",
+                                                         "hang:2", "vulkan.timeout_ms", "1500", "cache_dir", dir, NULL },
+                                  &r, &diag),
+                     INLAY_OK);
+    assert_int_equal(inlay_tune(r.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
+    if (strstr(diag.text, "did not end its work in 1500 ms (option timeout_ms)") == NULL)
+        fail_msg("%s", diag.text);
+    rig_close(&r);
+    (void)snprintf(line, sizeof line, "rm -r %s", dir);
+    assert_int_equal(system(line), 0);
 }
 #endif
 
@@ -107,7 +164,7 @@ static void faults_are_named(void **state)
 
     (void)state;
     beside_need_device();
-    assert_int_not_equal(open_faulty("fire", 1, "0", &r, &diag), INLAY_OK);
+    assert_int_not_equal(open_faulty("fire", 1, "0", "fail", &r, &diag), INLAY_OK);
     assert_non_null(strstr(diag.text, "it takes lost:N, memory:N or hang:N"));
     rig_close(&r);
 }
@@ -117,8 +174,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_lost),
         cmocka_unit_test(memory_ends),
+        cmocka_unit_test(others_take_over),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(devices_hang),
+        cmocka_unit_test(tuning_ends),
 #endif
         cmocka_unit_test(faults_are_named),
     };

@@ -91,13 +91,11 @@ void take(uint v, uint j, const uint steps)
 
 void main()
 {
-    const uint item = min(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, word(ITEMS) - 1u);
+    const uint item = min(workgroup(), word(ITEMS) - 1u);
     const uint lane = gl_LocalInvocationID.x;
     const uint strips = (word(QUERIES) + ROWS - 1u) / ROWS, z = item / strips;
     const uint first = min(item % strips * ROWS, word(QUERIES) - ROWS);
-    const uint z2 = z % word(BATCH + 2u), z1 = z / word(BATCH + 2u) % word(BATCH + 1u),
-               z0 = z / word(BATCH + 2u) / word(BATCH + 1u);
-#define BATCH_AT(k) (z0 * word(BATCH + k) + z1 * word(BATCH + k + 1u) + z2 * word(BATCH + k + 2u))
+    BATCHES(BATCH)
     const uint q = BATCH_AT(3u) + first * word(Q_ROW), k = BATCH_AT(6u), v = BATCH_AT(9u);
     const uint out_at = BATCH_AT(12u) + first * word(OUT_ROW);
 

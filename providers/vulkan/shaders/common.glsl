@@ -13,17 +13,11 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(push_constant) uniform push_constants { uvec2 at[PUSH_COUNT]; };
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { float16_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 1) buffer I8 { int8_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 1) buffer U8 { uint8_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer I16 { int16_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer U16 { uint16_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer I64 { int64_t v[]; };
+#define ADDRESSED(name, type, bytes) \
+    layout(buffer_reference, std430, buffer_reference_align = bytes) buffer name { type v[]; };
+ADDRESSED(F32, float, 4) ADDRESSED(F16, float16_t, 2) ADDRESSED(I8, int8_t, 1) ADDRESSED(U8, uint8_t, 1)
+ADDRESSED(I16, int16_t, 2) ADDRESSED(U16, uint16_t, 2) ADDRESSED(I32, int, 4) ADDRESSED(U32, uint, 4)
+ADDRESSED(U32x2, uvec2, 8) ADDRESSED(I64, int64_t, 8)
 
 // A word of the dispatch's parameters. gpu_patch.c may put the word itself in the place of a call with a literal; so that
 // there are such calls, loops over dimensions choose among literals.
@@ -35,11 +29,15 @@ uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
 #define WORD_4(k, d) ((d) == 3u ? word((k) + 3u) : WORD_3(k, d))
 #define WORD_8(k, d) ((d) < 4u ? WORD_4(k, d) : WORD_4((k) + 4u, (d) - 4u))
 
-// The invocation's number: workgroups count along x, then y, since a dimension holds 65535 only.
-uint invocation()
-{
-    return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-}
+// Item z of three batches, of which the words from `first` on are the sizes, then the strides of each tensor.
+#define BATCHES(first) \
+    const uint z2 = z % word(first + 2u), z1 = z / word(first + 2u) % word(first + 1u), \
+               z0 = z / word(first + 2u) / word(first + 1u);
+#define BATCH_AT(k) (z0 * word(BATCH + k) + z1 * word(BATCH + k + 1u) + z2 * word(BATCH + k + 2u))
+
+// Numbers of the workgroup and the invocation: workgroups count along x, then y, since a dimension holds 65535 only.
+uint workgroup() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+uint invocation() { return workgroup() * gl_WorkGroupSize.x + gl_LocalInvocationID.x; }
 
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 bool is_inf(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }

@@ -8,23 +8,17 @@
 layout(constant_id = ID_OWN) const uint LANES = 0u; // subgroups of so many have pixels of one line, loaded one by one
 #define CHANNELS (WORD_OWN + 0u)
 #define EACH (WORD_OWN + 1u) // workgroups a channel
-#define OUT_SIZE (WORD_OWN + 2u)
-#define IN_SIZE (WORD_OWN + 5u)
-#define WINDOW (WORD_OWN + 8u)
-#define STRIDE (WORD_OWN + 11u)
-#define DILATION (WORD_OWN + 14u)
-#define PAD_BEGIN (WORD_OWN + 17u)
+#define WINDOW_WORDS (WORD_OWN + 2u)
+#include "window.glsl"
 #define PLANES (WORD_OWN + 20u)
 
 bool is_lane[16];
 
 void main()
 {
-    const uint item = min(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, word(PLANES) * word(EACH) - 1u);
+    const uint item = min(workgroup(), word(PLANES) * word(EACH) - 1u);
     const uint plane = item / word(EACH), width = word(OUT_SIZE + 2u);
-    const uint pixels = word(OUT_SIZE) * word(OUT_SIZE + 1u) * width;
-    const uint taps = word(WINDOW) * word(WINDOW + 1u) * word(WINDOW + 2u);
-    const uint base = plane * word(IN_SIZE) * word(IN_SIZE + 1u) * word(IN_SIZE + 2u);
+    const uint pixels = PRODUCT_3(OUT_SIZE), taps = PRODUCT_3(WINDOW), base = plane * PRODUCT_3(IN_SIZE);
     const uint filter_at = plane % word(CHANNELS) * taps;
     uint pixel = item % word(EACH) * gl_WorkGroupSize.x + gl_LocalInvocationID.x, line = min(pixel, pixels - 1u) / width;
     uint first = min(pixel, pixels - 1u) % width, lane = 0u, tap = 0u;

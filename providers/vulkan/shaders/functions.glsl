@@ -1,5 +1,15 @@
 // Elementary functions in a few ulp, since Vulkan allows drivers 2^-11 for sin, and 3 + 2|x| ulp for exp.
 
+// c0 + c1 x + c2 x^2 + ..., the last coefficient first.
+#define POLY_2(x, c2, c1, c0) fma(fma(c2, x, c1), x, c0)
+#define POLY_3(x, c3, c2, c1, c0) fma(POLY_2(x, c3, c2, c1), x, c0)
+#define POLY_4(x, c4, c3, c2, c1, c0) fma(POLY_3(x, c4, c3, c2, c1), x, c0)
+#define POLY_5(x, c5, c4, c3, c2, c1, c0) fma(POLY_4(x, c5, c4, c3, c2, c1), x, c0)
+#define POLY_8(x, c8, c7, c6, c5, c4, c3, c2, c1, c0) fma(fma(fma(POLY_5(x, c8, c7, c6, c5, c4, c3), x, c2), x, c1), x, c0)
+
+// As x says: what is odd is computed for |x|.
+float with_sign(float y, float x) { return x < 0.0 ? -y : y; }
+
 float two_to(int n) { return intBitsToFloat((clamp(n, -126, 127) + 127) << 23); }
 
 // Of x in [-105, 89].
@@ -8,15 +18,10 @@ float exp_of(float x)
     const float n = floor(x * 1.44269504 + 0.5);
     const float r = fma(n, 2.12194440e-4, fma(n, -0.693359375, x));
     const int half_n = int(n) / 2;
-    float p = 1.9875691500e-4;
+    const float p = POLY_5(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+                           5.0000001201e-1);
 
-    p = fma(p, r, 1.3981999507e-3);
-    p = fma(p, r, 8.3334519073e-3);
-    p = fma(p, r, 4.1665795894e-2);
-    p = fma(p, r, 1.6666665459e-1);
-    p = fma(p, r, 5.0000001201e-1);
-    p = fma(p * r, r, r) + 1.0;
-    return p * two_to(half_n) * two_to(int(n) - half_n);
+    return (fma(p * r, r, r) + 1.0) * two_to(half_n) * two_to(int(n) - half_n);
 }
 float f_exp(float x) { return is_nan(x) ? x : x > 89.0 ? inf() : x < -105.0 ? 0.0 : exp_of(x); }
 
@@ -48,16 +53,8 @@ float f_log(float x)
         return x;
     m = mantissa_of(x, e) - 1.0;
     z = m * m;
-    y = 7.0376836292e-2;
-    y = fma(y, m, -1.1514610310e-1);
-    y = fma(y, m, 1.1676998740e-1);
-    y = fma(y, m, -1.2420140846e-1);
-    y = fma(y, m, 1.4249322787e-1);
-    y = fma(y, m, -1.6668057665e-1);
-    y = fma(y, m, 2.0000714765e-1);
-    y = fma(y, m, -2.4999993993e-1);
-    y = fma(y, m, 3.3333331174e-1);
-    y = y * m * z;
+    y = POLY_8(m, 7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+               -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1) * m * z;
     y = fma(float(e), -2.12194440e-4, y);
     y = fma(z, -0.5, y);
     return fma(float(e), 0.693359375, m + y);
@@ -86,15 +83,9 @@ void log_in_two(float x, out float hi, out float lo)
     const float m = mantissa_of(x, e);
     const float a = m - 1.0, r = 1.0 / (m + 1.0), q = r * a;
     const float rest = r * fma(q, -a, fma(q, -2.0, a)), s = q * q;
-    float p = 1.0 / 11.0, t, big, small;
+    const float p = POLY_4(s, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0);
+    const float small = 2.0 * (rest + p * s * q), t = 2.0 * q, big = float(e) * 0.693359375; // exact
 
-    p = fma(p, s, 1.0 / 9.0);
-    p = fma(p, s, 1.0 / 7.0);
-    p = fma(p, s, 1.0 / 5.0);
-    p = fma(p, s, 1.0 / 3.0);
-    small = 2.0 * (rest + p * s * q);
-    t = 2.0 * q;
-    big = float(e) * 0.693359375; // exact
     hi = big + t;
     lo = (abs(big) > abs(t) ? t - (hi - big) : big - (hi - t)) + (fma(float(e), -2.12194440e-4, small));
 }
@@ -181,9 +172,9 @@ float f_atan(float x)
         y = (a - 1.0) / (a + 1.0);
     }
     z = y * y;
-    y += fma(fma(fma(8.05374449538e-2, z, -1.38776856032e-1), z, 1.99777106478e-1), z, -3.33329491539e-1) * z * y;
+    y += POLY_3(z, 8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1) * z * y;
     y += base;
-    return x < 0.0 ? -y : y;
+    return with_sign(y, x);
 }
 
 float f_asin(float x)
@@ -196,10 +187,9 @@ float f_asin(float x)
         return nan();
     z = large ? 0.5 * (1.0 - a) : a * a;
     y = large ? sqrt(z) : a;
-    z = fma(fma(fma(fma(4.2163199048e-2, z, 2.4181311049e-2), z, 4.5470025998e-2), z, 7.4953002686e-2), z,
-            1.6666752422e-1) * z * y + y;
+    z = POLY_4(z, 4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1) * z * y + y;
     z = large ? 1.5707963267948966 - (z + z) : z;
-    return x < 0.0 ? -z : z;
+    return with_sign(z, x);
 }
 float f_acos(float x)
 {
@@ -219,13 +209,11 @@ float f_tanh(float x)
 
     if (is_nan(x))
         return x;
-    if (a < 0.625) {
-        y = fma(fma(fma(fma(-5.70498872745e-3, z, 2.06390887954e-2), z, -5.37397155531e-2), z, 1.33314422036e-1), z,
-                -3.33332819422e-1);
-        return fma(y * z, x, x);
-    }
+    if (a < 0.625)
+        return fma(POLY_4(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
+                          -3.33332819422e-1) * z, x, x);
     y = a > 10.0 ? 1.0 : 1.0 - 2.0 / (f_exp(2.0 * a) + 1.0);
-    return x < 0.0 ? -y : y;
+    return with_sign(y, x);
 }
 float f_sinh(float x)
 {
@@ -235,10 +223,10 @@ float f_sinh(float x)
     if (is_nan(x))
         return x;
     if (a < 1.0)
-        return fma(fma(fma(2.03721912945e-4, z, 8.33028376239e-3), z, 1.66667160211e-1) * z, x, x);
+        return fma(POLY_2(z, 2.03721912945e-4, 8.33028376239e-3, 1.66667160211e-1) * z, x, x);
     e = f_exp(0.5 * a); // of half, so that e^x may overflow where its half does not
     e = a > 40.0 ? 0.5 * e * e : 0.5 * (e * e - 1.0 / (e * e));
-    return x < 0.0 ? -e : e;
+    return with_sign(e, x);
 }
 float f_cosh(float x)
 {
@@ -254,7 +242,7 @@ float f_asinh(float x)
     if (is_nan(x) || is_inf(x))
         return x;
     y = a > 1e9 ? f_log(a) + 0.693147181 : log1p_of(a + a * a / (1.0 + sqrt(fma(a, a, 1.0))));
-    return x < 0.0 ? -y : y;
+    return with_sign(y, x);
 }
 float f_acosh(float x)
 {
@@ -272,7 +260,7 @@ float f_atanh(float x)
     if (is_nan(x) || a > 1.0)
         return nan();
     y = a == 1.0 ? inf() : 0.5 * log1p_of(2.0 * a / (1.0 - a));
-    return x < 0.0 ? -y : y;
+    return with_sign(y, x);
 }
 
 float f_erf(float x)
@@ -283,24 +271,14 @@ float f_erf(float x)
     if (is_nan(x))
         return x;
     if (t > 4.0)
-        return x < 0.0 ? -1.0 : 1.0;
+        return with_sign(1.0, x);
     if (t > 0.927734375) {
-        r = fma(-1.72853470e-5, t, 3.83197126e-4);
         u = fma(-3.88396438e-3, t, 2.42546219e-2);
-        r = fma(r, s, u);
-        r = fma(r, t, -1.06777877e-1);
-        r = fma(r, t, -6.34846687e-1);
-        r = fma(r, t, -1.28717512e-1);
-        r = fma(r, t, -t);
-        r = 1.0 - f_exp(r);
-        return x < 0.0 ? -r : r;
+        r = fma(fma(-1.72853470e-5, t, 3.83197126e-4), s, u);
+        r = fma(POLY_3(t, r, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1), t, -t);
+        return with_sign(1.0 - f_exp(r), x);
     }
-    r = -5.96761703e-4;
-    r = fma(r, s, 4.99119423e-3);
-    r = fma(r, s, -2.67681349e-2);
-    r = fma(r, s, 1.12819925e-1);
-    r = fma(r, s, -3.76125336e-1);
-    r = fma(r, s, 1.28379166e-1);
+    r = POLY_5(s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1);
     return fma(r, x, x);
 }
 

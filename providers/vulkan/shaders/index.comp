@@ -5,9 +5,9 @@
 // Gather and Scatter. PUSH_INPUT is the data or the updates, PUSH_INPUT + 1 the indexes. Indexes from the end are
 // negative; what lies outside is taken for the nearest that does not, for a device can't stop a run.
 layout(constant_id = ID_RANK) const uint RANK = 1u;
-layout(constant_id = ID_OWN) const uint SIZE = 4u;
+#include "element.glsl"
 layout(constant_id = ID_OWN + 1) const uint MODE = INDEX_GATHER;
-layout(constant_id = ID_OWN + 2) const uint INDEX_TYPE = EL_I64;
+layout(constant_id = ID_OWN + 2) const uint INDEX_BYTES = 8u;
 #define COUNT 0u
 #define INNER 1u  // elements that belong to one index
 #define LENGTH 2u // GATHER: indexes; ND: coordinates of a tuple
@@ -17,21 +17,10 @@ layout(constant_id = ID_OWN + 2) const uint INDEX_TYPE = EL_I64;
 #define BATCH_STRIDE 6u // ND
 #define DIM 8u          // ELEMENTS: sizes of the indexes; ND: sizes of the data behind the batches
 #define STRIDE 16u      // of the data
-#define STRIDE_INDEX 24u
-
-void copy_element(uint to, uint from)
-{
-    switch (SIZE) {
-    case 1u: U8(at[PUSH_OUT]).v[to] = uint8_t(uint(U8(at[PUSH_INPUT]).v[from])); break;
-    case 2u: U16(at[PUSH_OUT]).v[to] = uint16_t(uint(U16(at[PUSH_INPUT]).v[from])); break;
-    case 4u: U32(at[PUSH_OUT]).v[to] = U32(at[PUSH_INPUT]).v[from]; break;
-    default: U32x2(at[PUSH_OUT]).v[to] = U32x2(at[PUSH_INPUT]).v[from]; break;
-    }
-}
 
 uint index_at(uint k, uint size)
 {
-    const int64_t x = INDEX_TYPE == EL_I64 ? I64(at[PUSH_INPUT + 1]).v[k] : int64_t(I32(at[PUSH_INPUT + 1]).v[k]);
+    const int64_t x = INDEX_BYTES == 8u ? I64(at[PUSH_INPUT + 1]).v[k] : int64_t(I32(at[PUSH_INPUT + 1]).v[k]);
 
     return uint(clamp(x < 0l ? x + int64_t(size) : x, 0l, int64_t(size) - 1l));
 }
@@ -47,7 +36,7 @@ void main()
     if (MODE == INDEX_GATHER) {
         const uint k = i / inner % word(LENGTH), outer = i / inner / word(LENGTH);
 
-        copy_element(i, (outer * word(AXIS_SIZE) + index_at(k, word(AXIS_SIZE))) * inner + i % inner);
+        copy_element(i, at[PUSH_INPUT], (outer * word(AXIS_SIZE) + index_at(k, word(AXIS_SIZE))) * inner + i % inner);
         return;
     }
     if (MODE == INDEX_GATHER_ELEMENTS || MODE == INDEX_SCATTER_ELEMENTS) {
@@ -69,7 +58,7 @@ void main()
             far += index_at(tuple * word(LENGTH) + l, word(DIM + l)) * word(STRIDE + l);
     }
     if (MODE == INDEX_SCATTER_ELEMENTS || MODE == INDEX_SCATTER_ND)
-        copy_element(far, i);
+        copy_element(far, at[PUSH_INPUT], i);
     else
-        copy_element(i, far);
+        copy_element(i, at[PUSH_INPUT], far);
 }

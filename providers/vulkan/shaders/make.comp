@@ -5,7 +5,7 @@
 
 // What is made of positions: ranges, masks, running sums.
 layout(constant_id = ID_OWN) const uint KIND = MAKE_RANGE;
-layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // TRILU: 1 upper; CUM_SUM: 1 exclusive, 2 reverse
+layout(constant_id = ID_OWN + 1) const uint FLAGS = 0u; // TRILU: 1 upper; CUM_SUM: 1 exclusive, 2 reverse
 #define COUNT (WORD_OWN + 0u)
 #define ROWS (WORD_OWN + 1u)
 #define COLUMNS (WORD_OWN + 2u)

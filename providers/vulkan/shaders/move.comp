@@ -5,7 +5,7 @@
 // Elements of any type that change places: each element of a box of sizes DIM goes from where its strides say to where
 // they say. A coordinate outside of the source (Pad) comes from inside, or is the element at PUSH_INPUT + 1, or 0.
 layout(constant_id = ID_RANK) const uint RANK = 1u;
-layout(constant_id = ID_OWN) const uint SIZE = 4u;
+#include "element.glsl"
 layout(constant_id = ID_OWN + 1) const uint PAD = PAD_NONE;
 #define COUNT 0u
 #define FROM 1u
@@ -16,16 +16,6 @@ layout(constant_id = ID_OWN + 1) const uint PAD = PAD_NONE;
 #define STRIDE_TO 24u
 #define BEGIN 32u
 #define EXTENT 40u
-
-void copy_element(uint to, uvec2 source, uint from)
-{
-    switch (SIZE) {
-    case 1u: U8(at[PUSH_OUT]).v[to] = uint8_t(uint(U8(source).v[from])); break;
-    case 2u: U16(at[PUSH_OUT]).v[to] = uint16_t(uint(U16(source).v[from])); break;
-    case 4u: U32(at[PUSH_OUT]).v[to] = U32(source).v[from]; break;
-    default: U32x2(at[PUSH_OUT]).v[to] = U32x2(source).v[from]; break;
-    }
-}
 
 void clear_element(uint to)
 {

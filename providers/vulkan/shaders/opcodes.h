@@ -2,20 +2,6 @@
 #ifndef VULKAN_OPCODES_H
 #define VULKAN_OPCODES_H
 
-/* Element types as shaders load and store them. */
-#define EL_F32 0u
-#define EL_F16 1u
-#define EL_BF16 2u
-#define EL_I8 3u
-#define EL_U8 4u
-#define EL_I16 5u
-#define EL_U16 6u
-#define EL_I32 7u
-#define EL_U32 8u
-#define EL_I64 9u
-#define EL_BOOL 10u
-#define EL_F64 11u
-
 /* How a program finds the element of an input that belongs to element i of the result. */
 #define AT_NONE 0u
 #define AT_LINEAR 1u

@@ -5,21 +5,17 @@
 
 // Windows over images of up to three dimensions, one result an invocation.
 layout(constant_id = ID_OWN) const uint KIND = POOL_MAX;
-layout(constant_id = ID_OWN + 2) const uint WITH_PAD = 0u; // AVERAGE: pixels of the padding count
+layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: pixels of the padding count
 #define COUNT (WORD_OWN + 0u)
 #define POWER (WORD_OWN + 1u)
-#define OUT_SIZE (WORD_OWN + 2u)
-#define IN_SIZE (WORD_OWN + 5u)
-#define WINDOW (WORD_OWN + 8u)
-#define STRIDE (WORD_OWN + 11u)
-#define DILATION (WORD_OWN + 14u)
-#define PAD_BEGIN (WORD_OWN + 17u)
+#define WINDOW_WORDS (WORD_OWN + 2u)
+#include "window.glsl"
 #define PAD_END (WORD_OWN + 20u)
 
 void main()
 {
     const uint i = invocation();
-    const uint plane = iword(IN_SIZE) * iword(IN_SIZE + 1u) * iword(IN_SIZE + 2u);
+    const uint plane = PRODUCT_3(IN_SIZE);
     uint rest = i, o[3], pixels = 0u;
     T acc = T(0);
     bool any = false;
@@ -30,7 +26,7 @@ void main()
         o[d] = rest % WORD_3(OUT_SIZE, d);
         rest /= WORD_3(OUT_SIZE, d);
     }
-    for (uint tap = 0u; tap < word(WINDOW) * word(WINDOW + 1u) * word(WINDOW + 2u); tap++) {
+    for (uint tap = 0u; tap < PRODUCT_3(WINDOW); tap++) {
         uint left = tap, index = 0u, step = 1u;
         bool outside = false, beyond = false;
 

@@ -38,12 +38,8 @@ layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 #define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
 #define INPUTS (WORD_OWN + 46u) // of a program, one sibling's
 #define GROUP (WORD_OWN + 47u)
-#define OUT_SIZE (WORD_OWN + 28u) // windows: depth, height, width of the result
-#define IN_SIZE (WORD_OWN + 31u)
-#define WINDOW (WORD_OWN + 34u)
-#define STRIDE (WORD_OWN + 37u)
-#define DILATION (WORD_OWN + 40u)
-#define PAD_BEGIN (WORD_OWN + 43u)
+#define WINDOW_WORDS (WORD_OWN + 28u)
+#include "window.glsl"
 #define STEPS 8u
 #ifdef SHUFFLES
 #define POINTERS 1u // each lane loads the elements of one row, and all take them from there
@@ -142,7 +138,7 @@ void main()
     const uint part = own ? gl_SubgroupID : gl_LocalInvocationID.x / LANES;
     const uint together = gl_WorkGroupSize.x / LANES, per_line = (word(LINE) + ROWS - 1u) / ROWS;
     const uint strips = per_line * word(LINES), blocks = (strips + together - 1u) / together;
-    const uint item = min(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, word(ITEMS) - 1u);
+    const uint item = min(workgroup(), word(ITEMS) - 1u);
     const uint z = item / blocks / word(PANELS), block = HAS(PRODUCT_STRIPS_LAST) ? item / word(PANELS) % blocks
                                                                                    : item % blocks;
     const uint panel = HAS(PRODUCT_STRIPS_LAST) ? item % word(PANELS) : item / blocks % word(PANELS);
@@ -152,14 +148,10 @@ void main()
     const uint width = LANES * COLUMNS;
     const uint n = HAS(PRODUCT_LANE_BY_LANE) && !HAS(PRODUCT_PACKED) ? min(panel * width, word(N) - width)
                                                                     : panel * width;
-    const uint z2 = z % word(BATCH + 2u), z1 = z / word(BATCH + 2u) % word(BATCH + 1u),
-               z0 = z / word(BATCH + 2u) / word(BATCH + 1u);
-    const uint a = z0 * word(BATCH + 3u) + z1 * word(BATCH + 4u) + z2 * word(BATCH + 5u);
-    const uint b = z0 * word(BATCH + 6u) + z1 * word(BATCH + 7u) + z2 * word(BATCH + 8u) +
-                   (HAS(PRODUCT_PACKED) ? panel * word(B_PANEL) : HAS(PRODUCT_LANE_BY_LANE) ? n : 0u);
-    const uint out_at = z0 * word(BATCH + 9u) + z1 * word(BATCH + 10u) + z2 * word(BATCH + 11u) +
-                        (line * word(LINE) + first) * word(OUT_ROW);
-    const uint64_t a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(a) * A_BYTES;
+    BATCHES(BATCH)
+    const uint b = BATCH_AT(6u) + (HAS(PRODUCT_PACKED) ? panel * word(B_PANEL) : HAS(PRODUCT_LANE_BY_LANE) ? n : 0u);
+    const uint out_at = BATCH_AT(9u) + (line * word(LINE) + first) * word(OUT_ROW);
+    const uint64_t a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
     const uint shift = z2 * word(GROUP); // of columns: those of the groups before
     const bool siblings = HAS(PRODUCT_SIBLINGS);
     uint tap = 0u;

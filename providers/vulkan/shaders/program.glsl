@@ -31,21 +31,18 @@ T widened(int x) { return packInt2x32(ivec2(x, x >> 31)); }
 #else
 T widened(int x) { return T(x); }
 #endif
-T load_f32(uvec2 base, uint i) { return T(F32(base).v[i]); }
-T load_f16(uvec2 base, uint i) { return T(float(F16(base).v[i])); }
-T load_bf16(uvec2 base, uint i) { return T(from_bf16(uint(U16(base).v[i]))); }
-T load_i8(uvec2 base, uint i) { return widened(int(I8(base).v[i])); }
-T load_u8(uvec2 base, uint i) { return T(uint(U8(base).v[i])); }
-T load_i16(uvec2 base, uint i) { return widened(int(I16(base).v[i])); }
-T load_u16(uvec2 base, uint i) { return T(uint(U16(base).v[i])); }
-T load_i32(uvec2 base, uint i) { return widened(I32(base).v[i]); }
-T load_u32(uvec2 base, uint i) { return T(U32(base).v[i]); }
-T load_i64(uvec2 base, uint i) { return T(I64(base).v[i]); }
+#define LOAD(type, expression) T load_##type(uvec2 base, uint i) { return expression; }
+LOAD(f32, T(F32(base).v[i]))
+LOAD(f16, T(float(F16(base).v[i])))
+LOAD(bf16, T(from_bf16(uint(U16(base).v[i]))))
+LOAD(i8, widened(int(I8(base).v[i]))) LOAD(u8, T(uint(U8(base).v[i])))
+LOAD(i16, widened(int(I16(base).v[i]))) LOAD(u16, T(uint(U16(base).v[i])))
+LOAD(i32, widened(I32(base).v[i])) LOAD(u32, T(U32(base).v[i]))
+LOAD(i64, T(I64(base).v[i]))
+LOAD(bool, uint(U8(base).v[i]) != 0u ? T(1) : T(0))
 #ifdef DOUBLES
-T load_f64(uvec2 base, uint i) { return F64(base).v[i]; }
-void store_f64(uvec2 base, uint i, T x) { F64(base).v[i] = x; }
+LOAD(f64, F64(base).v[i])
 #endif
-T load_bool(uvec2 base, uint i) { return uint(U8(base).v[i]) != 0u ? T(1) : T(0); }
 
 #ifdef INTEGERS
 int64_t whole(T x) { return x; }
@@ -64,49 +61,40 @@ int64_t whole32(T x)
     return is_nan(x) ? 0l : x >= 2147483648.0 ? 2147483647l : x <= -2147483648.0 ? -2147483648l : int64_t(x);
 }
 #endif
-void store_f32(uvec2 base, uint i, T x) { F32(base).v[i] = float(x); }
-void store_f16(uvec2 base, uint i, T x) { F16(base).v[i] = float16_t(float(x)); }
-void store_bf16(uvec2 base, uint i, T x) { U16(base).v[i] = uint16_t(to_bf16(float(x))); }
-void store_i8(uvec2 base, uint i, T x) { U8(base).v[i] = uint8_t(uint(whole32(x) & 0xffl)); }
-void store_u8(uvec2 base, uint i, T x) { U8(base).v[i] = uint8_t(uint(whole32(x) & 0xffl)); }
-void store_i16(uvec2 base, uint i, T x) { U16(base).v[i] = uint16_t(uint(whole32(x) & 0xffffl)); }
-void store_u16(uvec2 base, uint i, T x) { U16(base).v[i] = uint16_t(uint(whole32(x) & 0xffffl)); }
-void store_i32(uvec2 base, uint i, T x) { U32(base).v[i] = uint(whole32(x) & 0xffffffffl); }
-void store_u32(uvec2 base, uint i, T x) { U32(base).v[i] = uint(whole(x) & 0xffffffffl); }
-void store_i64(uvec2 base, uint i, T x) { I64(base).v[i] = whole(x); }
-void store_bool(uvec2 base, uint i, T x) { U8(base).v[i] = uint8_t(x != T(0) ? 1u : 0u); }
+#define STORE(type, view, expression) void store_##type(uvec2 base, uint i, T x) { view(base).v[i] = expression; }
+STORE(f32, F32, float(x))
+STORE(f16, F16, float16_t(float(x)))
+STORE(bf16, U16, uint16_t(to_bf16(float(x))))
+STORE(i8, U8, uint8_t(uint(whole32(x) & 0xffl))) STORE(u8, U8, uint8_t(uint(whole32(x) & 0xffl)))
+STORE(i16, U16, uint16_t(uint(whole32(x) & 0xffffl))) STORE(u16, U16, uint16_t(uint(whole32(x) & 0xffffl)))
+STORE(i32, U32, uint(whole32(x) & 0xffffffffl)) STORE(u32, U32, uint(whole(x) & 0xffffffffl))
+STORE(i64, I64, whole(x))
+STORE(bool, U8, uint8_t(x != T(0) ? 1u : 0u))
+#ifdef DOUBLES
+STORE(f64, F64, x)
+#endif
 
 // ------------------------------------------------------------------ operations
+#define OP(name, expression) T op_##name(T a, T b, T c) { return expression; }
+T flag(bool x) { return x ? T(1) : T(0); }
+
+OP(move, a)
+OP(add, a + b) OP(sub, a - b) OP(mul, a * b)
+OP(equal, flag(a == b)) OP(less, flag(a < b)) OP(less_equal, flag(a <= b))
+OP(and, flag(a != T(0) && b != T(0))) OP(or, flag(a != T(0) || b != T(0)))
+OP(xor, flag((a != T(0)) != (b != T(0)))) OP(not, flag(a == T(0))) OP(to_bool, flag(a != T(0)))
+OP(where, a != T(0) ? b : c)
+OP(neg, -a)
+OP(relu, a < T(0) ? T(0) : a) OP(prelu, a < T(0) ? a * b : a)
+
 #ifdef INTEGERS
 #define NUMBER(k) int64_t((uint64_t(word(WORD_NUMBER + 2u * k + 1u)) << 32) | uint64_t(word(WORD_NUMBER + 2u * k)))
 int64_t divide(int64_t a, int64_t b) { return b == 0l ? 0l : b == -1l ? -a : a / b; }
-T op_add(T a, T b, T c) { return a + b; }
-T op_sub(T a, T b, T c) { return a - b; }
-T op_mul(T a, T b, T c) { return a * b; }
-T op_div(T a, T b, T c) { return divide(a, b); }
-T op_max(T a, T b, T c) { return a < b ? b : a; }
-T op_min(T a, T b, T c) { return b < a ? b : a; }
-T op_fmod(T a, T b, T c) { return a - divide(a, b) * b; }
-T op_equal(T a, T b, T c) { return a == b ? 1l : 0l; }
-T op_less(T a, T b, T c) { return a < b ? 1l : 0l; }
-T op_less_equal(T a, T b, T c) { return a <= b ? 1l : 0l; }
-T op_and(T a, T b, T c) { return a != 0l && b != 0l ? 1l : 0l; }
-T op_or(T a, T b, T c) { return a != 0l || b != 0l ? 1l : 0l; }
-T op_xor(T a, T b, T c) { return (a != 0l) != (b != 0l) ? 1l : 0l; }
-T op_not(T a, T b, T c) { return a == 0l ? 1l : 0l; }
-T op_to_bool(T a, T b, T c) { return a != 0l ? 1l : 0l; }
-T op_where(T a, T b, T c) { return a != 0l ? b : c; }
-T op_neg(T a, T b, T c) { return -a; }
-T op_abs(T a, T b, T c) { return a < 0l ? -a : a; }
-T op_sign(T a, T b, T c) { return a > 0l ? 1l : a < 0l ? -1l : 0l; }
-T op_relu(T a, T b, T c) { return a < 0l ? 0l : a; }
-T op_prelu(T a, T b, T c) { return a < 0l ? a * b : a; }
-T op_bit_and(T a, T b, T c) { return a & b; }
-T op_bit_or(T a, T b, T c) { return a | b; }
-T op_bit_xor(T a, T b, T c) { return a ^ b; }
-T op_bit_not(T a, T b, T c) { return ~a; }
-T op_shift_left(T a, T b, T c) { return b > 63l ? 0l : a << int(b); }
-T op_shift_right(T a, T b, T c) { return b > 63l ? 0l : a >> int(b); }
+OP(div, divide(a, b)) OP(fmod, a - divide(a, b) * b)
+OP(max, a < b ? b : a) OP(min, b < a ? b : a)
+OP(abs, a < 0l ? -a : a) OP(sign, a > 0l ? 1l : a < 0l ? -1l : 0l)
+OP(bit_and, a & b) OP(bit_or, a | b) OP(bit_xor, a ^ b) OP(bit_not, ~a)
+OP(shift_left, b > 63l ? 0l : a << int(b)) OP(shift_right, b > 63l ? 0l : a >> int(b))
 T op_mod(T a, T b, T c)
 {
     const int64_t r = a - divide(a, b) * b;
@@ -126,110 +114,49 @@ T op_pow(T a, T b, T c)
     }
     return r;
 }
-T op_move(T a, T b, T c) { return a; }
 #else
+OP(div, a / b) OP(reciprocal, T(1) / a)
+OP(abs, abs(a)) OP(sign, is_nan(a) ? a : a > T(0) ? T(1) : a < T(0) ? -T(1) : T(0))
+OP(sqrt, a < T(0) ? T(nan()) : sqrt(a)) OP(floor, floor(a)) OP(ceil, ceil(a))
+OP(leaky_relu, a < T(0) ? a * b : a)
 #ifdef DOUBLES
 #define NUMBER(k) packDouble2x32(uvec2(word(WORD_NUMBER + 2u * k), word(WORD_NUMBER + 2u * k + 1u)))
-T op_max(T a, T b, T c) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? b : a; }
-T op_min(T a, T b, T c) { return is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a; }
+OP(max, is_nan(a) ? a : is_nan(b) ? b : a < b ? b : a)
+OP(min, is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a)
 #else
 #define NUMBER(k) fword(WORD_NUMBER + 2u * k)
-float gelu(float x) { return is_inf(x) ? max(x, 0.0) : 0.5 * x * (1.0 + f_erf(x * 0.70710678)); }
-T op_pow(T a, T b, T c) { return f_pow(a, b); }
-T op_max(T a, T b, T c) { return f_max(a, b); }
-T op_min(T a, T b, T c) { return f_min(a, b); }
-T op_fmod(T a, T b, T c) { return f_fmod(a, b); }
-T op_exp(T a, T b, T c) { return f_exp(a); }
-T op_log(T a, T b, T c) { return f_log(a); }
-T op_sin(T a, T b, T c) { return sine(a, false); }
-T op_cos(T a, T b, T c) { return sine(a, true); }
-T op_tan(T a, T b, T c) { return sine(a, false) / sine(a, true); }
-T op_asin(T a, T b, T c) { return f_asin(a); }
-T op_acos(T a, T b, T c) { return f_acos(a); }
-T op_atan(T a, T b, T c) { return f_atan(a); }
-T op_sinh(T a, T b, T c) { return f_sinh(a); }
-T op_cosh(T a, T b, T c) { return f_cosh(a); }
-T op_tanh(T a, T b, T c) { return f_tanh(a); }
-T op_asinh(T a, T b, T c) { return f_asinh(a); }
-T op_acosh(T a, T b, T c) { return f_acosh(a); }
-T op_atanh(T a, T b, T c) { return f_atanh(a); }
-T op_erf(T a, T b, T c) { return f_erf(a); }
-T op_round(T a, T b, T c) { return f_round(a); }
-T op_sigmoid(T a, T b, T c) { return f_sigmoid(a); }
-T op_elu(T a, T b, T c) { return a < 0.0 ? b * expm1_of(a) : a; }
-T op_selu(T a, T b, T c) { return a > 0.0 ? c * a : c * b * expm1_of(a); }
-T op_celu(T a, T b, T c) { return a < 0.0 ? b * expm1_of(a / b) : a; }
-T op_softplus(T a, T b, T c) { return f_softplus(a); }
-T op_softsign(T a, T b, T c) { return a / (1.0 + abs(a)); }
-T op_hard_sigmoid(T a, T b, T c) { return f_max(0.0, f_min(1.0, fma(a, b, c))); }
-T op_hard_swish(T a, T b, T c) { return a * f_max(0.0, f_min(1.0, fma(a, 1.0 / 6.0, 0.5))); }
-T op_gelu(T a, T b, T c) { return gelu(a); }
-T op_gelu_tanh(T a, T b, T c)
-{
-    return is_inf(a) ? max(a, 0.0) : 0.5 * a * (1.0 + f_tanh(0.797884561 * fma(0.044715 * a * a, a, a)));
-}
-T op_swish(T a, T b, T c) { return is_inf(a) ? max(a * b, 0.0) : a * f_sigmoid(a * b); }
-T op_mish(T a, T b, T c) { return is_inf(a) ? max(a, 0.0) : a * f_tanh(f_softplus(a)); }
-T op_thresholded_relu(T a, T b, T c) { return a > b ? a : is_nan(a) ? a : 0.0; }
-T op_shrink(T a, T b, T c) { return a < -c ? a + b : a > c ? a - b : is_nan(a) ? a : 0.0; }
-T op_is_nan(T a, T b, T c) { return is_nan(a) ? 1.0 : 0.0; }
-T op_is_inf(T a, T b, T c) { return is_inf(a) && (a > 0.0 ? b : c) != 0.0 ? 1.0 : 0.0; }
+OP(max, f_max(a, b)) OP(min, f_min(a, b)) OP(pow, f_pow(a, b)) OP(fmod, f_fmod(a, b))
+OP(exp, f_exp(a)) OP(log, f_log(a)) OP(erf, f_erf(a)) OP(round, f_round(a))
+OP(sin, sine(a, false)) OP(cos, sine(a, true)) OP(tan, sine(a, false) / sine(a, true))
+OP(asin, f_asin(a)) OP(acos, f_acos(a)) OP(atan, f_atan(a))
+OP(sinh, f_sinh(a)) OP(cosh, f_cosh(a)) OP(tanh, f_tanh(a))
+OP(asinh, f_asinh(a)) OP(acosh, f_acosh(a)) OP(atanh, f_atanh(a))
+OP(sigmoid, f_sigmoid(a)) OP(softplus, f_softplus(a)) OP(softsign, a / (1.0 + abs(a)))
+OP(elu, a < 0.0 ? b * expm1_of(a) : a)
+OP(selu, a > 0.0 ? c * a : c * b * expm1_of(a))
+OP(celu, a < 0.0 ? b * expm1_of(a / b) : a)
+OP(hard_sigmoid, f_max(0.0, f_min(1.0, fma(a, b, c))))
+OP(hard_swish, a * f_max(0.0, f_min(1.0, fma(a, 1.0 / 6.0, 0.5))))
+// What is infinite times 0 at one end, and itself at the other.
+#define GATED(name, x, gate) OP(name, is_inf(a) ? max(x, 0.0) : gate)
+GATED(gelu, a, 0.5 * a * (1.0 + f_erf(a * 0.70710678)))
+GATED(gelu_tanh, a, 0.5 * a * (1.0 + f_tanh(0.797884561 * fma(0.044715 * a * a, a, a))))
+GATED(swish, a * b, a * f_sigmoid(a * b))
+GATED(mish, a, a * f_tanh(f_softplus(a)))
+OP(thresholded_relu, a > b ? a : is_nan(a) ? a : 0.0)
+OP(shrink, a < -c ? a + b : a > c ? a - b : is_nan(a) ? a : 0.0)
+OP(is_nan, flag(is_nan(a))) OP(is_inf, flag(is_inf(a) && (a > 0.0 ? b : c) != 0.0))
 #endif
-T op_move(T a, T b, T c) { return a; }
-T op_add(T a, T b, T c) { return a + b; }
-T op_sub(T a, T b, T c) { return a - b; }
-T op_mul(T a, T b, T c) { return a * b; }
-T op_div(T a, T b, T c) { return a / b; }
-T op_prelu(T a, T b, T c) { return a < T(0) ? a * b : a; }
-T op_equal(T a, T b, T c) { return a == b ? T(1) : T(0); }
-T op_less(T a, T b, T c) { return a < b ? T(1) : T(0); }
-T op_less_equal(T a, T b, T c) { return a <= b ? T(1) : T(0); }
-T op_and(T a, T b, T c) { return a != T(0) && b != T(0) ? T(1) : T(0); }
-T op_or(T a, T b, T c) { return a != T(0) || b != T(0) ? T(1) : T(0); }
-T op_xor(T a, T b, T c) { return (a != T(0)) != (b != T(0)) ? T(1) : T(0); }
-T op_not(T a, T b, T c) { return a == T(0) ? T(1) : T(0); }
-T op_to_bool(T a, T b, T c) { return a != T(0) ? T(1) : T(0); }
-T op_where(T a, T b, T c) { return a != T(0) ? b : c; }
-T op_neg(T a, T b, T c) { return -a; }
-T op_abs(T a, T b, T c) { return abs(a); }
-T op_sign(T a, T b, T c) { return is_nan(a) ? a : a > T(0) ? T(1) : a < T(0) ? -T(1) : T(0); }
-T op_sqrt(T a, T b, T c) { return a < T(0) ? T(nan()) : sqrt(a); }
-T op_floor(T a, T b, T c) { return floor(a); }
-T op_ceil(T a, T b, T c) { return ceil(a); }
-T op_reciprocal(T a, T b, T c) { return T(1) / a; }
-T op_relu(T a, T b, T c) { return a < T(0) ? T(0) : a; }
-T op_leaky_relu(T a, T b, T c) { return a < T(0) ? a * b : a; }
 #endif
 
 // ------------------------------------------------------------------ what calls are redirected from
-T load_a(uvec2 base, uint i) { return T(0); }
-T load_b(uvec2 base, uint i) { return T(0); }
-T load_c(uvec2 base, uint i) { return T(0); }
+LOAD(a, T(0)) LOAD(b, T(0)) LOAD(c, T(0))
 void store_out(uvec2 base, uint i, T x) {}
-T input_0(uvec2 base, uint i) { return T(0); }
-T input_1(uvec2 base, uint i) { return T(0); }
-T input_2(uvec2 base, uint i) { return T(0); }
-T input_3(uvec2 base, uint i) { return T(0); }
-T input_4(uvec2 base, uint i) { return T(0); }
-T input_5(uvec2 base, uint i) { return T(0); }
-T input_6(uvec2 base, uint i) { return T(0); }
-T input_7(uvec2 base, uint i) { return T(0); }
-T slot_0(T a, T b, T c) { return a; }
-T slot_1(T a, T b, T c) { return a; }
-T slot_2(T a, T b, T c) { return a; }
-T slot_3(T a, T b, T c) { return a; }
-T slot_4(T a, T b, T c) { return a; }
-T slot_5(T a, T b, T c) { return a; }
-T slot_6(T a, T b, T c) { return a; }
-T slot_7(T a, T b, T c) { return a; }
-T slot_8(T a, T b, T c) { return a; }
-T slot_9(T a, T b, T c) { return a; }
-T slot_10(T a, T b, T c) { return a; }
-T slot_11(T a, T b, T c) { return a; }
-T slot_12(T a, T b, T c) { return a; }
-T slot_13(T a, T b, T c) { return a; }
-T slot_14(T a, T b, T c) { return a; }
-T slot_15(T a, T b, T c) { return a; }
+#define INPUT(n) T input_##n(uvec2 base, uint i) { return T(0); }
+INPUT(0) INPUT(1) INPUT(2) INPUT(3) INPUT(4) INPUT(5) INPUT(6) INPUT(7)
+#define SLOT(n) T slot_##n(T a, T b, T c) { return a; }
+SLOT(0) SLOT(1) SLOT(2) SLOT(3) SLOT(4) SLOT(5) SLOT(6) SLOT(7)
+SLOT(8) SLOT(9) SLOT(10) SLOT(11) SLOT(12) SLOT(13) SLOT(14) SLOT(15)
 
 uint input_shift = 0u; // to addresses of other inputs of the same form
 uint program_column = 0u;

@@ -5,14 +5,13 @@
 
 // Reductions over any axes. LANES invocations of a workgroup share an output: one for short sums, all for long ones.
 layout(constant_id = ID_OWN) const uint KIND = RED_SUM;
-layout(constant_id = ID_OWN + 2) const uint LANES = 1u;
-layout(constant_id = ID_OWN + 3) const uint LAST = 0u; // ARG: of equals the last
+layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
+layout(constant_id = ID_OWN + 2) const uint LAST = 0u; // ARG: of equals the last
 #define COUNT (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define KEPT_DIM (WORD_OWN + 2u) // 4 sizes, 4 strides
 #define REDUCED_DIM (WORD_OWN + 10u)
 
-shared T shared_value[256];
 shared uint shared_index[256];
 
 #define OFFSET_OF(name, table)                            \
@@ -45,11 +44,6 @@ T smaller(T a, T b) { return f_min(a, b); }
 bool odd(T a) { return is_nan(a); }
 #endif
 
-T start()
-{
-    return KIND == RED_MAX || KIND == RED_ARG_MAX ? big(false) : KIND == RED_MIN || KIND == RED_ARG_MIN ? big(true) : first_of();
-}
-
 T join(T a, T b)
 {
     switch (KIND) {
@@ -58,6 +52,15 @@ T join(T a, T b)
     case RED_PROD: return a * b;
     default: return a + b;
     }
+}
+
+#define JOIN join
+#define LARGER larger
+#include "lanes.glsl"
+
+T start()
+{
+    return KIND == RED_MAX || KIND == RED_ARG_MAX ? big(false) : KIND == RED_MIN || KIND == RED_ARG_MIN ? big(true) : first_of();
 }
 
 // Is element a, at index ia, to be taken rather than b at ib?
@@ -97,30 +100,9 @@ T ended(T x, T most)
 #endif
 }
 
-// Of the lanes of an output; max instead of the kind's own joining.
-T across(T x, bool most)
-{
-    const uint me = gl_LocalInvocationID.x;
-
-    if (LANES == 1u)
-        return x;
-    shared_value[me] = x;
-    for (uint half_n = LANES / 2u; half_n > 0u; half_n /= 2u) {
-        barrier();
-        if (me < half_n)
-            shared_value[me] = most ? larger(shared_value[me], shared_value[me + half_n])
-                                    : join(shared_value[me], shared_value[me + half_n]);
-    }
-    barrier();
-    x = shared_value[0];
-    barrier();
-    return x;
-}
-
 void main()
 {
-    const uint i = LANES == 1u ? invocation() : gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    const uint lane = LANES == 1u ? 0u : gl_LocalInvocationID.x;
+    const uint i = shared_item(), lane = own_lane();
     const uint length = word(LENGTH);
     const bool is_arg = KIND == RED_ARG_MAX || KIND == RED_ARG_MIN;
     T acc = start(), most = big(false);

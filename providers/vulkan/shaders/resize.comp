@@ -5,8 +5,8 @@
 
 // Each result is a sum of TAPS elements an axis; tables say which and how much. Tap k of element o of an axis is at
 // word TABLE + k * size + o, its weight as many words behind all indexes.
-layout(constant_id = ID_OWN + 1) const uint WEIGHTED = 0u;
-layout(constant_id = ID_OWN + 2) const uint AXES = 1u;
+layout(constant_id = ID_OWN) const uint WEIGHTED = 0u;
+layout(constant_id = ID_OWN + 1) const uint AXES = 1u;
 #define COUNT (WORD_OWN + 0u)
 #define OUTSIDE (WORD_OWN + 1u) // the value of what is cut out beyond the image
 #define DIM (WORD_OWN + 2u)

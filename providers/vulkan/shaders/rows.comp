@@ -5,12 +5,12 @@
 
 // Rows that are divided by what they sum up to: Softmax and normalisations. Elements of a row are INNER apart.
 layout(constant_id = ID_OWN) const uint KIND = ROW_SOFTMAX;
-layout(constant_id = ID_OWN + 2) const uint LANES = 1u;
-layout(constant_id = ID_OWN + 3) const uint SCALE = 0u;
-layout(constant_id = ID_OWN + 4) const uint BIAS = 0u;
-layout(constant_id = ID_OWN + 5) const uint MEAN = 0u; // 1: the row's mean, and 1 / deviation, are asked for
-layout(constant_id = ID_OWN + 6) const uint DEVIATION = 0u;
-layout(constant_id = ID_OWN + 7) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one for each j
+layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
+layout(constant_id = ID_OWN + 2) const uint SCALE = 0u;
+layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
+layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: the row's mean, and 1 / deviation, are asked for
+layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
+layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one for each j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -20,7 +20,9 @@ layout(constant_id = ID_OWN + 7) const uint SKIP = 0u; // 1: elements are sums o
 #define SCALE_STEP (WORD_OWN + 5u)
 #define SCALE_PER (WORD_OWN + 6u)
 
-shared float shared_value[256];
+#define JOIN(a, b) ((a) + (b))
+#define LARGER f_max
+#include "lanes.glsl"
 
 float element(uint i, uint j)
 {
@@ -29,29 +31,9 @@ float element(uint i, uint j)
     return SKIP != 0u ? x + F32(at[PUSH_OWN + 5]).v[i] : x;
 }
 
-float across(float x, bool most)
-{
-    const uint me = gl_LocalInvocationID.x;
-
-    if (LANES == 1u)
-        return x;
-    shared_value[me] = x;
-    for (uint half_n = LANES / 2u; half_n > 0u; half_n /= 2u) {
-        barrier();
-        if (me < half_n)
-            shared_value[me] = most ? f_max(shared_value[me], shared_value[me + half_n])
-                                    : shared_value[me] + shared_value[me + half_n];
-    }
-    barrier();
-    x = shared_value[0];
-    barrier();
-    return x;
-}
-
 void main()
 {
-    const uint row = LANES == 1u ? invocation() : gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    const uint lane = LANES == 1u ? 0u : gl_LocalInvocationID.x;
+    const uint row = shared_item(), lane = own_lane();
     const uint n = word(LENGTH), inner = word(INNER);
     const uint base = row / inner * n * inner + row % inner;
     float shift = 0.0, factor = 1.0, sum = 0.0;

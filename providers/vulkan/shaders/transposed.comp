@@ -8,18 +8,13 @@
 #define CHANNELS (WORD_OWN + 1u) // of the input, of one group
 #define FILTERS (WORD_OWN + 2u)  // of the result, of one group
 #define GROUPS (WORD_OWN + 3u)
-#define OUT_SIZE (WORD_OWN + 4u)
-#define IN_SIZE (WORD_OWN + 7u)
-#define WINDOW (WORD_OWN + 10u)
-#define STRIDE (WORD_OWN + 13u)
-#define DILATION (WORD_OWN + 16u)
-#define PAD_BEGIN (WORD_OWN + 19u)
+#define WINDOW_WORDS (WORD_OWN + 4u)
+#include "window.glsl"
 
 void main()
 {
     const uint i = invocation();
-    const uint plane = word(IN_SIZE) * word(IN_SIZE + 1u) * word(IN_SIZE + 2u);
-    const uint taps = word(WINDOW) * word(WINDOW + 1u) * word(WINDOW + 2u);
+    const uint plane = PRODUCT_3(IN_SIZE), taps = PRODUCT_3(WINDOW);
     uint rest = i, o[3], filter_, group, image;
     float acc = 0.0;
 
