@@ -1,4 +1,4 @@
-/* tokens.c - Tokenize and Detokenize, and onnxruntime-extensions' GPT2Tokenizer, BertTokenizer and
+/* tokens.c - Tokenize and Detokenize, and onnxruntime-extensions' GPT2Tokenizer, RobertaTokenizer, BertTokenizer and
  * SentencepieceTokenizer. */
 #include "prepost.h"
 #include "text.h"
@@ -7,7 +7,7 @@
 typedef struct token_state {
     text_tokenizer *t;
     int64_t max, pad_to, pad, begin, end;
-    bool special;
+    bool special, around;
 } token_state;
 
 static inlay_str bytes_of(const inlay_node_info *node, const char *name)
@@ -53,6 +53,22 @@ static void free_lists(lists *l)
     free(l->starts);
 }
 
+/* A text is s->begin, its tokens, s->end, where there are such: RobertaTokenizer. */
+static inlay_status put_around(const kit_call *call, int64_t token, text_ids *ids)
+{
+    int64_t *more;
+
+    if (ids->count == ids->room) {
+        more = realloc(ids->list, (ids->room * 2 + 16) * sizeof *more);
+        if (more == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+        ids->list = more;
+        ids->room = ids->room * 2 + 16;
+    }
+    ids->list[ids->count++] = token;
+    return INLAY_OK;
+}
+
 static inlay_status encode_all(const kit_call *call, const token_state *s, lists *l)
 {
     const inlay_str *texts = call->in[0].data;
@@ -66,14 +82,18 @@ static inlay_status encode_all(const kit_call *call, const token_state *s, lists
         size_t n;
 
         INLAY_TRY(kit_poll(call));
+        if (s->around)
+            INLAY_TRY(put_around(call, s->begin, &l->ids));
         INLAY_TRY(text_encode(s->t, texts[i].data, texts[i].bytes, s->special, &l->ids, call->diag));
+        if (s->around)
+            INLAY_TRY(put_around(call, s->end, &l->ids));
         n = l->ids.count - l->starts[i];
         if (s->max > 0 && n > (size_t)s->max) { /* cut off, but for the last token, which ends the text */
             const int64_t last = l->ids.list[l->ids.count - 1];
 
             n = (size_t)s->max;
             l->ids.count = l->starts[i] + n;
-            if (s->special && s->end >= 0)
+            if ((s->special || s->around) && s->end >= 0)
                 l->ids.list[l->ids.count - 1] = last;
         }
         l->starts[i + 1] = l->ids.count;
@@ -341,6 +361,56 @@ const pp_operator pp_gpt2_tokenizer = {
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = cost_tokens,
                 .prepare = prepare_gpt2,
+                .release = release,
+                .run = run_gpt2 },
+};
+
+/* ------------------------------------------------------------------ RobertaTokenizer */
+
+static inlay_status prepare_roberta(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    void *made = NULL;
+    inlay_status status = prepare_gpt2(node, &made, diag);
+    token_state *s = made;
+
+    if (status != INLAY_OK)
+        return status;
+    s->begin = text_id(s->t, "<s>");
+    s->end = text_id(s->t, "</s>");
+    s->pad = text_id(s->t, "<pad>") >= 0 ? text_id(s->t, "<pad>") : 0;
+    s->around = true;
+    if (s->begin < 0 || s->end < 0) {
+        release(s);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "RobertaTokenizer: its vocabulary has no '<s>' or no '</s>'");
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static const int64_t around_ids[] = { 10, 7, 9, 8, 11 }, around_mask[] = { 1, 1, 1, 1, 1 }, around_dims[] = { 1, 5 };
+static const inlay_tensor_view around_view[] = { PP_VIEW(around_ids, around_dims, INLAY_INT64),
+                                                 PP_VIEW(around_mask, around_dims, INLAY_INT64) };
+static const inlay_attr_info around_model[] = {
+    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
+                            "\"\xc4\xa0low\":9,\"<s>\":10,\"</s>\":11}"),
+    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
+};
+static const inlay_op_example roberta_examples[] = {
+    PP_EXAMPLE("two words by a vocabulary of twelve", around_model, hey_view, around_view, 0),
+};
+
+const pp_operator pp_roberta_tokenizer = {
+    .op_type = "RobertaTokenizer",
+    .signature =
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
+        "...",
+    .doc = "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
+    .extensions = true,
+    .infer = infer_gpt2,
+    PP_EXAMPLES(roberta_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = cost_tokens,
+                .prepare = prepare_roberta,
                 .release = release,
                 .run = run_gpt2 },
 };

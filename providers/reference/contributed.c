@@ -1,5 +1,5 @@
 /* Operators of com.microsoft (version 1) that no other operators say: Inverse, NGramRepeatBlock, MurmurHash3,
- * CropAndResize. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+ * CropAndResize, WordConvEmbedding. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
 #include "args.h"
 #include "convert.h"
 #include "reference.h"
@@ -295,6 +295,95 @@ static inlay_status run_crop(const kit_call *call)
                         (void *)(uintptr_t)call);
 }
 
+/* ------------------------------------------------------------------ WordConvEmbedding */
+
+static inlay_status prepare_embedding(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[] = { "embedding_size", "conv_window_size", "char_embedding_size" };
+    inlay_status status = arg_state(3 * sizeof(int64_t), out_state, diag);
+
+    for (int i = 0; status == INLAY_OK && i < 3; i++)
+        ((int64_t *)*out_state)[i] = kit_attr_int(node->info, names[i], -1);
+    return status;
+}
+
+/* Words [words, letters], filters [size, 1, window, depth], their bias [size], letters [count, depth]. */
+static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *words = &plan->in[0], *filters = &plan->in[1], *bias = &plan->in[2], *letters = &plan->in[3];
+    const int64_t *want = state;
+
+    if (words->rank != 2 || filters->rank != 4 || bias->rank != 1 || letters->rank != 2 || filters->dims[1] != 1 ||
+        bias->dims[0] != filters->dims[0] || letters->dims[1] != filters->dims[3])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "words [N, L], filters [size, 1, window, depth], a bias [size] and letters [count, depth] are "
+                          "needed");
+    if ((want[0] >= 0 && want[0] != filters->dims[0]) || (want[1] >= 0 && want[1] != filters->dims[2]) ||
+        (want[2] >= 0 && want[2] != filters->dims[3]))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the filters are %lld of %lld x %lld, the attributes say otherwise",
+                          (long long)filters->dims[0], (long long)filters->dims[2], (long long)filters->dims[3]);
+    if (filters->dims[2] < 1 || filters->dims[2] > words->dims[1])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a window of %lld letters does not fit words of %lld",
+                          (long long)filters->dims[2], (long long)words->dims[1]);
+    return INLAY_OK;
+}
+
+/* Letters of a word that count: those above 0, of which the first must be one. */
+static int64_t letters_of(const int32_t *word, int64_t most)
+{
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < most && word[0] > 0; i++)
+        count += word[i] > 0;
+    return count;
+}
+
+/* The best place of each filter along the word; an empty word is 0. */
+static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const kit_tensor *words = &call->in[0], *filters = &call->in[1];
+    const int64_t most = words->dims[1], size = filters->dims[0], window = filters->dims[2], depth = filters->dims[3];
+    const float *letters = call->in[3].data, *weights = filters->data, *bias = call->in[2].data;
+
+    (void)worker;
+    for (int64_t w = begin; w < end; w++) {
+        const int32_t *word = (const int32_t *)words->data + w * most;
+        const int64_t count = letters_of(word, most), places = count == 0 ? 0 : count < window ? 1 : count - window + 1;
+        float *y = (float *)call->out[0].data + w * size;
+
+        for (int64_t f = 0; f < size; f++) {
+            float best = -INFINITY;
+
+            for (int64_t p = 0; p < places; p++) {
+                float sum = 0;
+
+                for (int64_t k = 0; k < window; k++)
+                    for (int64_t d = 0; d < depth; d++)
+                        sum += letters[word[p + k] * depth + d] * weights[(f * window + k) * depth + d];
+                best = sum > best || sum != sum ? sum : best;
+            }
+            y[f] = places == 0 ? 0 : tanhf(best + bias[f]);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_embedding(const kit_call *call)
+{
+    const kit_tensor *words = &call->in[0], *filters = &call->in[1];
+
+    for (int64_t i = 0; i < words->count; i++) {
+        const int32_t letter = ((const int32_t *)words->data)[i];
+
+        if (letter < 0 || letter >= call->in[3].dims[0])
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "letter %d is outside [0, %lld)", (int)letter,
+                              (long long)call->in[3].dims[0]);
+    }
+    return kit_parallel(call, words->dims[0], 32768 / (filters->count * words->dims[1] + 1) + 1, run_words,
+                        (void *)(uintptr_t)call);
+}
+
 static const kit_kernel kernels[] = {
     { MICROSOFT, .op_type = "Inverse", .since_max = 1, .shape = shape_inverse, .run = run_inverse },
     { MICROSOFT,
@@ -311,5 +400,11 @@ static const kit_kernel kernels[] = {
       .prepare = prepare_crop,
       .shape = shape_crop,
       .run = run_crop },
+    { MICROSOFT,
+      .op_type = "WordConvEmbedding",
+      .since_max = 1,
+      .prepare = prepare_embedding,
+      .shape = shape_embedding,
+      .run = run_embedding },
 };
 const kit_table reference_contributed = { kernels, KIT_COUNT(kernels) };

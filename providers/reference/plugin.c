@@ -70,6 +70,7 @@ static const kit_provider provider = {
     .option_count = KIT_COUNT(options),
     .open = open_reference,
     .close = free,
+    .flags = INLAY_PROVIDER_REFERENCE_CORE,
 };
 
 static const kit_plugin plugin = {

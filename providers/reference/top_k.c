@@ -3,21 +3,75 @@
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
+#include "row_set.h"
 #include "strided.h"
 #include "work.h"
 
 /* Elements that are looked at before they are taken one by one; from how many on they are not kept in a heap. */
-enum { BLOCK = 64, FEW = 16 };
+enum { BLOCK = 64, FEW = 16, SHORT = 192 };
 
-/* Entries that are collected for the best k: at least k + BLOCK. */
-static int64_t select_room(int64_t k)
+/* Elements of a part, where the best k of a row of so many are looked for by the best of each part; 0: they are not. */
+static int64_t part_of(int64_t count, int64_t k)
 {
-    return k <= FEW ? k : 2 * k + 2 * BLOCK;
+    return k <= FEW || count < 16 * BLOCK ? 0 : count / BLOCK >= 2 * k ? BLOCK : count / 16 >= k + k / 2 ? 16 : 0;
+}
+
+/* Entries that are collected for the best k: at least k + BLOCK; or those of parts, and their numbers. */
+static int64_t select_room(int64_t count, int64_t k)
+{
+    const int64_t part = part_of(count, k), room = 2 * k + 2 * BLOCK;
+    const int64_t parts = part > 0 ? count / part + count / part / 4 + 1 : 0;
+
+    return k <= FEW ? k : parts > room ? parts : room;
 }
 /* Entries of a worker: those, and room to sort k. */
-static int64_t worker_room(int64_t k)
+static int64_t worker_room(int64_t count, int64_t k)
 {
-    return select_room(k) + (k <= FEW ? 0 : k);
+    return select_room(count, k) + (k <= FEW ? 0 : k);
+}
+
+/* Rows so short that each element is compared with all the others: its place is how many are better. */
+static bool select_short(const float *x, int64_t count, int64_t k, bool smallest, rank_entry *best)
+{
+    const row_set *set = KERNEL_BEST(rows);
+    const float most = (float)k;
+    float own[SHORT], better[SHORT];
+    uint8_t equal[SHORT] = { 0 }; /* elements before with the same number better */
+
+    if (count > SHORT || !set->finite(x, count))
+        return false;
+    for (int64_t i = 0; i < count && smallest; i++)
+        own[i] = -x[i];
+    set->greater(smallest ? own : x, better, count);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t at;
+
+        if (better[i] >= most)
+            continue;
+        at = (int32_t)better[i];
+        if (at + equal[at] < k)
+            best[at + equal[at]++].index = i;
+    }
+    return true;
+}
+
+/* A number that the best k of a row are not worse than: of the best of each part the k-th. false: there is none. */
+static bool find_least(const float *x, int64_t count, int64_t k, uint64_t flip, rank_entry *room, float *out)
+{
+    const int64_t part = part_of(count, k), parts = part > 0 ? count / part : 0;
+    float *ends = (float *)(void *)(room + parts);
+    uint64_t bar;
+
+    if (parts == 0)
+        return false;
+    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(x, ends, parts, part);
+    for (int64_t i = 0; i < parts; i++)
+        room[i] = (rank_entry){ rank_key_f32(ends[i]) ^ flip, i };
+    bar = rank_keep(room, parts, k);
+    for (int64_t i = 0; i < k; i++)
+        if (room[i].key == bar)
+            *out = ends[room[i].index];
+    return true;
 }
 
 #define KEY_F16(x) rank_key_f32(f16_to_f32(x))
@@ -27,7 +81,13 @@ static int64_t worker_room(int64_t k)
 #define VALUE
 #define NAME(x) x##_f32
 #define CLONES KIT_MULTIVERSION
+#define SELECT_SHORT select_short
+#define FIND_LEAST find_least
 #include "top_k.inc"
+#undef SELECT_SHORT
+#undef FIND_LEAST
+#define SELECT_SHORT(...) false
+#define FIND_LEAST(...) false
 #define T double
 #define KEY rank_key_f64
 #define VALUE
@@ -136,9 +196,9 @@ static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *
 
     if (status != INLAY_OK || y->count < 0 || y->rank != plan->in[0].rank)
         return status;
-    if (y->dims[axis] > INT64_MAX / 8 ||
-        __builtin_mul_overflow((uint64_t)worker_room(y->dims[axis]), sizeof(rank_entry) * plan->max_threads,
-                               &plan->workspace_bytes))
+    if (y->dims[axis] > INT64_MAX / 8 || plan->in[0].dims[axis] > INT64_MAX / 8 ||
+        __builtin_mul_overflow((uint64_t)worker_room(plan->in[0].dims[axis], y->dims[axis]),
+                               sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)y->dims[axis]);
     return INLAY_OK;
 }
@@ -154,11 +214,21 @@ typedef struct top_k_job {
     uint32_t element;
 } top_k_job;
 
+static void copy_element(char *to, const char *from, uint32_t bytes)
+{
+    if (bytes == 4)
+        memcpy(to, from, 4);
+    else if (bytes == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, bytes);
+}
+
 /* Units are rows: (index before the axis, index behind it). */
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
-    rank_entry *best = job->room + worker * worker_room(job->k);
+    rank_entry *best = job->room + worker * worker_room(job->count, job->k);
 
     for (int64_t row = begin; row < end; row++) {
         const int64_t outer = row / job->inner, inner = row % job->inner;
@@ -172,7 +242,8 @@ static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t
             if (job->indices != NULL)
                 job->indices[to] = best[i].index;
             if (job->values != NULL)
-                memcpy(job->values + to * job->element, from + best[i].index * job->inner * job->element, job->element);
+                copy_element(job->values + to * job->element, from + best[i].index * job->inner * job->element,
+                             job->element);
         }
     }
     return INLAY_OK;

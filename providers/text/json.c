@@ -550,6 +550,8 @@ inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_
     INLAY_TRY(read_added(&s, json_object_get(root, "added_tokens")));
     INLAY_TRY(read_post(&s, json_object_get(root, "post_processor")));
     read_decoder(t, json_object_get(root, "decoder"));
+    if (t->model.words.count == 0)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: its vocab has no tokens");
 done:
     json_decref(root);
     return status;

@@ -37,6 +37,12 @@ inlay_status text_encode(const text_tokenizer *t, const char *text, size_t bytes
 /* The text of tokens; *out is the caller's to free. skip: special ones are left out. */
 inlay_status text_decode(const text_tokenizer *t, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag);
+/* What a token adds to a text that others began, perhaps a part of a character: *out is the caller's to free, and empty
+ * where there is no such token. *special: it is none of the text. */
+inlay_status text_piece(const text_tokenizer *t, int64_t id, char **out, size_t *out_bytes, bool *special,
+                        inlay_diag *diag);
+/* Tokens have numbers below this. */
+size_t text_count(const text_tokenizer *t);
 /* The token of that text, -1: there is none. */
 int64_t text_id(const text_tokenizer *t, const char *token);
 /* The token that fills up, 0 where the file has none. */

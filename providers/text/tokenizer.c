@@ -252,6 +252,29 @@ inlay_status text_decode(const text_tokenizer *t, const int64_t *ids, size_t cou
     return INLAY_OK;
 }
 
+inlay_status text_piece(const text_tokenizer *t, int64_t id, char **out, size_t *out_bytes, bool *special,
+                        inlay_diag *diag)
+{
+    const bool is_there = id >= 0 && (size_t)id < t->model.words.count && t->model.words.words[id].present;
+    text_buf made = { 0 };
+
+    *special = is_there && t->model.words.words[id].special && byte_token(&t->model, id) < 0;
+    if (is_there)
+        put_token(t, id, false, &made);
+    if (made.failed) {
+        free(made.data);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of a token");
+    }
+    *out = made.data;
+    *out_bytes = made.count;
+    return INLAY_OK;
+}
+
+size_t text_count(const text_tokenizer *t)
+{
+    return t->model.words.count;
+}
+
 /* ------------------------------------------------------------------ life */
 
 static inlay_status create(text_tokenizer **out, inlay_diag *diag)

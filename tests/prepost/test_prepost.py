@@ -50,6 +50,93 @@ def picture(mode="RGB", width=37, height=23):
     return rgba.convert("RGB").convert(mode) if mode not in ("RGBA", "LA") else rgba.convert(mode)
 
 
+def texts(*words):
+    return np.array(words, dtype=object)
+
+
+class Strings(unittest.TestCase):
+    """Operators of onnxruntime-extensions, beside Python's own strings."""
+    WORDS = texts("Straße 7", "", " \t", "naïve", "ABC xyz", "日本")
+
+    def ext(self, op, inputs, outputs=1, **attrs):
+        for domain in ("ai.onnx.contrib", THEIRS):
+            got = run(op, inputs, outputs, domain=domain, **attrs)
+        return got
+
+    def test_each_text(self):
+        w = self.WORDS
+        upper = [("".join(c.upper() if c < "\x80" else c for c in x)) for x in w]
+        self.assertEqual(list(self.ext("StringUpper", [w])), upper)
+        self.assertEqual(list(self.ext("StringStrip", [w])), [x.strip() or x for x in w])
+        self.assertEqual(list(self.ext("StringLength", [w])), [len(x) for x in w])
+        self.assertEqual(self.ext("StringUpper", [w.reshape(2, 3)]).shape, (2, 3))
+
+    def test_pairs(self):
+        a, b = self.WORDS.reshape(2, 3), texts("x", "", "ABC xyz")
+        both = self.ext("StringConcat", [a, b])
+        self.assertEqual(both.tolist(), [[p + q for p, q in zip(row, b)] for row in a])
+        self.assertEqual(self.ext("StringEqual", [a, a[:, 1:2]]).tolist(), [[x == row[1] for x in row] for row in a])
+        self.assertEqual(self.ext("StringConcat", [a[:, :, None], b[:2]]).shape, (2, 3, 2))
+        with self.assertRaises(Exception):
+            self.ext("StringConcat", [a, b[:2]])
+
+    def test_join(self):
+        a = self.WORDS.reshape(2, 3)
+        for axis in (0, 1):
+            got = self.ext("StringJoin", [a, texts("-+"), np.array([axis])])
+            want = ["-+".join(x) for x in (a if axis else a.T)]
+            self.assertEqual(list(got), want)
+        with self.assertRaises(Exception):
+            self.ext("StringJoin", [a, texts("-"), np.array([2])])
+
+    def test_split(self):
+        lines = texts("a,b;;c", "", ",", "x")
+        for skip in (0, 1):
+            places, pieces, shape = self.split(lines, ",;", skip)
+            want = [(r, p) for r, x in enumerate(lines) for p in x.replace(";", ",").split(",") if x and (p or not skip)]
+            self.assertEqual(list(pieces), [p for _, p in want])
+            self.assertEqual([int(r) for r in places[:, 0]], [r for r, _ in want])
+            self.assertEqual(list(shape), [4, max(places[:, 1]) + 1])
+        places, pieces, shape = self.split(texts("ab", "", "c"), "", 0)
+        self.assertEqual((list(pieces), places.tolist(), list(shape)), (["a", "b", "c"], [[0, 0], [0, 1], [2, 0]], [3, 2]))
+
+    def split(self, lines, sep, skip):
+        names = ["x", "sep", "skip"]
+        node = helper.make_node("StringSplit", names, ["i", "t", "s"], domain=THEIRS)
+        kinds = [TensorProto.STRING, TensorProto.STRING, TensorProto.BOOL]
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info(n, k, [None]) for n, k in zip(names, kinds)],
+                                  [helper.ValueInfoProto(name=n) for n in ("i", "t", "s")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid(THEIRS, 1)],
+                                  ir_version=8)
+        with inlay.Session(model.SerializeToString(), config=False) as session:
+            got = session.run(dict(zip(names, [lines, texts(sep), np.array([bool(skip)])])))
+            return got["i"], got["t"], got["s"]
+
+    def test_tables(self):
+        w = texts("a", "b c", "z", "a")
+        self.assertEqual(list(self.ext("StringMapping", [w], map="a\tx\nb c\tlong text\n\na\ty")), ["y", "long text", "z", "y"])
+        got = self.ext("StringToVector", [w.reshape(2, 2)], map="a\t1 2\nb c\t-3 4", unk="0 9")
+        self.assertEqual(got.tolist(), [[[1, 2], [-3, 4]], [[0, 9], [1, 2]]])
+        back = self.ext("VectorToString", [got], map="1 2\ta\n-3 4\tb c", unk="?")
+        self.assertEqual(back.tolist(), [["a", "b c"], ["?", "a"]])
+        self.assertEqual(list(self.ext("VectorToString", [np.array([5, 6])], map="5\tfive", unk="-")), ["five", "-"])
+        for attrs in (dict(map="a 1", unk="0"), dict(map="a\t1\nb\t1 2", unk="0"), dict(map="a\tx", unk="0"),
+                      dict(map="a\t1", unk="0 0")):
+            with self.assertRaises(Exception):
+                self.ext("StringToVector", [w], **attrs)
+        with self.assertRaises(Exception):
+            self.ext("VectorToString", [np.zeros((2, 3), np.int64)], map="1 2\ta", unk="?")
+
+    def test_segments(self):
+        x = RNG.normal(size=(5, 2, 3)).astype(np.float32)
+        ids = np.array([0, 0, 1, 2, 2])
+        want = np.stack([x[ids == i].sum(0) for i in range(3)])
+        np.testing.assert_allclose(self.ext("SegmentSum", [x, ids]), want, 1e-6)
+        for bad in ([0, 2, 2, 2, 2], [-1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0]):
+            with self.assertRaises(Exception):
+                self.ext("SegmentSum", [x, np.array(bad)])
+
+
 class Resize(unittest.TestCase):
     FILTERS = {"nearest": 0, "box": 4, "bilinear": 2, "hamming": 5, "bicubic": 3, "lanczos": 1}
 

@@ -1,0 +1,448 @@
+/* strings.c - onnxruntime-extensions' operators that make strings of strings. */
+#include "prepost.h"
+#include <stdlib.h>
+
+enum { MOST_RANK = 32 };
+
+/* ------------------------------------------------------------------ what they share */
+
+/* The shape of input 0 for every output. */
+static inlay_status infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+
+    (void)ctx, (void)diag;
+    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+}
+
+/* A list of a length that depends on data. */
+static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim open = pp_open();
+
+    (void)ctx, (void)diag;
+    return pp_set(in, 0, 1, &open);
+}
+
+static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* a string of its own each */
+}
+
+/* Output 0 with the shape of input 0. */
+static inlay_status like_input(const kit_call *call)
+{
+    return kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
+}
+
+static char upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* ------------------------------------------------------------------ StringUpper, StringStrip, StringLength */
+
+static inlay_status run_upper(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data;
+    inlay_status status = like_input(call);
+
+    for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
+        inlay_str *y = (inlay_str *)call->out[0].data + i;
+        char *copy = kit_alloc_string(call, x[i].bytes + 1);
+
+        if (copy == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "StringUpper: no memory");
+        for (uint64_t k = 0; k < x[i].bytes; k++)
+            copy[k] = upper(x[i].data[k]);
+        *y = (inlay_str){ copy, x[i].bytes };
+    }
+    return status;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* A string of nothing but spaces stays as it is: onnxruntime-extensions has it so. */
+static inlay_status run_strip(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data;
+    inlay_status status = like_input(call);
+
+    for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
+        uint64_t begin = 0, end = x[i].bytes;
+
+        while (begin < end && is_space(x[i].data[begin]))
+            begin++;
+        while (end > begin && is_space(x[i].data[end - 1]))
+            end--;
+        if (begin == end) {
+            begin = 0;
+            end = x[i].bytes;
+        }
+        status = pp_put_string(call, (inlay_str *)call->out[0].data + i, x[i].data + begin, end - begin);
+    }
+    return status;
+}
+
+/* Characters of UTF-8: the bytes that continue none. */
+static inlay_status run_length(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data;
+    const inlay_status status = like_input(call);
+
+    for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
+        int64_t count = 0;
+
+        for (uint64_t k = 0; k < x[i].bytes; k++)
+            count += ((unsigned char)x[i].data[k] & 0xc0) != 0x80;
+        ((int64_t *)call->out[0].data)[i] = count;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ StringConcat, StringEqual */
+
+/* The shape of both inputs together, as numpy's; strides[k][d] is 0 where input k has one element for all. */
+static inlay_status join_shapes(const kit_call *call, uint32_t *out_rank, int64_t *dims, int64_t strides[2][MOST_RANK])
+{
+    const uint32_t rank = call->in[0].rank > call->in[1].rank ? call->in[0].rank : call->in[1].rank;
+
+    if (rank > MOST_RANK)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "more than %d dimensions", MOST_RANK);
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = 1;
+    for (int k = 0; k < 2; k++) {
+        const kit_tensor *x = &call->in[k];
+        int64_t step = 1;
+
+        for (uint32_t d = rank; d-- > 0;) {
+            const int64_t size = d + x->rank >= rank ? x->dims[d + x->rank - rank] : 1;
+
+            strides[k][d] = size == 1 ? 0 : step;
+            step *= size;
+            if (size != 1 && dims[d] != 1 && dims[d] != size)
+                return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the inputs have %lld and %lld elements along axis "
+                                  "%u of the result", (long long)dims[d], (long long)size, d);
+            dims[d] = size != 1 ? size : dims[d];
+        }
+    }
+    *out_rank = rank;
+    return INLAY_OK;
+}
+
+/* Calls each(call, i, a, b) for element i of the result and the elements of both inputs. */
+static inlay_status for_pairs(const kit_call *call,
+                              inlay_status (*each)(const kit_call *, int64_t, inlay_str, inlay_str))
+{
+    int64_t dims[MOST_RANK], strides[2][MOST_RANK], index[MOST_RANK] = { 0 }, count = 1, at[2] = { 0, 0 };
+    inlay_status status;
+    uint32_t rank = 0;
+
+    INLAY_TRY(join_shapes(call, &rank, dims, strides));
+    INLAY_TRY(kit_alloc_output(call, 0, rank, dims));
+    for (uint32_t d = 0; d < rank; d++)
+        count *= dims[d];
+    for (int64_t i = 0; i < count; i++) {
+        INLAY_TRY(each(call, i, ((const inlay_str *)call->in[0].data)[at[0]],
+                       ((const inlay_str *)call->in[1].data)[at[1]]));
+        for (uint32_t d = rank; d-- > 0;) {
+            at[0] += strides[0][d];
+            at[1] += strides[1][d];
+            if (++index[d] < dims[d])
+                break;
+            at[0] -= strides[0][d] * dims[d];
+            at[1] -= strides[1][d] * dims[d];
+            index[d] = 0;
+        }
+    }
+done:
+    return status;
+}
+
+static inlay_status infer_pairs(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *a = in->inputs[0], *b = in->inputs[1];
+
+    (void)ctx, (void)diag;
+    if (!pp_knows_rank(a) || !pp_knows_rank(b))
+        return INLAY_OK;
+    if (b->rank == 0)
+        return pp_set(in, 0, a->rank, a->dims);
+    if (a->rank == 0)
+        return pp_set(in, 0, b->rank, b->dims);
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->rank != b->rank || a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
+            a->dims[d].value != b->dims[d].value)
+            return INLAY_OK; /* the run finds out */
+    return pp_set(in, 0, a->rank, a->dims);
+}
+
+static inlay_status concat(const kit_call *call, int64_t i, inlay_str a, inlay_str b)
+{
+    char *copy = kit_alloc_string(call, a.bytes + b.bytes + 1);
+
+    if (copy == NULL)
+        return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "StringConcat: no memory");
+    if (a.bytes > 0)
+        memcpy(copy, a.data, a.bytes);
+    if (b.bytes > 0)
+        memcpy(copy + a.bytes, b.data, b.bytes);
+    ((inlay_str *)call->out[0].data)[i] = (inlay_str){ copy, a.bytes + b.bytes };
+    return INLAY_OK;
+}
+
+static inlay_status equal(const kit_call *call, int64_t i, inlay_str a, inlay_str b)
+{
+    ((uint8_t *)call->out[0].data)[i] = a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+    return INLAY_OK;
+}
+
+static inlay_status run_concat(const kit_call *call)
+{
+    return for_pairs(call, concat);
+}
+
+static inlay_status run_equal(const kit_call *call)
+{
+    return for_pairs(call, equal);
+}
+
+/* ------------------------------------------------------------------ StringJoin */
+
+static inlay_status run_join(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const inlay_str *texts = x->data, *sep = call->in[1].data;
+    int64_t axis = call->in[2].count == 1 ? *(const int64_t *)call->in[2].data : -1, dims[MOST_RANK] = { 1 };
+    int64_t inner = 1, outer = 1;
+    uint32_t rank = 0;
+    inlay_status status;
+
+    if (call->in[1].count != 1 || call->in[2].count != 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "StringJoin: the separator and the axis are one each");
+    if (x->rank > MOST_RANK || (x->rank > 0 && (axis < 0 || axis >= (int64_t)x->rank)))
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringJoin: axis %lld of a tensor of rank %u",
+                          (long long)axis, x->rank);
+    axis = x->rank > 0 ? axis : 0;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        if (d == (uint32_t)axis)
+            continue;
+        *((int64_t)d < axis ? &outer : &inner) *= x->dims[d];
+        dims[rank++] = x->dims[d];
+    }
+    INLAY_TRY(kit_alloc_output(call, 0, rank > 0 ? rank : 1, dims));
+    for (int64_t o = 0; o < outer * inner; o++) {
+        const int64_t n = x->rank > 0 ? x->dims[axis] : 1;
+        const inlay_str *first = n > 0 ? texts + o / inner * n * inner + o % inner : NULL;
+        uint64_t bytes = n > 0 ? (uint64_t)(n - 1) * sep->bytes : 0, at = 0;
+        char *copy;
+
+        for (int64_t k = 0; k < n; k++)
+            bytes += first[k * inner].bytes;
+        copy = kit_alloc_string(call, bytes + 1);
+        if (copy == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "StringJoin: no memory");
+        for (int64_t k = 0; k < n; k++) {
+            const inlay_str part = first[k * inner];
+
+            if (k > 0 && sep->bytes > 0)
+                memcpy(copy + at, sep->data, sep->bytes);
+            at += k > 0 ? sep->bytes : 0;
+            if (part.bytes > 0)
+                memcpy(copy + at, part.data, part.bytes);
+            at += part.bytes;
+        }
+        ((inlay_str *)call->out[0].data)[o] = (inlay_str){ copy, bytes };
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ StringSplit */
+
+static bool is_one_of(char c, inlay_str set)
+{
+    return set.bytes > 0 && memchr(set.data, c, set.bytes) != NULL;
+}
+
+/* The next piece of text from *at on, up to a byte of sep; false: there is none. Without sep each byte is a piece. */
+static bool next_piece(inlay_str text, inlay_str sep, bool skip, uint64_t *at, inlay_str *out)
+{
+    while (text.bytes > 0 && *at < text.bytes + (sep.bytes > 0)) {
+        uint64_t end = *at;
+
+        if (sep.bytes == 0)
+            end = *at + 1;
+        while (sep.bytes > 0 && end < text.bytes && !is_one_of(text.data[end], sep))
+            end++;
+        *out = (inlay_str){ text.data + *at, end - *at };
+        *at = sep.bytes > 0 ? end + 1 : end;
+        if (!skip || out->bytes > 0)
+            return true;
+    }
+    return false;
+}
+
+static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim pieces[2] = { pp_open(), pp_fixed(2) }, two = pp_fixed(2);
+    inlay_status status = pp_want_rank(in, 0, 1, 1, "[texts]", diag);
+
+    (void)ctx;
+    INLAY_TRY(status);
+    INLAY_TRY(pp_set(in, 0, 2, pieces));
+    INLAY_TRY(pp_set(in, 1, 1, pieces));
+    status = pp_set(in, 2, 1, &two);
+done:
+    return status;
+}
+
+/* The pieces of all texts: counted where to is NULL, then written. */
+static inlay_status split(const kit_call *call, int64_t *places, inlay_str *to, int64_t *out_count, int64_t *out_most)
+{
+    const inlay_str *texts = call->in[0].data, sep = *(const inlay_str *)call->in[1].data;
+    const bool skip = *(const uint8_t *)call->in[2].data != 0;
+    inlay_status status = INLAY_OK;
+
+    *out_count = *out_most = 0;
+    for (int64_t i = 0; i < call->in[0].count; i++) {
+        uint64_t at = 0;
+        int64_t column = 0;
+        inlay_str piece;
+
+        while (next_piece(texts[i], sep, skip, &at, &piece)) {
+            if (places != NULL) {
+                places[2 * *out_count] = i;
+                places[2 * *out_count + 1] = column;
+            }
+            if (to != NULL)
+                INLAY_TRY(pp_put_string(call, &to[*out_count], piece.data, piece.bytes));
+            ++*out_count;
+            column++;
+        }
+        *out_most = column > *out_most ? column : *out_most;
+    }
+done:
+    return status;
+}
+
+static inlay_status run_split(const kit_call *call)
+{
+    int64_t count, most, dims[2] = { 0, 2 };
+    inlay_status status;
+
+    if (call->in[1].count != 1 || call->in[2].count != 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "StringSplit: sep and skip_empty are one each");
+    INLAY_TRY(split(call, NULL, NULL, &count, &most));
+    dims[0] = count;
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
+    INLAY_TRY(kit_alloc_output(call, 2, 1, dims + 1));
+    INLAY_TRY(split(call, kit_has_output(call, 0) ? call->out[0].data : NULL,
+                    kit_has_output(call, 1) ? call->out[1].data : NULL, &count, &most));
+    if (kit_has_output(call, 2)) {
+        ((int64_t *)call->out[2].data)[0] = call->in[0].count;
+        ((int64_t *)call->out[2].data)[1] = most;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ MaskedFill */
+
+static inlay_status run_masked(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data;
+    const uint8_t *mask = call->in[1].data;
+    int64_t count = 0;
+    inlay_status status;
+
+    if (call->in[0].count != call->in[1].count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "MaskedFill: %lld texts, and a mask of %lld",
+                          (long long)call->in[0].count, (long long)call->in[1].count);
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        count += mask[i] != 0;
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &count));
+    count = 0;
+    for (int64_t i = 0; i < call->in[0].count; i++)
+        if (mask[i] != 0)
+            INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + count++, x[i].data, x[i].bytes));
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ examples, and the table */
+
+static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, places_dims[] = { 3, 2 };
+static const int64_t axis_0[] = { 0 };
+static const inlay_str mixed[] = { PP_STR(" a\xc3\xa9 b\n"), PP_STR("Zz9") };
+static const inlay_str uppers[] = { PP_STR(" A\xc3\xa9 B\n"), PP_STR("ZZ9") };
+static const inlay_str stripped[] = { PP_STR("a\xc3\xa9 b"), PP_STR("Zz9") };
+static const int64_t lengths[] = { 6, 3 };
+static const inlay_str joined[] = { PP_STR(" a\xc3\xa9 b\n, Zz9") }, comma[] = { PP_STR(", ") };
+static const inlay_str twice[] = { PP_STR(" a\xc3\xa9 b\n, "), PP_STR("Zz9, ") };
+static const uint8_t same[] = { 0, 1 }, yes[] = { 1 }, second[] = { 0, 1 };
+static const inlay_str zz[] = { PP_STR("Zz9") }, rows[] = { PP_STR("a,,b"), PP_STR("c") }, only[] = { PP_STR(",") };
+static const inlay_str cells[] = { PP_STR("a"), PP_STR("b"), PP_STR("c") };
+static const int64_t places[] = { 0, 0, 0, 1, 1, 0 }, shape[] = { 2, 2 };
+
+#define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
+static const inlay_tensor_view mixed_in[] = { TEXTS(mixed, two_dims) }, uppers_out[] = { TEXTS(uppers, two_dims) };
+static const inlay_tensor_view stripped_out[] = { TEXTS(stripped, two_dims) };
+static const inlay_tensor_view lengths_out[] = { PP_VIEW(lengths, two_dims, INLAY_INT64) };
+static const inlay_tensor_view pair_in[] = { TEXTS(mixed, two_dims), TEXTS(comma, one_dims) };
+static const inlay_tensor_view twice_out[] = { TEXTS(twice, two_dims) };
+static const inlay_tensor_view equal_in[] = { TEXTS(mixed, two_dims), TEXTS(zz, one_dims) };
+static const inlay_tensor_view equal_out[] = { PP_VIEW(same, two_dims, INLAY_BOOL) };
+static const inlay_tensor_view join_in[] = { TEXTS(mixed, two_dims), TEXTS(comma, one_dims),
+                                             PP_VIEW(axis_0, one_dims, INLAY_INT64) };
+static const inlay_tensor_view join_out[] = { TEXTS(joined, one_dims) };
+static const inlay_tensor_view split_in[] = { TEXTS(rows, two_dims), TEXTS(only, one_dims),
+                                              PP_VIEW(yes, one_dims, INLAY_BOOL) };
+static const inlay_tensor_view split_out[] = { PP_VIEW(places, places_dims, INLAY_INT64), TEXTS(cells, three_dims),
+                                               PP_VIEW(shape, two_dims, INLAY_INT64) };
+static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PP_VIEW(second, two_dims, INLAY_BOOL) };
+static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
+
+#define EXAMPLE(title, ins, outs)                                                                                     \
+    {                                                                                                                 \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
+        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+    }
+static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
+static const inlay_op_example strip_examples[] = { EXAMPLE("at both ends", mixed_in, stripped_out) };
+static const inlay_op_example length_examples[] = { EXAMPLE("characters, not bytes", mixed_in, lengths_out) };
+static const inlay_op_example concat_examples[] = { EXAMPLE("one text for all", pair_in, twice_out) };
+static const inlay_op_example equal_examples[] = { EXAMPLE("beside one text", equal_in, equal_out) };
+static const inlay_op_example join_examples[] = { EXAMPLE("a list", join_in, join_out) };
+static const inlay_op_example split_examples[] = { EXAMPLE("without empty pieces", split_in, split_out) };
+static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two", masked_in, masked_out) };
+
+#define STRINGS(name, type, sign, text, shapes, list)                                                                  \
+    const pp_operator pp_##name = {                                                                                    \
+        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
+        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_texts, .run = run_##name }             \
+    };
+STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
+STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
+        "Without spaces, tabs and ends of lines at both ends; a text of nothing else stays.", infer_same, strip_examples)
+STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "The number of characters.", infer_same,
+        length_examples)
+STRINGS(concat, "StringConcat", "left:S, right:S -> output:S; S=string",
+        "Both one after the other; shapes go together as numpy's do.", infer_pairs, concat_examples)
+STRINGS(equal, "StringEqual", "x:S, y:S -> z:B; S=string, B=bool",
+        "Are both the same? Shapes go together as numpy's do.", infer_pairs, equal_examples)
+STRINGS(join, "StringJoin", "input_X:S, input_sep:S, input_axis:I -> output:S; S=string, I=int64",
+        "The texts along an axis as one, the separator between them.", NULL, join_examples)
+STRINGS(split, "StringSplit", "input_X:S, sep:S, skip_empty:B -> indices:I, text:S, shape:I; S=string, B=bool, I=int64",
+        "The pieces between bytes of sep: row and column of each, the pieces, rows and the most columns. Without sep each "
+        "byte is a piece.",
+        infer_split, split_examples)
+STRINGS(masked, "MaskedFill", "value:S, mask:B -> output:S; S=string, B=bool", "The texts whose mask is true.",
+        infer_list, masked_examples)

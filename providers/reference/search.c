@@ -1,0 +1,491 @@
+/* SearchStart, SearchStep and SearchEnd of ai.inlay: what BeamSearch, GreedySearch and Sampling of com.microsoft do
+ * between the runs of their decoder. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+#include "search.h"
+#include "args.h"
+#include "convert.h"
+#include "reference.h"
+#include <math.h>
+#include <string.h>
+
+enum { HEAD = sizeof(search_head) / sizeof(int32_t) };
+
+/* ------------------------------------------------------------------ the state */
+
+static bool head_is_sane(const search_head *h)
+{
+    return h->search >= SEARCH_BEAM && h->search <= SEARCH_SAMPLE && h->batch >= 0 && h->beams >= 1 &&
+           h->beams <= SEARCH_MAX_BEAMS && (h->search == SEARCH_BEAM || h->beams == 1) && h->returned >= 1 &&
+           h->returned <= h->beams && h->prompt >= 1 && h->length >= h->prompt && h->max_length > h->prompt &&
+           h->length <= h->max_length && h->words >= 0 && h->ngram >= 0 && h->masks >= 0 && h->masks <= 7 &&
+           h->mask_words >= 0 && h->mask_width >= 0 && h->least >= 0 && h->random > 0;
+}
+
+/* Moves on by a list of rows x width; false: more than a state may have. */
+static bool take(int64_t *at, int64_t rows, int64_t width)
+{
+    return !__builtin_mul_overflow(rows, width, &rows) && !__builtin_add_overflow(*at, rows, at) &&
+           *at <= SEARCH_MAX_WORDS;
+}
+
+inlay_status search_lay(const search_head *head, int32_t *data, search *out, inlay_diag *diag)
+{
+    const search_head *h = head;
+    const int64_t rows = search_rows(h), each = search_mask_row(h);
+    const int64_t bits = (h->masks & 1) + (int64_t)h->batch * ((h->masks >> 1 & 1) + (h->masks >> 2 & 1));
+    int64_t at[11] = { HEAD };
+    bool fits = true;
+
+    if (!head_is_sane(h))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search is none that SearchStart has made");
+    for (int i = 0; i < 10; i++) {
+        const int64_t counts[10][2] = { { rows, h->max_length }, { rows, 1 },     { h->batch, 1 },
+                                        { h->batch, 1 },         { rows, 1 },     { rows, 1 },
+                                        { rows, h->max_length }, { h->batch, 1 }, { h->batch, h->mask_width },
+                                        { bits, each } };
+
+        at[i + 1] = at[i];
+        fits = fits && take(&at[i + 1], counts[i][0], counts[i][1]);
+    }
+    if (!fits)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words are too large a search",
+                          (int)h->batch, (int)h->beams, (int)h->max_length);
+    *out = (search){ .head = *h, .data = data, .count = at[10] };
+    if (data == NULL)
+        return INLAY_OK;
+    out->sequence = data + at[0];
+    out->score = (float *)(data + at[1]);
+    out->done = data + at[2];
+    out->found = data + at[3];
+    out->found_score = (float *)(data + at[4]);
+    out->found_length = data + at[5];
+    out->found_words = data + at[6];
+    out->place = data + at[7];
+    out->mask = data + at[8];
+    out->bits = (uint32_t *)(data + at[9]);
+    return INLAY_OK;
+}
+
+inlay_status search_open(const kit_tensor *state, search *out, inlay_diag *diag)
+{
+    search_head head;
+    inlay_status status;
+
+    if (state->rank != 1 || state->count < HEAD)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search is none that SearchStart has made");
+    memcpy(&head, state->data, sizeof head);
+    status = search_lay(&head, state->data, out, diag);
+    if (status == INLAY_OK && out->count != state->count)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search has %lld numbers instead of %lld",
+                            (long long)state->count, (long long)out->count);
+    for (int64_t b = 0; status == INLAY_OK && b < head.batch; b++)
+        if (out->found[b] < 0 || out->found[b] > head.beams)
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search has %d of %d sequences",
+                                (int)out->found[b], (int)head.beams);
+    return status;
+}
+
+void search_add_found(search *s, int32_t prompt, const int32_t *words, int32_t length, float sum)
+{
+    const int32_t beams = s->head.beams, max = s->head.max_length;
+    const float score = sum / powf((float)length, s->head.length_penalty);
+    float *scores = s->found_score + (int64_t)prompt * beams;
+    int32_t *lengths = s->found_length + (int64_t)prompt * beams, *count = &s->found[prompt], at;
+    int32_t *rows = s->found_words + (int64_t)prompt * beams * max;
+
+    if (*count == beams && !(score > scores[beams - 1]))
+        return;
+    at = *count < beams ? (*count)++ : beams - 1;
+    for (; at > 0 && score > scores[at - 1]; at--) {
+        scores[at] = scores[at - 1];
+        lengths[at] = lengths[at - 1];
+        memcpy(rows + (int64_t)at * max, rows + (int64_t)(at - 1) * max, (size_t)max * sizeof *rows);
+    }
+    scores[at] = score;
+    lengths[at] = length;
+    memcpy(rows + (int64_t)at * max, words, (size_t)length * sizeof *words);
+}
+
+/* ------------------------------------------------------------------ SearchStart */
+
+enum {
+    IN_IDS,
+    IN_MAX,
+    IN_MIN,
+    IN_BEAMS,
+    IN_RETURNED,
+    IN_LENGTH_PENALTY,
+    IN_REPETITION,
+    IN_WORDS,
+    IN_FIRST,
+    IN_MASK,
+    IN_PRESENCE,
+    IN_SEED
+};
+
+typedef struct start_state {
+    search_head head; /* what the attributes say */
+    int32_t start;    /* decoder_start_token_id */
+    bool encoder;
+} start_state;
+
+static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[] = { "beam", "greedy", "sample" };
+    const inlay_node_info *n = node->info;
+    const char *kind = kit_attr_string(n, "search", "");
+    inlay_status status = arg_state(sizeof(start_state), out_state, diag);
+    start_state *s = *out_state;
+    search_head *h;
+
+    if (status != INLAY_OK)
+        return status;
+    h = &s->head;
+    for (int32_t i = 0; i < 3; i++)
+        if (strcmp(kind, names[i]) == 0)
+            h->search = i + 1;
+    h->eos = (int32_t)kit_attr_int(n, "eos_token_id", -1);
+    h->pad = (int32_t)kit_attr_int(n, "pad_token_id", -1);
+    h->words = (int32_t)kit_attr_int(n, "vocab_size", -1);
+    h->words = h->words < 0 ? 0 : h->words;
+    h->ngram = (int32_t)kit_attr_int(n, "no_repeat_ngram_size", 0);
+    h->early_stopping = kit_attr_int(n, "early_stopping", 0) == 1;
+    h->whole = kit_attr_int(n, "whole", 0) != 0;
+    h->custom = kit_attr_int(n, "custom", 0) != 0;
+    h->least = (int32_t)kit_attr_int(n, "min_tokens_to_keep", 0);
+    h->filter_value = (float)kit_attr_float(n, "filter_value", -1e20);
+    h->temperature = (float)kit_attr_float(n, "temperature", 1);
+    h->top_p = (float)kit_attr_float(n, "top_p", 0);
+    h->presence_penalty = (float)kit_attr_float(n, "presence_penalty", 0);
+    s->start = (int32_t)kit_attr_int(n, "decoder_start_token_id", -1);
+    s->encoder = kit_attr_int(n, "encoder", 0) != 0;
+    if (h->search == 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "search '%s' is none of beam, greedy and sample", kind);
+    if (h->eos < 0 || h->pad < 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "eos_token_id %d and pad_token_id %d must not be negative",
+                          (int)h->eos, (int)h->pad);
+    return h->ngram >= 0 && h->least >= 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_MODEL,
+                            "no_repeat_ngram_size and min_tokens_to_keep must not be negative");
+}
+
+/* The one integer of an input, in [low, high]. */
+static inlay_status whole_number(const kit_call *call, uint32_t i, const char *what, int64_t low, int64_t high,
+                                 int32_t *value)
+{
+    if (!kit_has_input(call, i))
+        return INLAY_OK;
+    if (call->in[i].count != 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements instead of one", what,
+                          (long long)call->in[i].count);
+    *value = *(const int32_t *)call->in[i].data;
+    if (*value < low || *value > high)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "%s is %d; it must be in [%lld, %lld]", what, (int)*value,
+                          (long long)low, (long long)high);
+    return INLAY_OK;
+}
+
+static inlay_status number(const kit_call *call, uint32_t i, const char *what, float *value)
+{
+    double x = *value;
+
+    if (kit_has_input(call, i)) {
+        if (call->in[i].count != 1)
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements instead of one", what,
+                              (long long)call->in[i].count);
+        convert_to_f64(&x, call->in[i].dtype, call->in[i].data, 0, 1);
+    }
+    *value = (float)x;
+    return INLAY_OK;
+}
+
+static inlay_status read_settings(const kit_call *call, search_head *h)
+{
+    const kit_tensor *ids = &call->in[IN_IDS];
+    const start_state *s = call->state;
+    inlay_status status = INLAY_OK;
+    int32_t seed = 0;
+
+    if (ids->rank != 2 || ids->dims[0] > INT16_MAX || ids->dims[1] > INT32_MAX || ids->dims[1] < 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "input_ids must be [batch, length] with a length of 1 at least");
+    *h = s->head;
+    h->batch = (int32_t)ids->dims[0];
+    h->prompt = h->length = s->encoder ? 1 : (int32_t)ids->dims[1];
+    h->beams = h->returned = 1;
+    h->length_penalty = h->repetition_penalty = 1;
+    h->mask_width = s->encoder ? 0 : h->prompt;
+    INLAY_TRY(whole_number(call, IN_MAX, "max_length", (int64_t)h->prompt + 1, INT32_MAX, &h->max_length));
+    INLAY_TRY(whole_number(call, IN_MIN, "min_length", INT32_MIN, h->max_length - 1, &h->min_length));
+    INLAY_TRY(whole_number(call, IN_BEAMS, "num_beams", 1, SEARCH_MAX_BEAMS, &h->beams));
+    INLAY_TRY(whole_number(call, IN_RETURNED, "num_return_sequences", 1, h->beams, &h->returned));
+    INLAY_TRY(whole_number(call, IN_SEED, "seed", INT32_MIN, INT32_MAX, &seed));
+    INLAY_TRY(number(call, IN_LENGTH_PENALTY, "length_penalty", &h->length_penalty));
+    INLAY_TRY(number(call, IN_REPETITION, "repetition_penalty", &h->repetition_penalty));
+    if (!(h->repetition_penalty > 0))
+        status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "repetition_penalty is %g; it must be above 0",
+                            (double)h->repetition_penalty);
+    if (s->encoder && s->start < 0)
+        status = inlay_fail(call->diag, INLAY_INVALID_MODEL, "decoder_start_token_id is missing");
+    h->random = (uint32_t)seed % 2147483647u; /* as std::minstd_rand0 is seeded */
+    h->random = h->random == 0 ? 1 : h->random;
+done:
+    return status;
+}
+
+/* Masks of words: one row for all prompts, or one each. */
+static inlay_status read_masks(const kit_call *call, search_head *h)
+{
+    static const struct {
+        uint32_t input;
+        const char *name;
+        bool each;
+    } masks[] = { { IN_WORDS, "vocab_mask", false },
+                  { IN_FIRST, "prefix_vocab_mask", true },
+                  { IN_PRESENCE, "presence_mask", true } };
+
+    for (int32_t m = 0; m < 3; m++) {
+        const kit_tensor *t = kit_has_input(call, masks[m].input) ? &call->in[masks[m].input] : NULL;
+        const uint32_t rank = masks[m].each ? 2 : 1;
+
+        if (t == NULL)
+            continue;
+        if (t->rank != rank || (rank == 2 && t->dims[0] != h->batch) || t->dims[rank - 1] > INT32_MAX ||
+            (h->masks != 0 && t->dims[rank - 1] != h->mask_words))
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s must be %s, all masks of the same words",
+                              masks[m].name, rank == 1 ? "[words]" : "[batch, words]");
+        h->masks |= 1 << m;
+        h->mask_words = (int32_t)t->dims[rank - 1];
+    }
+    return INLAY_OK;
+}
+
+static void write_bits(const kit_call *call, search *s)
+{
+    const uint32_t inputs[] = { IN_WORDS, IN_FIRST, IN_PRESENCE };
+    const int64_t width = search_mask_row(&s->head), words = s->head.mask_words;
+    uint32_t *to = s->bits;
+
+    for (int m = 0; m < 3; m++) {
+        const int64_t rows = m == 0 ? 1 : s->head.batch;
+
+        if ((s->head.masks >> m & 1) == 0)
+            continue;
+        for (int64_t r = 0; r < rows; r++, to += width) {
+            const int32_t *from = (const int32_t *)call->in[inputs[m]].data + r * words;
+
+            for (int64_t i = 0; i < words; i++)
+                to[i / 32] |= (uint32_t)(from[i] != 0) << (i % 32);
+        }
+    }
+}
+
+/* Which ids of the prompts count: as the caller says, or those that are no padding; an encoder's only lacks the padding
+ * in front, for its end may be the same id. */
+static void write_mask(const kit_call *call, search *s, int32_t *mask)
+{
+    const start_state *state = call->state;
+    const kit_tensor *ids = &call->in[IN_IDS];
+    const int64_t length = ids->dims[1];
+
+    for (int64_t b = 0; b < s->head.batch; b++, mask += length) {
+        const int32_t *id = (const int32_t *)ids->data + b * length;
+        bool began = false;
+
+        for (int64_t i = 0; i < length; i++) {
+            began |= id[i] != s->head.pad;
+            mask[i] = kit_has_input(call, IN_MASK) ? ((const int32_t *)call->in[IN_MASK].data)[b * length + i]
+                      : state->encoder             ? began
+                                                   : id[i] != s->head.pad;
+            s->place[b] += mask[i] != 0;
+        }
+    }
+}
+
+static void write_rows(const kit_call *call, search *s)
+{
+    const start_state *state = call->state;
+    const search_head *h = &s->head;
+    const int32_t *from = call->in[IN_IDS].data;
+    int32_t *ids = call->out[0].data, *positions = call->out[1].data, *mask = call->out[2].data;
+
+    for (int64_t r = 0; r < search_rows(h); r++) {
+        const int64_t b = r / h->beams;
+        int32_t place = 0;
+
+        s->score[r] = r % h->beams == 0 ? 0 : -1e9f; /* or all rows of a prompt would write the same */
+        if (state->encoder) {
+            s->sequence[r * h->max_length] = state->start;
+            continue;
+        }
+        for (int64_t i = 0; i < h->prompt; i++) {
+            const int64_t at = r * h->prompt + i;
+
+            ids[at] = s->sequence[r * h->max_length + i] = from[b * h->prompt + i];
+            mask[at] = s->mask[b * h->prompt + i];
+            positions[at] = mask[at] != 0 ? place++ : 0;
+        }
+    }
+    for (int64_t b = 0; state->encoder && b < h->batch; b++) {
+        ids[b] = state->start;
+        positions[b] = 0;
+    }
+}
+
+static inlay_status run_start(const kit_call *call)
+{
+    const start_state *state = call->state;
+    inlay_status status = INLAY_OK;
+    int64_t rows, two[2], wide[2], *prompts;
+    search_head head;
+    search s;
+
+    INLAY_TRY(read_settings(call, &head));
+    INLAY_TRY(read_masks(call, &head));
+    INLAY_TRY(search_lay(&head, NULL, &s, call->diag));
+    if (kit_has_input(call, IN_MASK) && call->in[IN_MASK].count != call->in[IN_IDS].count) {
+        status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "attention_mask must have the shape of input_ids");
+        goto done;
+    }
+    rows = search_rows(&head);
+    two[0] = state->encoder ? head.batch : rows;
+    two[1] = head.prompt;
+    wide[0] = two[0];
+    wide[1] = call->in[IN_IDS].dims[1];
+    INLAY_TRY(kit_alloc_output(call, 0, 2, two));
+    INLAY_TRY(kit_alloc_output(call, 1, 2, two));
+    INLAY_TRY(kit_alloc_output(call, 2, 2, wide));
+    INLAY_TRY(kit_alloc_output(call, 3, 1, &s.count));
+    INLAY_TRY(kit_alloc_output(call, 4, 1, (const int64_t[]){ 1 }));
+    INLAY_TRY(kit_alloc_output(call, 5, 1, &rows));
+    memset(call->out[3].data, 0, (size_t)s.count * sizeof(int32_t));
+    memcpy(call->out[3].data, &head, sizeof head);
+    INLAY_TRY(search_lay(&head, call->out[3].data, &s, call->diag));
+    write_mask(call, &s, state->encoder ? call->out[2].data : s.mask);
+    write_rows(call, &s);
+    write_bits(call, &s);
+    *(int64_t *)call->out[4].data = rows;
+    prompts = call->out[5].data;
+    for (int64_t r = 0; r < rows; r++)
+        prompts[r] = r / head.beams;
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ SearchEnd */
+
+/* The best sequences of each prompt, those that are not finished among them unless the prompt is done. */
+static inlay_status end_beams(const kit_call *call, search *s)
+{
+    const search_head *h = &s->head;
+    const int64_t dims[] = { h->batch, h->returned, h->max_length };
+    float *scores = NULL;
+    inlay_status status = kit_alloc_output(call, 0, 3, dims);
+    int32_t *to;
+
+    if (status == INLAY_OK && kit_has_output(call, 1))
+        status = kit_alloc_output(call, 1, 2, dims);
+    if (status != INLAY_OK)
+        return status;
+    to = call->out[0].data;
+    scores = kit_has_output(call, 1) ? call->out[1].data : NULL;
+    for (int32_t b = 0; b < h->batch; b++) {
+        for (int32_t k = 0; s->done[b] == 0 && k < h->beams; k++) {
+            const int64_t r = (int64_t)b * h->beams + k;
+
+            search_add_found(s, b, s->sequence + r * h->max_length, h->length, s->score[r]);
+        }
+        for (int32_t k = 0; k < h->returned; k++, to += h->max_length) {
+            const int64_t at = (int64_t)b * h->beams + k;
+            const int32_t length = k < s->found[b] ? s->found_length[at] : 0;
+
+            if (length < 0 || length > h->max_length)
+                return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                                  "the state of a search has a sequence of %d words", (int)length);
+            memcpy(to, s->found_words + at * h->max_length, (size_t)length * sizeof *to);
+            for (int32_t i = length; i < h->max_length; i++)
+                to[i] = h->pad;
+            if (scores != NULL)
+                *scores++ = k < s->found[b] ? s->found_score[at] : -INFINITY;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status end_words(const kit_call *call, const search *s)
+{
+    const search_head *h = &s->head;
+    const int64_t dims[] = { h->batch, h->max_length };
+    inlay_status status = kit_alloc_output(call, 0, 2, dims);
+    int32_t *to;
+
+    if (status != INLAY_OK)
+        return status;
+    to = call->out[0].data;
+    for (int64_t b = 0; b < h->batch; b++)
+        for (int64_t i = 0; i < h->max_length; i++)
+            *to++ = i < h->length ? s->sequence[b * h->max_length + i] : h->pad;
+    return INLAY_OK;
+}
+
+/* The scores of all steps, 0 behind the last that was needed; of Sampling those of the last step. */
+static inlay_status end_scores(const kit_call *call, const search *s)
+{
+    const kit_tensor *from = &call->in[1];
+    const search_head *h = &s->head;
+    const bool last = h->search == SEARCH_SAMPLE;
+    const int64_t steps = h->max_length - h->prompt;
+    int64_t dims[4], each;
+    inlay_status status;
+
+    if (!kit_has_input(call, 1) || from->rank != 4 || from->dims[0] < 1 || from->dims[0] > steps)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the scores must be [steps, batch, beams, words]");
+    memcpy(dims, from->dims, sizeof dims);
+    each = from->count / dims[0];
+    dims[0] = steps;
+    status =
+        last ? kit_alloc_output(call, 1, 2, (const int64_t[]){ dims[1], dims[3] }) : kit_alloc_output(call, 2, 4, dims);
+    if (status != INLAY_OK)
+        return status;
+    if (last) {
+        memcpy(call->out[1].data, (const float *)from->data + from->count - each, (size_t)each * sizeof(float));
+        return INLAY_OK;
+    }
+    memcpy(call->out[2].data, from->data, (size_t)from->count * sizeof(float));
+    memset((float *)call->out[2].data + from->count, 0, (size_t)(steps * each - from->count) * sizeof(float));
+    return INLAY_OK;
+}
+
+static inlay_status shape_end(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    (void)state;
+    (void)diag;
+    plan->workspace_bytes = plan->in[0].count > 0 ? (uint64_t)plan->in[0].count * sizeof(int32_t) : 0;
+    return INLAY_OK;
+}
+
+static inlay_status run_end(const kit_call *call)
+{
+    kit_tensor own = call->in[0]; /* written to while it ends */
+    inlay_status status;
+    search s;
+
+    own.data = call->workspace;
+    if (own.count > 0)
+        memcpy(own.data, call->in[0].data, (size_t)own.count * sizeof(int32_t));
+    status = search_open(&own, &s, call->diag);
+    if (status == INLAY_OK)
+        status = s.head.search == SEARCH_BEAM ? end_beams(call, &s) : end_words(call, &s);
+    if (status == INLAY_OK && kit_has_output(call, s.head.search == SEARCH_SAMPLE ? 1 : 2))
+        status = end_scores(call, &s);
+    return status;
+}
+
+#define OURS .domain = "ai.inlay", .since_max = 1, .flags = KIT_SHAPES_AT_RUN
+
+static const kit_kernel kernels[] = {
+    { OURS, .op_type = "SearchStart", .prepare = prepare_start, .run = run_start },
+    { OURS, .op_type = "SearchStep", .shape = search_shape_step, .run = search_run_step },
+    { OURS, .op_type = "SearchEnd", .shape = shape_end, .run = run_end },
+};
+const kit_table reference_search = { kernels, KIT_COUNT(kernels) };
