@@ -1,33 +1,10 @@
 #include "quantize/balance.h"
-#include "quantize/edit.h"
+#include "quantize/balance_parts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SAMPLES = 32, MOST_PARTS = 4, LEAST_CHANNELS = 2 };
-
-/* A constant with a place for each channel of a value: what is divided. */
-typedef struct part {
-    uint32_t constant, axis;
-} part;
-
-/* A value whose channels can be balanced. */
-typedef struct balanced {
-    uint32_t value;
-    int64_t channels;
-    uint32_t axis;    /* of the value, 1 for images; INLAY_NONE: the last */
-    part parts[MOST_PARTS];
-    uint32_t part_count;
-    float *largest;   /* [channels] of the activations */
-} balanced;
-
-typedef struct balancing {
-    editor e;
-    const layer_list *list;
-    uint32_t *uses; /* [value_count] */
-    balanced *items;
-    uint32_t count;
-} balancing;
+enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 };
 
 float balance_factor(float activation, float weight)
 {
@@ -63,7 +40,7 @@ static bool is_constant(const balancing *x, uint32_t v, int64_t channels)
 
 static void add_part(balanced *b, uint32_t constant, uint32_t axis)
 {
-    b->parts[b->part_count++] = (part){ constant, axis };
+    b->parts[b->part_count++] = (balance_part){ constant, axis };
 }
 
 static const layer *layer_of(const balancing *x, const graph_node *n)
@@ -86,12 +63,44 @@ static uint32_t reading_axis(const layer *l)
     return l->depth != INLAY_NONE ? l->depth : 1;
 }
 
+/* The weights and bias of the layer, which makes the value and nothing else. */
+static bool add_layer_parts(const balancing *x, const layer *l, balanced *b)
+{
+    bool other;
+    const uint32_t bias = layer_bias(l, &other);
+
+    if (!is_whole(l) || other || l->kept != NULL || layer_channels(l) != b->channels || x->uses[l->weight] != 1 ||
+        (bias != INLAY_NONE && x->uses[bias] != 1) || (b->axis != INLAY_NONE) != (l->depth == INLAY_NONE))
+        return false;
+    add_part(b, l->weight, l->channel);
+    if (bias != INLAY_NONE)
+        add_part(b, bias, 0);
+    return true;
+}
+
+/* A product: by a constant, or of two activations of which a layer makes one (SwiGLU). */
+static bool add_factor_parts(const balancing *x, const graph_node *n, balanced *b)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (is_constant(x, n->info.inputs[i], b->channels)) {
+            add_part(b, n->info.inputs[i], 0);
+            return true;
+        }
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t v = n->info.inputs[i];
+        const layer *l = x->uses[v] == 1 ? layer_of(x, maker(x, v)) : NULL;
+
+        if (l != NULL && add_layer_parts(x, l, b))
+            return true;
+    }
+    return false;
+}
+
 /* The constants by which the channels of v are made; false: there are none, or others depend on what they make. */
 static bool find_parts(const balancing *x, uint32_t v, balanced *b)
 {
     graph_node *n = maker(x, v);
     const layer *l;
-    bool other;
 
     if (b->axis == INLAY_NONE && is_op(n, "Add")) {
         const uint32_t c = is_constant(x, n->info.inputs[1], b->channels);
@@ -113,27 +122,12 @@ static bool find_parts(const balancing *x, uint32_t v, balanced *b)
     if (n == NULL || n->info.output_count < 1 || n->info.outputs[0] != v)
         return false;
     l = layer_of(x, n);
-    if (l != NULL) {
-        const uint32_t bias = layer_bias(l, &other);
-
-        if (!is_whole(l) || other || l->kept != NULL || layer_channels(l) != b->channels || x->uses[l->weight] != 1 ||
-            (bias != INLAY_NONE && x->uses[bias] != 1) || (b->axis != INLAY_NONE) != (l->depth == INLAY_NONE))
-            return false;
-        add_part(b, l->weight, l->channel);
-        if (bias != INLAY_NONE)
-            add_part(b, bias, 0);
-        return true;
-    }
+    if (l != NULL)
+        return add_layer_parts(x, l, b);
     if (b->axis != INLAY_NONE)
         return false;
-    if (is_op(n, "Mul")) {
-        const uint32_t c = is_constant(x, n->info.inputs[1], b->channels);
-
-        if (!is_constant(x, n->info.inputs[c], b->channels))
-            return false;
-        add_part(b, n->info.inputs[c], 0);
-        return true;
-    }
+    if (is_op(n, "Mul"))
+        return add_factor_parts(x, n, b);
     if ((is_op(n, "LayerNormalization") || is_op(n, "RMSNormalization")) && n->info.output_count == 1 &&
         is_constant(x, n->info.inputs[1], b->channels)) {
         const uint32_t shift = n->info.input_count > 2 ? n->info.inputs[2] : INLAY_NONE;
@@ -169,20 +163,14 @@ static bool find_readers(const balancing *x, uint32_t v, balanced *b)
     return readers > 0 && readers == x->uses[v] && b->channels >= LEAST_CHANNELS;
 }
 
-/* False: no memory. */
-static bool find_values(balancing *x)
+static void find_values(balancing *x)
 {
     for (uint32_t v = 0; v < x->e.g->value_count; v++) {
         balanced b = { .value = v };
 
-        if (x->uses[v] == 0 || !find_readers(x, v, &b) || !find_parts(x, v, &b))
-            continue;
-        b.largest = calloc((size_t)b.channels, sizeof *b.largest);
-        if (b.largest == NULL)
-            return false;
-        x->items[x->count++] = b;
+        if (x->uses[v] > 0 && find_readers(x, v, &b) && find_parts(x, v, &b))
+            x->items[x->count++] = b;
     }
-    return true;
 }
 
 /* ------------------------------------------------------------------ what the samples say */
@@ -267,7 +255,7 @@ static void largest_weights(const balancing *x, const balanced *b, float *out)
         const inlay_value_info *info = &x->e.g->values[l->weight].info;
         int64_t inner = 1;
 
-        if (l->weight_input != 1 || l->node->info.inputs[0] != b->value)
+        if (balancing_axis(x, l, b) == INLAY_NONE)
             continue;
         for (uint32_t d = reading_axis(l) + 1; d < info->rank; d++)
             inner *= info->dims[d].value;
@@ -277,6 +265,23 @@ static void largest_weights(const balancing *x, const balanced *b, float *out)
             memcpy(&w, (const char *)info->data + k * (int64_t)sizeof w, sizeof w);
             *most = fabsf(w) > *most ? fabsf(w) : *most;
         }
+    }
+}
+
+uint32_t balancing_axis(const balancing *x, const layer *l, const balanced *b)
+{
+    return l->g == x->e.g && l->weight_input == 1 && l->node->info.inputs[0] == b->value ? reading_axis(l) : INLAY_NONE;
+}
+
+void balancing_scale(balancing *x, const balanced *b, const float *factors)
+{
+    for (uint32_t p = 0; p < b->part_count; p++)
+        scale(x, b->parts[p].constant, b->parts[p].axis, factors, true);
+    for (uint32_t i = 0; i < x->list->count; i++) {
+        const uint32_t axis = balancing_axis(x, &x->list->items[i], b);
+
+        if (axis != INLAY_NONE)
+            scale(x, x->list->items[i].weight, axis, factors, false);
     }
 }
 
@@ -290,43 +295,58 @@ static void balance(balancing *x, const balanced *b)
     largest_weights(x, b, factors);
     for (int64_t c = 0; c < b->channels; c++)
         factors[c] = balance_factor(b->largest[c], factors[c]);
-    for (uint32_t p = 0; p < b->part_count; p++)
-        scale(x, b->parts[p].constant, b->parts[p].axis, factors, true);
-    for (uint32_t i = 0; i < x->list->count; i++) {
-        const layer *l = &x->list->items[i];
-
-        if (l->weight_input == 1 && l->node->info.inputs[0] == b->value)
-            scale(x, l->weight, reading_axis(l), factors, false);
-    }
+    balancing_scale(x, b, factors);
     free(factors);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+void balancing_begin(balancing *x, graph_model *model, const layer_list *list)
+{
+    *x = (balancing){ .list = list };
+    edit_begin(&x->e, model->main);
+    x->uses = calloc((size_t)model->main->value_count + 1, sizeof *x->uses);
+    x->items = calloc((size_t)model->main->value_count + 1, sizeof *x->items);
+    x->e.failed = x->e.failed || x->uses == NULL || x->items == NULL;
+    if (!x->e.failed) {
+        edit_count_uses(model->main, x->uses);
+        find_values(x);
+    }
+}
+
+inlay_status balancing_finish(balancing *x, inlay_diag *diag)
+{
+    return edit_finish(&x->e, diag);
+}
+
+void balancing_end(balancing *x)
+{
+    names_deinit(&x->e.names);
+    for (uint32_t k = 0; x->items != NULL && k < x->count; k++)
+        free(x->items[k].largest);
+    free(x->items);
+    free(x->uses);
 }
 
 inlay_status balance_model(graph_model *model, const layer_list *list, const char *path, const inlay_options *options,
                            const samples *set, uint32_t *out_count, inlay_diag *diag)
 {
-    balancing x = { .list = list };
+    balancing x;
     inlay_status status;
 
     *out_count = 0;
-    edit_begin(&x.e, model->main);
-    x.uses = calloc((size_t)model->main->value_count + 1, sizeof *x.uses);
-    x.items = calloc((size_t)model->main->value_count + 1, sizeof *x.items);
-    x.e.failed = x.e.failed || x.uses == NULL || x.items == NULL;
-    if (!x.e.failed) {
-        edit_count_uses(model->main, x.uses);
-        x.e.failed = !find_values(&x);
+    balancing_begin(&x, model, list);
+    for (uint32_t k = 0; k < x.count && !x.e.failed; k++) {
+        x.items[k].largest = calloc((size_t)x.items[k].channels, sizeof *x.items[k].largest);
+        x.e.failed = x.items[k].largest == NULL;
     }
     if (!x.e.failed && x.count > 0)
         INLAY_TRY(run_samples(&x, path, options, set, diag));
     for (uint32_t k = 0; k < x.count; k++)
         balance(&x, &x.items[k]);
     *out_count = x.count;
-    status = edit_finish(&x.e, diag);
+    status = balancing_finish(&x, diag);
 done:
-    names_deinit(&x.e.names);
-    for (uint32_t k = 0; x.items != NULL && k < x.count; k++)
-        free(x.items[k].largest);
-    free(x.items);
-    free(x.uses);
+    balancing_end(&x);
     return status;
 }

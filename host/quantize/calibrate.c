@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRIM_EVERY = 8 };
+
 /* One pass over the samples. */
 typedef struct pass {
     const samples *set;
@@ -126,6 +128,8 @@ static inlay_status run_pass(pass *p, double from, double to, int (*progress)(vo
         INLAY_TRY(add_sample(p, values));
         samples_release(p->set, values);
         values = NULL;
+        if (i % TRIM_EVERY == 0)
+            subject_trim(&p->subject);
     }
 done:
     samples_release(p->set, values);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_RUNS = 64, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096 };
+enum { MOST_RUNS = 64, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
 /* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
 typedef struct kept_output {
@@ -116,10 +116,41 @@ static void kept_free(kept_outputs *k)
 
 void subject_close(subject *s)
 {
+    subject_rest(s);
     kept_free(s->kept);
+    *s = (subject){ 0 };
+}
+
+void subject_trim(const subject *s)
+{
+    const graph *g = s->session->model->main;
+
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        const inlay_value_info *info = &g->values[v].info;
+
+        if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->data_bytes >= TRIMMED_BYTES)
+            graph_blob_forget(s->session->model, info->data, (size_t)info->data_bytes);
+    }
+}
+
+void subject_rest(subject *s)
+{
     inlay_context_destroy(s->context);
     inlay_session_destroy(s->session);
-    *s = (subject){ 0 };
+    s->context = NULL;
+    s->session = NULL;
+}
+
+inlay_status subject_wake(subject *s, const char *path, const inlay_options *options, inlay_diag *diag)
+{
+    kept_outputs *kept = s->kept;
+    inlay_status status = INLAY_OK;
+
+    if (s->session == NULL) {
+        status = subject_open(path, options, s, diag);
+        s->kept = kept;
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------ agreement */

@@ -21,6 +21,13 @@ INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const cha
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, subject *out,
                                           inlay_diag *diag);
 void subject_close(subject *s); /* {0} is a no-op */
+/* What runs have read of the model's file leaves memory until it is read again: rows of tables above all, of which each
+ * sample reads others. */
+void subject_trim(const subject *s);
+/* Session and context go, and their memory with them; what is kept of outputs stays. */
+void subject_rest(subject *s);
+/* Opens them again; one that is open stays as it is. */
+INLAY_NODISCARD inlay_status subject_wake(subject *s, const char *path, const inlay_options *options, inlay_diag *diag);
 /* From now on judge_agreement() keeps what the subject makes of each sample of the set, in a file of the folder without
  * a name, as long as that is no more than 4 GiB in all. What is kept already stays. */
 INLAY_NODISCARD inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay_diag *diag);

@@ -66,16 +66,19 @@ static bool is_skipped(finder *f, const graph_node *n)
     return any;
 }
 
-static bool all_finite(const inlay_value_info *info, int64_t count)
+static bool all_finite(const graph_model *model, const inlay_value_info *info, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
+    int64_t i = 0;
+
+    for (; i < count; i++) {
         float w;
 
         memcpy(&w, (const char *)info->data + (size_t)i * sizeof w, sizeof w);
         if (!isfinite(w))
-            return false;
+            break;
     }
-    return true;
+    graph_blob_forget(model, info->data, (size_t)info->data_bytes);
+    return i == count;
 }
 
 static inlay_status add_layer(finder *f, const layer *l)
@@ -120,7 +123,7 @@ static inlay_status match(finder *f, graph *g, graph_node *n, const char *path, 
                    (g->values[n->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
     if (is_skipped(f, n))
         l.kept = "skipped";
-    else if (!all_finite(info, l.count))
+    else if (!all_finite(g->model, info, l.count))
         l.kept = "weights that are NaN or infinite";
     return add_layer(f, &l);
 }
@@ -192,7 +195,11 @@ float *layer_weights(const layer *l)
 {
     float *w = malloc((size_t)l->count * sizeof *w + 1);
 
-    if (w != NULL)
-        memcpy(w, l->g->values[l->weight].info.data, (size_t)l->count * sizeof *w);
+    if (w != NULL) {
+        const inlay_value_info *info = &l->g->values[l->weight].info;
+
+        memcpy(w, info->data, (size_t)l->count * sizeof *w);
+        graph_blob_forget(l->g->model, info->data, (size_t)info->data_bytes); /* pages of the file go with the copy */
+    }
     return w;
 }

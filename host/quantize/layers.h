@@ -30,6 +30,7 @@ INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *
  * another one (*out_other). */
 uint32_t layer_bias(const layer *l, bool *out_other);
 int64_t layer_channels(const layer *l);
-/* The weights as aligned floats, from malloc; NULL: no memory. */
+/* The weights as aligned floats, from malloc; NULL: no memory. The file's pages leave memory until they are read again.
+ */
 float *layer_weights(const layer *l);
 #endif

@@ -11,8 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Level 1: weights have digits that are more likely than others, not repetitions. */
-enum { LEVEL = 1, CHUNK = 1 << 20, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not worth the time */ };
+/* Weights have digits that are more likely than others, not repetitions: those that are found by chance are short, and
+ * take longer to read than the digits. So the level is 1, and only 7 bytes or more count as a repetition. A chunk and
+ * its planes stay in the second-level cache of a core while they are joined. */
+enum { ZSTD_LEVEL = 100, ZSTD_LEAST_MATCH = 105, LEVEL = 1, LEAST_MATCH = 7 }; /* parameters as zstd.h numbers them */
+enum { CHUNK = 1 << 18, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not worth the time */ };
 
 /* One chunk as it is stored. */
 typedef struct chunk {
@@ -30,6 +33,13 @@ typedef struct packing {
     const packed_zstd *zstd;
 } packing;
 
+static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *at++ = (uint8_t)(value >> 8 * i);
+    return at;
+}
+
 static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 {
     const size_t n = bytes / planes;
@@ -40,19 +50,50 @@ static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
     memcpy(to + n * planes, from + n * planes, bytes - n * planes);
 }
 
-/* The planes that make the beginning of a chunk smallest; room is [2 * compressBound(chunk)]. */
-static uint8_t best_planes(const packing *x, const uint8_t *raw, size_t bytes, uint8_t *room)
+/* Room for a chunk cut into planes, and for what becomes of it. */
+static size_t room_bytes(const packing *x)
 {
-    const size_t tried = bytes < TRIED ? bytes : TRIED, bound = x->zstd->bound(x->chunk_bytes);
+    return x->chunk_bytes +
+           PACKED_MOST_PLANES * (4 + x->zstd->bound(x->chunk_bytes / PACKED_MOST_PLANES + PACKED_MOST_PLANES));
+}
+
+/* Each plane is a frame of its own, for bytes of one plane are alike and those of another have another code; planes of
+ * noise stay as they are. SIZE_MAX: zstd failed. */
+static size_t compress_planes(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, size_t planes,
+                              uint8_t *room)
+{
+    const size_t n = bytes / planes, capacity = room_bytes(x) - x->chunk_bytes;
+    uint8_t *out = room + x->chunk_bytes;
+    size_t used = 4 * planes;
+
+    part(raw, bytes, planes, room);
+    for (size_t p = 0; p < planes; p++) {
+        const size_t own = p + 1 < planes ? n : bytes - n * p;
+        size_t got = x->zstd->compress(compressor, out + used, capacity - used, room + n * p, own);
+
+        if (x->zstd->is_error(got))
+            return SIZE_MAX;
+        if (got + own / GAIN >= own) {
+            memcpy(out + used, room + n * p, own);
+            got = own;
+        }
+        (void)put(out + 4 * p, got, 4);
+        used += got;
+    }
+    return used;
+}
+
+/* The planes that make the beginning of a chunk smallest. */
+static uint8_t best_planes(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room)
+{
+    const size_t tried = bytes < TRIED ? bytes : TRIED;
     size_t least = SIZE_MAX;
     uint8_t best = 1;
 
     for (uint8_t planes = 1; planes <= 8; planes = (uint8_t)(planes * 2)) {
-        size_t got;
+        const size_t got = compress_planes(x, compressor, raw, tried, planes, room);
 
-        part(raw, tried, planes, room);
-        got = x->zstd->compress(room + bound, bound, room, tried, LEVEL);
-        if (!x->zstd->is_error(got) && got + (planes > 1 ? tried / GAIN : 0) < least) {
+        if (got != SIZE_MAX && got + (planes > 1 ? tried / GAIN : 0) < least) {
             least = got;
             best = planes;
         }
@@ -60,26 +101,25 @@ static uint8_t best_planes(const packing *x, const uint8_t *raw, size_t bytes, u
     return best;
 }
 
-static bool pack_chunk(const packing *x, uint32_t i, uint8_t *room)
+static bool pack_chunk(const packing *x, void *compressor, uint32_t i, uint8_t *room)
 {
     const uint8_t *raw = x->raw + (size_t)i * x->chunk_bytes;
     const size_t left = x->bytes - (size_t)i * x->chunk_bytes, bytes = left < x->chunk_bytes ? left : x->chunk_bytes;
-    const size_t bound = x->zstd->bound(x->chunk_bytes);
     chunk *c = &x->chunks[i];
     size_t got;
 
-    *c = (chunk){ .stored = (uint32_t)bytes, .planes = best_planes(x, raw, bytes, room),
+    *c = (chunk){ .stored = (uint32_t)bytes,
+                  .planes = best_planes(x, compressor, raw, bytes, room),
                   .hash = hash_bytes(raw, bytes, 0) };
-    part(raw, bytes, c->planes, room);
-    got = x->zstd->compress(room + bound, bound, room, bytes, LEVEL);
-    if (x->zstd->is_error(got) || got + bytes / GAIN >= bytes) {
+    got = compress_planes(x, compressor, raw, bytes, c->planes, room);
+    if (got == SIZE_MAX || got + bytes / GAIN >= bytes) {
         c->planes = 1;
         return true;
     }
     c->bytes = malloc(got);
     if (c->bytes == NULL)
         return false;
-    memcpy(c->bytes, room + bound, got);
+    memcpy(c->bytes, room + x->chunk_bytes, got);
     c->stored = (uint32_t)got;
     return true;
 }
@@ -87,24 +127,20 @@ static bool pack_chunk(const packing *x, uint32_t i, uint8_t *room)
 static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const packing *x = user;
-    uint8_t *room = malloc(2 * x->zstd->bound(x->chunk_bytes));
-    bool good = room != NULL;
+    uint8_t *room = malloc(room_bytes(x));
+    void *compressor = x->zstd->create();
+    bool good = room != NULL && compressor != NULL && !x->zstd->is_error(x->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
+                !x->zstd->is_error(x->zstd->set(compressor, ZSTD_LEAST_MATCH, LEAST_MATCH));
 
     (void)worker;
     for (int64_t i = begin; good && i < end; i++)
-        good = pack_chunk(x, (uint32_t)i, room);
+        good = pack_chunk(x, compressor, (uint32_t)i, room);
+    (void)x->zstd->destroy(compressor); /* NULL is none */
     free(room);
     return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
 /* ------------------------------------------------------------------ the file */
-
-static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        *at++ = (uint8_t)(value >> 8 * i);
-    return at;
-}
 
 static size_t packed_bytes(const packing *x)
 {

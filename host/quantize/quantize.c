@@ -1,4 +1,5 @@
 #include "quantize/quantize.h"
+#include "quantize/awq.h"
 #include "quantize/base.h"
 #include "quantize/dynamic.h"
 #include "quantize/mixed.h"
@@ -25,7 +26,7 @@ typedef struct work {
     const quantize_args *args;
     quantize_report *report;
     scratch scratch;
-    subject before;      /* the model as it is */
+    subject before;       /* the model as it is; open only while it is run, for its weights lie in memory */
     inlay_options *plain; /* options of subjects */
     char path[PATH_MAX]; /* of the model that is to be published; "" = the model as it is */
     inlay_diag *diag;
@@ -36,6 +37,11 @@ static inlay_status tell(const work *w, double fraction, const char *what)
     if (w->args->progress != NULL && w->args->progress(w->args->progress_user, fraction, what) != 0)
         return inlay_fail(w->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
+}
+
+static inlay_status wake(work *w)
+{
+    return subject_wake(&w->before, w->args->model, w->plain, w->diag);
 }
 
 /* ------------------------------------------------------------------ the report */
@@ -73,7 +79,7 @@ static inlay_status note_layers(const work *w, const layer_list *list, const lay
         *out = (quantize_layer){ .name = names != NULL ? names[i]
                                                        : arena_format(a, "%s%s", l->path, l->node->info.name.data),
                                  .op = ops != NULL ? ops[i] : arena_string(a, l->node->info.op_type.data),
-                                 .integers = ops != NULL && forms[i].bits < 32,
+                                 .integers = ops != NULL && forms[i].bits < 32 && l->multiplies,
                                  .bits = forms[i].bits,
                                  .bytes_before = (uint64_t)l->count * sizeof(float),
                                  .bytes_after = forms[i].bytes,
@@ -121,6 +127,7 @@ static inlay_status choose_bits(work *w, const char *base, const layer_list *lis
                                 narrowing_aids *aids)
 {
     const mixed_how mixed = { w->args, &w->scratch, &w->before, w->plain, base, how };
+    inlay_status status;
 
     aids->layer_count = list->count;
     aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
@@ -129,13 +136,37 @@ static inlay_status choose_bits(work *w, const char *base, const layer_list *lis
         return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list->count);
     how->known = aids->codes;
     how->bits_of = aids->bits_of;
-    if (subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag) != INLAY_OK)
-        return INLAY_OUT_OF_MEMORY;
-    return mixed_choose(&mixed, list, aids->bits_of, w->diag);
+    INLAY_TRY(wake(w));
+    INLAY_TRY(subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag));
+    status = mixed_choose(&mixed, list, aids->bits_of, w->diag);
+done:
+    return status;
+}
+
+/* Channels that matter get finer steps, where that is better. */
+static inlay_status scale_channels(work *w, graph_model *model, const layer_list *list, const narrow_how *how,
+                                   narrowing_aids *aids, char *path)
+{
+    const awq_how scaling = { how->block, how->nbits };
+    uint32_t count;
+    inlay_status status;
+
+    INLAY_TRY(tell(w, 0.38, "scaling channels"));
+    INLAY_TRY(awq_model(model, list, &scaling, &aids->known, &count, w->diag));
+    if (count == 0)
+        goto done;
+    if (w->args->note != NULL) {
+        const char *line = arena_format(&w->report->a, "%u values have their channels scaled", count);
+
+        w->args->note(w->args->progress_user, line != NULL ? line : "");
+    }
+    status = scratch_save(&w->scratch, "base", model, true, path, w->diag);
+done:
+    return status;
 }
 
 /* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
-static inlay_status gather_aids(work *w, const graph_model *model, const layer_list *list, narrow_how *how,
+static inlay_status gather_aids(work *w, graph_model *model, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
     const quantize_args *args = w->args;
@@ -148,6 +179,7 @@ static inlay_status gather_aids(work *w, const graph_model *model, const layer_l
     INLAY_TRY(moments_gather(path, w->plain, args->data, list, args->block, args->progress, args->progress_user,
                              &aids->known, w->diag));
     how->inputs = aids->known.layers;
+    INLAY_TRY(scale_channels(w, model, list, how, aids, path));
     if (args->bits == NARROW_MIXED)
         INLAY_TRY(choose_bits(w, path, list, how, aids));
 done:
@@ -239,10 +271,8 @@ static inlay_status find_integers(work *w)
 {
     search_result found;
     quantize_report *r = w->report;
-    inlay_status status = subject_keep(&w->before, w->args->data, w->scratch.dir, w->diag);
+    inlay_status status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
 
-    if (status == INLAY_OK)
-        status = search_integers(w->args, &w->scratch, &w->before, &r->a, &found, w->diag);
     if (status != INLAY_OK)
         return status;
     r->what = found.what;
@@ -269,6 +299,7 @@ static inlay_status judge(work *w)
     inlay_status status;
 
     INLAY_TRY(tell(w, 0.6, "comparing"));
+    INLAY_TRY(wake(w));
     INLAY_TRY(subject_open(w->path, w->plain, &after, w->diag));
     status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &w->before, &after,
                              &r->agreement, w->diag);
@@ -331,14 +362,18 @@ static void measure_before(work *w)
 }
 
 /* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
-static inlay_status settle_goal(const work *w, quantize_args *args)
+static inlay_status settle_goal(work *w, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
-    if (args->metric == AGREE_auto && !args->made_up)
-        status = judge_metric(args->data, &w->before, &args->metric, w->diag);
+    if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
+        INLAY_TRY(wake(w));
+        INLAY_TRY(judge_metric(args->data, &w->before, &args->metric, w->diag));
+        subject_rest(&w->before); /* what comes next runs other models */
+    }
     if (isnan(args->goal))
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
+done:
     return status;
 }
 
@@ -355,7 +390,6 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     INLAY_TRY(scratch_make(args->output, args->external, &w.scratch, diag));
     INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
     INLAY_TRY(tell(&w, 0.1, "loading"));
-    INLAY_TRY(subject_open(args->model, w.plain, &w.before, diag));
     INLAY_TRY(settle_goal(&w, args));
     if (args->mode == QUANTIZE_STATIC) {
         INLAY_TRY(find_integers(&w));

@@ -232,6 +232,7 @@ static inlay_status try_balanced(search *x, candidate *c, verdict *v)
 
     INLAY_TRY(session_load_model(&raw, &source, x->args->options, x->diag));
     INLAY_TRY(layers_find(raw.model, x->args->skip, x->args->skip_count, &a, &list, x->diag));
+    subject_rest(x->before);
     INLAY_TRY(balance_model(raw.model, &list, x->base, x->plain, x->args->data, &count, x->diag));
     if (count == 0)
         goto done;
@@ -239,6 +240,8 @@ static inlay_status try_balanced(search *x, candidate *c, verdict *v)
     other.c = (calibration){ 0 };
     other.known = NULL;
     status = calibrate_base(&other);
+    if (status == INLAY_OK)
+        status = search_wake(x);
     if (status == INLAY_OK && other.c.count == x->c.count)
         status = search_ranges(&other, &balanced, &w);
     if (status == INLAY_OK && other.c.count == x->c.count && w.error < MUCH_LESS * v->error) {
@@ -258,6 +261,8 @@ static inlay_status try_balanced(search *x, candidate *c, verdict *v)
     x->done = other.done;
     calibration_end(&other.c);
 done:
+    if (status == INLAY_OK)
+        status = search_wake(x);
     graph_model_destroy(raw.model);
     arena_deinit(&a);
     return status;
@@ -290,6 +295,8 @@ static inlay_status run_search(search *x)
         INLAY_TRY(search_build(x, &c, true, x->out->path));
     if (x->args->front)
         INLAY_TRY(search_points(x, &c, &r));
+    if (x->out->failed == NULL && count > 0)
+        INLAY_TRY(search_tables(x));
     if (count == 0)
         x->out->failed = arena_format(x->a, "with integers a run takes %.3g ms instead of %.3g ms", x->out->ms_after,
                                       x->out->ms_before);
@@ -297,8 +304,8 @@ done:
     return status;
 }
 
-inlay_status search_integers(const quantize_args *args, const scratch *s, const subject *before, arena *a,
-                             search_result *out, inlay_diag *diag)
+inlay_status search_integers(const quantize_args *args, const scratch *s, subject *before, arena *a, search_result *out,
+                             inlay_diag *diag)
 {
     search x = { .args = args, .scratch = s, .before = before, .a = a, .out = out, .diag = diag, .done = 0.4 };
     stats *known = NULL;
@@ -310,6 +317,7 @@ inlay_status search_integers(const quantize_args *args, const scratch *s, const 
     x.known = known;
     INLAY_TRY(make_base(&x));
     INLAY_TRY(calibrate_base(&x));
+    INLAY_TRY(search_wake(&x));
     if (x.c.count == 0)
         out->failed = "it has no layer that could compute with integers";
     else

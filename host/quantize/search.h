@@ -32,7 +32,8 @@ typedef struct search_result {
     uint32_t point_count;
 } search_result;
 
-/* Candidates lie in the scratch folder; before is the model as it is. Memory of the result is a's. */
-INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const scratch *s, const subject *before, arena *a,
+/* Candidates lie in the scratch folder; before is the model as it is, which is open only while it is run. Memory of the
+ * result is a's. */
+INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const scratch *s, subject *before, arena *a,
                                              search_result *out, inlay_diag *diag);
 #endif

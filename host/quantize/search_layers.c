@@ -18,17 +18,21 @@ static inlay_status find_gains(search *x, const candidate *c, ranking *r)
     const search_result *out = x->out;
     double *floats = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *floats);
     double *bytes = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *bytes), runs[2], share;
-    subject s[2] = { { 0 }, { 0 } };
+    subject s = { 0 };
     char path[PATH_MAX];
     inlay_status status;
 
     if (floats == NULL || bytes == NULL)
         return search_no_memory(x);
     INLAY_TRY(search_build(x, c, false, path));
-    INLAY_TRY(subject_open(x->base, x->plain, &s[0], x->diag));
-    INLAY_TRY(subject_open(path, x->plain, &s[1], x->diag));
-    INLAY_TRY(times_of_layers(&s[0], x->args->data, out->names, x->layer_count, floats, &runs[0], x->diag));
-    INLAY_TRY(times_of_layers(&s[1], x->args->data, out->names, x->layer_count, bytes, &runs[1], x->diag));
+    subject_rest(x->before);
+    INLAY_TRY(subject_open(x->base, x->plain, &s, x->diag));
+    INLAY_TRY(times_of_layers(&s, x->args->data, out->names, x->layer_count, floats, &runs[0], x->diag));
+    subject_close(&s);
+    INLAY_TRY(subject_open(path, x->plain, &s, x->diag));
+    INLAY_TRY(times_of_layers(&s, x->args->data, out->names, x->layer_count, bytes, &runs[1], x->diag));
+    subject_close(&s);
+    INLAY_TRY(search_wake(x));
     share = runs[0] > runs[1] ? 1 - runs[1] / runs[0] : 0;
     for (uint32_t k = 0; k < r->count; k++) {
         layer_worth *w = &r->items[k];
@@ -38,8 +42,7 @@ static inlay_status find_gains(search *x, const candidate *c, ranking *r)
         w->gain_ns = gain > took * LEAST_GAIN ? gain : took * LEAST_GAIN;
     }
 done:
-    subject_close(&s[0]);
-    subject_close(&s[1]);
+    subject_close(&s);
     return status;
 }
 

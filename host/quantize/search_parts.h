@@ -26,7 +26,7 @@ typedef struct candidate {
 typedef struct search {
     const quantize_args *args;
     const scratch *scratch;
-    const subject *before;
+    subject *before; /* rests while other models with weights of floats are run */
     inlay_options *plain;
     char base[PATH_MAX];
     calibration c;
@@ -42,6 +42,8 @@ typedef struct search {
 } search;
 
 INLAY_NODISCARD inlay_status search_no_memory(const search *x);
+/* Opens the model as it is, with its outputs kept from then on. */
+INLAY_NODISCARD inlay_status search_wake(search *x);
 
 /* The range of value i by a method. */
 qdq_range search_range(const search *x, uint32_t i, uint32_t method);
@@ -66,6 +68,11 @@ bool search_note_point(search *x, const char *what, const verdict *v, double ms)
 
 /* The method that suits all values best, and whether corrected biases do; c->method is new memory, the search's. */
 INLAY_NODISCARD inlay_status search_ranges(search *x, candidate *c, verdict *out);
+
+/* ------------------------------------------------------------------ search_tables.c */
+
+/* Tables of the result in bytes, where the agreement holds with them and no run takes longer. */
+INLAY_NODISCARD inlay_status search_tables(search *x);
 
 /* ------------------------------------------------------------------ search_layers.c */
 

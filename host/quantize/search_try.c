@@ -27,6 +27,13 @@ inlay_status search_no_memory(const search *x)
     return inlay_fail(x->diag, INLAY_OUT_OF_MEMORY, "no memory to search");
 }
 
+inlay_status search_wake(search *x)
+{
+    inlay_status status = subject_wake(x->before, x->args->model, x->plain, x->diag);
+
+    return status == INLAY_OK ? subject_keep(x->before, x->args->data, x->scratch->dir, x->diag) : status;
+}
+
 static inlay_status tell(search *x, const char *what)
 {
     x->done += (1 - x->done) * 0.01;

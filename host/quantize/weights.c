@@ -130,6 +130,11 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
             g = next;
         }
     }
+    if (!(least < INFINITY)) { /* squares of what is that large are none: the whole range */
+        out->scale = storable(high / MOST_CODE - low / MOST_CODE, b->halves);
+        out->zero = (int)nearbyintf(-low / out->scale);
+        out->zero = out->zero > MOST_CODE ? MOST_CODE : out->zero;
+    }
 }
 
 LEVELS(static, find_grid, (const block *b, grid *out), (b, out))

@@ -2,11 +2,15 @@
 
     lines.py FILE.npz [--lines 64] [--seed 1] [--width 320]     samples for inlay quantize and inlay compare --data
 
-The same seed makes the same lines, as long as fonts and licences are the same.
+With --chinese words are those of Chinese translations of Debian's programs, in the fonts of fonts-noto-cjk. The same seed
+makes the same lines, as long as fonts, licences and translations are the same.
 """
 import argparse
+import gettext
 import glob
+import os
 import random
+import re
 
 import numpy
 from PIL import Image, ImageDraw, ImageFont
@@ -23,6 +27,30 @@ def fonts():
     return sorted(glob.glob("/usr/share/fonts/truetype/dejavu/DejaVu*.ttf"))
 
 
+def chinese_words():
+    found = set()
+    for path in glob.glob("/usr/share/locale/zh_CN/LC_MESSAGES/*.mo"):
+        try:
+            with open(path, "rb") as file:
+                said = gettext.GNUTranslations(file)._catalog.values()
+        except (OSError, UnicodeDecodeError, ValueError):
+            continue
+        for text in said:
+            found.update(re.findall("[\u4e00-\u9fa5]{2,8}", text if isinstance(text, str) else ""))
+    if len(found) < 1000:
+        raise SystemExit("Chinese lines need translations: /usr/share/locale/zh_CN")
+    return sorted(found)
+
+
+def chinese_fonts():
+    """Debian's, or those of a folder: INLAY_FONTS."""
+    folder = os.environ.get("INLAY_FONTS", "/usr/share/fonts/opentype/noto")
+    found = sorted(glob.glob(f"{folder}/Noto*CJK-*.ttc"))
+    if not found:
+        raise SystemExit("Chinese lines need fonts-noto-cjk")
+    return found
+
+
 def draw(text, font, dice, noise, width):
     """[3, HEIGHT, width] from -1 to 1, grey at the right of the text."""
     image = Image.new("L", (2400, HEIGHT), dice.randint(200, 255))
@@ -37,15 +65,18 @@ def draw(text, font, dice, noise, width):
     return numpy.stack([pixels / 127.5 - 1] * 3).astype(numpy.float32)
 
 
-def make(count, seed, width):
+def make(count, seed, width, chinese=False):
     """Pictures [count, 3, HEIGHT, width] and their texts."""
     dice, noise = random.Random(seed), numpy.random.default_rng(seed)
-    said, types = words(), fonts()
+    said, types = (chinese_words(), chinese_fonts()) if chinese else (words(), fonts())
     pictures, texts = [], []
     for _ in range(count):
         at = dice.randrange(len(said) - 8)
-        text = " ".join(said[at:at + dice.randint(2, 4)])[:width // 13]
-        font = ImageFont.truetype(dice.choice(types), dice.randint(24, 30))
+        if chinese:
+            text = "".join(dice.choice(said) for _ in range(dice.randint(1, 3)))[:width // 32]
+        else:
+            text = " ".join(said[at:at + dice.randint(2, 4)])[:width // 13]
+        font = ImageFont.truetype(dice.choice(types), dice.randint(24, 30), index=2 if chinese else 0)  # the face for zh_CN
         pictures.append(draw(text, font, dice, noise, width))
         texts.append(text)
     return numpy.stack(pictures), texts
@@ -57,8 +88,9 @@ def main():
     parser.add_argument("--lines", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=320)
+    parser.add_argument("--chinese", action="store_true")
     args = parser.parse_args()
-    pictures, _ = make(args.lines, args.seed, args.width)
+    pictures, _ = make(args.lines, args.seed, args.width, args.chinese)
     numpy.savez_compressed(args.file, x=pictures)
 
 

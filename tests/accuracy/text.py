@@ -1,20 +1,18 @@
 """How well models read lines of text: the share of wrong characters, the lines that read as the first model reads them,
 and the time of a line.
 
-    text.py --keys ppocr_keys_v1.txt FLOAT.onnx [OTHER.onnx ...] [--lines 200] [--seed 7] [--width 320]
+    text.py --keys ppocr_keys_v1.txt FLOAT.onnx [OTHER.onnx | ort:MODEL.onnx ...] [--lines 200] [--seed 7] [--width 320]
+            [--chinese]
 
-Models are those of PP-OCR: [1, 3, 48, W] in, [1, T, symbols] out, symbol 0 is the blank. The package inlay for Python
-must be found (sdk/bindings/python/README.md).
+Models are those of PP-OCR: [1, 3, 48, W] in, [1, T, symbols] out, symbol 0 is the blank.
 """
 import argparse
 import os
 import sys
-import time
-
-import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lines
+import models
 
 
 def read(scores, keys):
@@ -37,18 +35,11 @@ def distance(a, b):
     return row[len(b)]
 
 
-def run(path, pictures, keys, threads):
-    import inlay
-
-    session = inlay.Session(path, intra_threads=threads)
-    name = session.inputs[0].name
-    texts, took = [], []
-    for picture in pictures:
-        from_ns = time.perf_counter_ns()
-        scores = next(iter(session.run({name: picture[None]}).values()))
-        took.append(time.perf_counter_ns() - from_ns)
-        texts.append(read(numpy.asarray(scores)[0], keys))
-    return texts, sorted(took)[len(took) // 4] / 1e6
+def run(name, pictures, keys, threads):
+    model = models.open_model(name, threads)
+    key = models.Inlay(name.removeprefix("ort:"), 1).inputs[0]
+    texts = [read(model.run({key: picture[None]})[0][0], keys) for picture in pictures]
+    return texts, model.ms()
 
 
 def main():
@@ -59,10 +50,11 @@ def main():
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--width", type=int, default=320)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--chinese", action="store_true")
     args = parser.parse_args()
     with open(args.keys, encoding="utf-8") as file:
         keys = [""] + [line.rstrip("\n") for line in file] + [" "]
-    pictures, said = lines.make(args.lines, args.seed, args.width)
+    pictures, said = lines.make(args.lines, args.seed, args.width, args.chinese)
     first = None
     print("| model | MiB | characters wrong | the same text | ms a line |\n|---|---|---|---|---|")
     for path in args.models:
@@ -70,7 +62,7 @@ def main():
         first = texts if first is None else first
         wrong = sum(distance(a, b) for a, b in zip(said, texts)) / sum(len(a) for a in said)
         same = sum(a == b for a, b in zip(first, texts)) / len(texts)
-        print(f"| {os.path.basename(path)} | {os.path.getsize(path) / 2**20:.1f} | {100 * wrong:.2f} % | "
+        print(f"{models.label(path)} | {100 * wrong:.2f} % | "
               f"{100 * same:.1f} % | {ms:.2f} |", flush=True)
 
 

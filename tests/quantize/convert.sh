@@ -3,20 +3,9 @@
 # there is an error that names the node.
 #   convert.sh INLAY MAKE_CONVERT_MODELS     the executable; the program that writes the models
 set -u
-inlay=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export TMPDIR=$work
-checks=0 wrong=0
-"$2" "$work" || exit 1
-cd "$work" || exit 1
+# shellcheck source=tests/support/verbs.bash
+. "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 common=(--no-config --cache-dir "" --intra-threads 1)
-
-complain() {
-    wrong=$((wrong + 1))
-    echo "WRONG: $*"
-    head -c 900 out err
-}
 
 # same MODEL OPSET FROM   out.onnx is of that opset and makes what FROM makes.
 same() {
@@ -80,5 +69,4 @@ checks=$((checks + 1))
 "$inlay" optimize first.onnx -o out.onnx --opset 9 "${common[@]}" >out 2>err || complain "optimised for opset 9"
 same first.onnx 9 first.onnx
 
-echo "$checks checks, $wrong wrong"
-[ $wrong -eq 0 ]
+finish

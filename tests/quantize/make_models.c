@@ -1,6 +1,7 @@
 /* The models and samples of quantize.sh: make_models FOLDER. */
 #include "../passes/graph_script.h"
 #include "archive.h"
+#include "model_writer.h"
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -19,6 +20,15 @@ static const char net[] = "x : N,3,16,16\n"
                           "y = Gemm(f, w4, b4)\n"
                           "-> y";
 /* Two products, one of them by turned weights. */
+/* A table that is looked up by what an input is rounded to, and a product. */
+static const char table[] =
+    "x : N,64\n t = [300,64]\n w = [64,256]\n one = [] 1.0\n w1 = Sub(w, one)\n"
+    "r = Abs(x)\n i = Cast(r) to=7\n g = Gather(t, i) axis=0\n m = ReduceMean(g) axes=1, keepdims=0\n"
+    "s = Add(x, m)\n y = MatMul(s, w1)\n -> y";
+/* A few channels that matter most, by a product with a constant. */
+static const char sharp[] =
+    "x : N,64\n v = [64]\n e = [] 4.0\n g = Pow(v, e)\n h = Mul(x, g)\n w = [64,96]\n u = [96,40]\n one = [] 1.0\n w1 "
+    "= Sub(w, one)\n u1 = Sub(u, one)\n f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u1)\n -> y";
 static const char mlp[] = "x : N,64\n"
                           "one = [] 1.0\n v1 = [64,96]\n v2 = [40,96]\n b2 = [40]\n"
                           "w1 = Sub(v1, one)\n w2 = Sub(v2, one)\n"
@@ -35,6 +45,17 @@ static const char old[] = "x : 2,3,40\n"
                           "r = ReduceSum(p) axes=1, keepdims=0\n e = ReduceMean(p) axes=2, keepdims=1\n"
                           "a, b = Split(p) axis=2\n"
                           "-> r, e, a, b, p";
+/* 24 MB of weights. */
+static const char wide[] = "x : N,64\n v = [64,1024]\n"
+                           "a = [1024,1024]\n b = [1024,1024]\n c = [1024,1024]\n"
+                           "d = [1024,1024]\n e = [1024,1024]\n f = [1024,1024]\n"
+                           "h = MatMul(x, v)\n s = Tanh(h)\n"
+                           "h1 = MatMul(s, a)\n s1 = Tanh(h1)\n h2 = MatMul(s1, b)\n s2 = Tanh(h2)\n"
+                           "h3 = MatMul(s2, c)\n s3 = Tanh(h3)\n h4 = MatMul(s3, d)\n s4 = Tanh(h4)\n"
+                           "h5 = MatMul(s4, e)\n s5 = Tanh(h5)\n y = MatMul(s5, f)\n"
+                           "-> y";
+/* Weights beyond float16, and steps of them that no float32 product of two scales holds. */
+static const char big[] = "x : N,64\n s = [] 1e36\n v = [64,96]\n w = Mul(v, s)\n y = MatMul(x, w)\n -> y";
 /* Two inputs, and nothing that could be narrower. */
 static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
 /* Channels of very different size behind a normalisation; opset 17. */
@@ -76,6 +97,57 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&w);
 }
 
+/* A product or a convolution by 1x1 with the same weights in two files: four fifths of their blocks of 1x16 are zeros,
+ * and in one file they are a sparse initializer. */
+static void write_sparse(const char *folder, bool convolves, bool is_sparse)
+{
+    enum { K = 256, N = 256, COUNT = K * N };
+    static float w[COUNT], values[COUNT];
+    static int64_t at[COUNT];
+    const int64_t dims[] = { K, N, 1, 1 };
+    const uint32_t rank = convolves ? 4 : 2;
+    uint32_t state = 9;
+    int64_t count = 0;
+    bool is_zero = false;
+    wire m = { 0 };
+    wire_mark g, t, inner;
+
+    for (int i = 0; i < COUNT; i++) {
+        is_zero = i % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
+        w[i] = is_zero ? 0 : script_random(&state) - 1.25F;
+        values[count] = w[i];
+        at[count] = i;
+        count += w[i] != 0;
+    }
+    g = mw_begin(&m, 8, 17);
+    mw_value(&m, MW_INPUT, "x", INLAY_FLOAT, convolves ? "1,256,6,6" : "40,256");
+    mw_node(&m, convolves ? "Conv" : "MatMul", "x,w", "y");
+    mw_value(&m, MW_OUTPUT, "y", INLAY_FLOAT, convolves ? "1,256,6,6" : "40,256");
+    t = wire_begin(&m, is_sparse ? MW_SPARSE : MW_INITIALIZER);
+    if (is_sparse) {
+        inner = wire_begin(&m, 1);
+        mw_tensor_head(&m, "w", INLAY_FLOAT, 1, &count);
+        wire_bytes(&m, 9, values, (size_t)count * sizeof *values);
+        wire_end(&m, inner);
+        inner = wire_begin(&m, 2);
+        mw_tensor_head(&m, NULL, INLAY_INT64, 1, &count);
+        wire_bytes(&m, 9, at, (size_t)count * sizeof *at);
+        wire_end(&m, inner);
+        wire_ints(&m, 3, dims, rank);
+    } else {
+        mw_tensor_head(&m, "w", INLAY_FLOAT, rank, dims);
+        wire_bytes(&m, 9, w, sizeof w);
+    }
+    wire_end(&m, t);
+    wire_end(&m, g);
+    write_file(folder,
+               convolves   ? is_sparse ? "conv_sparse.onnx" : "conv_dense.onnx"
+               : is_sparse ? "sparse.onnx"
+                           : "dense.onnx",
+               m.bytes, m.count);
+    wire_deinit(&m);
+}
+
 static void write_array(const char *folder, const char *name, const char *shape, const float *data, size_t count)
 {
     buffer b = npy_of(shape, data, count);
@@ -94,6 +166,44 @@ static void write_archive(const char *folder, const char *name, const char *entr
     free(b.data);
 }
 
+/* Samples of `wide`, a few and many. */
+static void write_rows(const char *folder)
+{
+    enum { FEW = 8, MANY = 400, ROW = 64 };
+    static float x[MANY * ROW];
+    uint32_t state = 77;
+
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = script_random(&state) * 2 - 1;
+    write_archive(folder, "few.npz", "x.npy", "8, 64", x, FEW * ROW, true);
+    write_archive(folder, "many.npz", "x.npy", "400, 64", x, MANY * ROW, true);
+}
+
+/* Samples of `mlp` that tell nothing, or no numbers; and none at all. */
+static void write_odd_rows(const char *folder)
+{
+    enum { COUNT = 6, ROW = 64 };
+    static const struct {
+        const char *name;
+        float even, odd;
+    } kinds[] = { { "rows_zeros.npz", 0, 0 },
+                  { "rows_constant.npz", 0.5F, 0.5F },
+                  { "rows_huge.npz", 3e38F, -3e38F },
+                  { "rows_nans.npz", NAN, NAN },
+                  { "rows_infinite.npz", INFINITY, 1 } };
+    float x[COUNT * ROW];
+
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        for (int i = 0; i < COUNT * ROW; i++)
+            x[i] = i % 2 == 0 ? kinds[k].even : kinds[k].odd;
+        write_archive(folder, kinds[k].name, "x.npy", "6, 64", x, COUNT * ROW, true);
+    }
+    for (int i = 0; i < ROW; i++)
+        x[i] = (float)(i % 9) * 0.25F - 1;
+    write_archive(folder, "rows_one.npz", "x.npy", "1, 64", x, ROW, true);
+    write_archive(folder, "rows_none.npz", "x.npy", "0, 64", x, 0, true);
+}
+
 int main(int argc, char **argv)
 {
     enum { SAMPLES = 12, IMAGE = 3 * 16 * 16, ROW = 64 };
@@ -110,6 +220,10 @@ int main(int argc, char **argv)
     write_script(argv[1], "dead.onnx", dead, 13);
     write_script(argv[1], "uneven.onnx", uneven, 17);
     write_script(argv[1], "branch.onnx", branch, 13);
+    write_script(argv[1], "sharp.onnx", sharp, 17);
+    write_script(argv[1], "wide.onnx", wide, 13);
+    write_script(argv[1], "table.onnx", table, 13);
+    write_script(argv[1], "big.onnx", big, 13);
     for (size_t i = 0; i < SAMPLES * IMAGE; i++)
         x[i] = script_random(&state) * 2 - 1 + (float)(i / IMAGE % 4) * 0.2F;
     write_archive(argv[1], "images.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
@@ -118,6 +232,10 @@ int main(int argc, char **argv)
     write_archive(argv[1], "wrong.npz", "x.npy", "12, 3, 16, 8", x, SAMPLES * IMAGE / 2, false);
     write_archive(argv[1], "other.npz", "other.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, false);
     write_archive(argv[1], "rows.npz", "x.npy", "12, 64", x, SAMPLES * ROW, true);
+    write_rows(argv[1]);
+    write_odd_rows(argv[1]);
+    for (int k = 0; k < 4; k++)
+        write_sparse(argv[1], k / 2 == 1, k % 2 == 1);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof path, "%.400s/folder", argv[1]);
         (void)mkdir(path, 0777);

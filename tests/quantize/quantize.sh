@@ -3,20 +3,9 @@
 # they fail.
 #   quantize.sh INLAY MAKE_MODELS     the executable; the program that writes the models and samples
 set -u
-inlay=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export TMPDIR=$work
-checks=0 wrong=0
-"$2" "$work" || exit 1
-cd "$work" || exit 1
+# shellcheck source=tests/support/verbs.bash
+. "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 common=(--no-config --cache-dir "" --intra-threads 1)
-
-complain() {
-    wrong=$((wrong + 1))
-    echo "WRONG: $*"
-    head -c 900 out err
-}
 
 # does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
 does() {
@@ -129,6 +118,16 @@ does 0 '.' check out.onnx
 does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --metric cosine
 does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
 rm -f out.onnx*
+# Sparse initializers: what the same weights make, by the same kernels; a convolution by them runs as by any.
+for kind in "" conv_; do
+    does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2
+    checks=$((checks + 1))
+    for form in dense sparse; do
+        "$inlay" explain ${kind}$form.onnx --kernels "${common[@]}" --json 2>err |
+            jq -c '[.. | objects | .kernel? | objects | .name]' >$form.kernels
+    done
+    cmp -s dense.kernels sparse.kernels && [ "$(wc -c <sparse.kernels)" -gt 4 ] || complain "other kernels: $(cat *.kernels)"
+done
 fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
 fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5
 
@@ -186,6 +185,28 @@ does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --m
 rm -f out.onnx
 fails 3 "input 'z': images.npz has no array of that name" quantize sum.onnx -o out.onnx --data images.npz
 
+# ---- tables become bytes, too, where the agreement holds
+does 0 '[.layers[] | select(.op == "Gather")] | length == 1 and .[0].bits == 8 and (.[0].integers | not)' quantize \
+    table.onnx -o out.onnx --data rows.npz --metric cosine --at-least 0.98 --mode static --weights 8
+does 0 '.' check out.onnx
+does 0 '.outputs[0].score > 0.98' compare table.onnx out.onnx --data rows.npz --metric cosine
+rm -f out.onnx
+does 0 '[.layers[] | select(.op == "Gather")] | length == 1 and .[0].bits == 32' quantize table.onnx -o out.onnx \
+    --data rows.npz --metric cosine --at-least 0.98 --mode static --weights 8 --skip op:Gather
+rm -f out.onnx
+left
+
+# ---- ranges are chosen value by value, and layers go back to floats, by what they do to the outputs
+checks=$((checks + 1))
+"$inlay" quantize net.onnx -o out.onnx --data images.npz --metric psnr --at-least 64 --mode static --weights 8 --verbose \
+    "${common[@]}" >out 2>err </dev/null
+if ! grep -q 'the method that suits each value' err || ! grep -q 'for the agreement' out; then
+    complain "no method for each value"
+fi
+does 0 '.outputs[0].score >= 64' compare net.onnx out.onnx --data images.npz --metric psnr
+rm -f out.onnx
+left
+
 # ---- channels made alike: less is off with them, and where all layers are floats again nothing is
 checks=$((checks + 1))
 "$inlay" quantize uneven.onnx -o out.onnx --data rows.npz --metric psnr --at-least 75 --mode static --weights 8 --verbose \
@@ -196,6 +217,17 @@ if ! grep -q 'channels are balanced' err ||
     complain "channels are not balanced"
 fi
 does 0 '.outputs[0].score > 100' compare uneven.onnx out.onnx --data rows.npz --metric psnr
+rm -f out.onnx
+left
+
+# ---- channels that matter get finer steps of 4 bits: the same function, and closer to it than without
+checks=$((checks + 1))
+"$inlay" quantize sharp.onnx -o out.onnx --weights 4 --data rows.npz --metric psnr --verbose "${common[@]}" >out 2>err </dev/null
+grep -q '2 values have their channels scaled' err || complain "channels are not scaled for 4 bits"
+does 0 '.outputs[0].score > 49' compare sharp.onnx out.onnx --data rows.npz --metric psnr
+rm -f out.onnx
+does 0 '.handed_back == null' quantize sharp.onnx -o out.onnx --weights auto --bits 5.5 --data rows.npz --metric kl
+does 0 '.outputs[0].score > 0.99' compare sharp.onnx out.onnx --data rows.npz --metric cosine
 rm -f out.onnx
 left
 
@@ -234,6 +266,34 @@ if [ $? -ne 2 ] || ! grep -q 'auto needs --data' err; then
 fi
 left
 
+# ---- samples that tell nothing, in every mode: what is written runs; nothing is written where that is impossible
+for kind in zeros constant huge nans infinite one; do
+    for how in "--weights 4" "--weights auto --bits 7" "--weights 8" "--weights f16" "--prune 0.5" \
+        "--mode dynamic --weights 8" "--mode static --weights 8"; do
+        # shellcheck disable=SC2086 # several arguments
+        does 0 '.bytes_after > 0' quantize mlp.onnx -o out.onnx --data rows_$kind.npz --metric cosine $how
+        does 0 '.' run out.onnx --dim N=2
+        rm -f out.onnx
+        left
+    done
+done
+fails 2 'holds no samples|has no samples' quantize mlp.onnx -o out.onnx --data rows_none.npz
+mkdir empty
+fails 2 'has no samples' quantize mlp.onnx -o out.onnx --data empty
+does 0 '[.layers[] | select(.kept == "weights beyond float16")] | length == 1' quantize big.onnx -o out.onnx --weights f16
+rm -f out.onnx
+for how in "--weights 8" "--weights 4"; do
+    # shellcheck disable=SC2086 # two arguments
+    does 0 '.bytes_after > 0' quantize big.onnx -o out.onnx --data rows.npz --metric cosine $how
+    does 0 '.outputs[0].score > 0.98' compare big.onnx out.onnx --data rows.npz --metric cosine
+    rm -f out.onnx
+    left
+done
+does 0 '.bytes_after > 0' quantize big.onnx -o out.onnx --data rows.npz --metric cosine --mode static --weights 8
+does 0 '.' run out.onnx --dim N=2
+rm -f out.onnx
+left
+
 # ---- a disk that is full, and somebody who gives up
 checks=$((checks + 1))
 (
@@ -245,6 +305,38 @@ code=$?
 if [ $code -ne 3 ] || ! grep -q 'out.onnx.*cannot be written: File too large' err; then
     complain "a full disk: exit code $code"
 fi
+left
+for how in "--weights 4 --data rows.npz" "--mode static --data rows.npz" "--weights f16 --pack" "--prune 0.5"; do
+    checks=$((checks + 1))
+    (
+        trap '' XFSZ
+        ulimit -f 4
+        # shellcheck disable=SC2086 # several arguments
+        "$inlay" quantize mlp.onnx -o out.onnx $how "${common[@]}" --quiet >out 2>err </dev/null
+    )
+    code=$?
+    if [ $code -ne 3 ] || ! grep -q 'cannot be written: File too large' err || [ "$(wc -l <err)" != 1 ]; then
+        complain "a full disk, $how: exit code $code"
+    fi
+    left
+done
+# At half, and again: what was found is kept, and is what the next search begins with.
+checks=$((checks + 1))
+rm -f half.json
+"$inlay" quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 2 --stats half.json "${common[@]}" \
+    >out 2>err </dev/null &
+for _ in $(seq 200); do
+    [ -s half.json ] && break
+    sleep 0.05
+done
+kill -INT $! 2>/dev/null
+wait $!
+code=$?
+if [ $code -ne 130 ] && [ ! -e out.onnx ]; then
+    complain "cancelled at half: exit code $code"
+fi
+jq -e '.ranges | length > 0' half.json >/dev/null || complain "half.json keeps nothing"
+rm -f out.onnx
 left
 checks=$((checks + 1))
 timeout --foreground -s INT 0.4 "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null
@@ -265,5 +357,4 @@ for after in 0.02 0.1 0.3; do # in any phase, and told by a batch system
     left
 done
 
-echo "$checks checks, $wrong wrong"
-[ $wrong -eq 0 ]
+finish

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096, MOST = 5 * CHUNK + 1234, MUTANTS = 6000 };
+enum { CHUNK = 4096, MOST = 5 * CHUNK + 1234, MUTANTS = 10000 };
 
 static uint32_t seed = 11;
 static uint32_t dice(void)

@@ -1,0 +1,41 @@
+#!/bin/bash
+# inlay quantize holds the weights of one float model at a time, whatever the number of samples.
+#   memory.sh INLAY MAKE_MODELS PEAK_OF
+set -u
+inlay=$1 peak_of=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+common=(--no-config --cache-dir "" --intra-threads 1 --quiet)
+"$2" "$work" || exit 1
+cd "$work" || exit 1
+wrong=0
+
+# peak VERB ARGUMENT...   prints what inlay takes with the arguments, in KiB.
+peak() {
+    if ! "$peak_of" kib "$inlay" "$@" "${common[@]}" >out 2>err </dev/null; then
+        echo "WRONG: inlay $*: $(head -c 300 err)" >&2
+        echo 0
+        return
+    fi
+    cat kib
+}
+
+# Tensors as exporters write them: raw bytes, which are mapped.
+"$inlay" optimize wide.onnx -o raw.onnx --level 0 "${common[@]}" || exit 1
+run=$(peak run raw.onnx --dim N=1)
+few=$(peak quantize raw.onnx -o q.onnx --data few.npz --mode static --weights 8 --method minmax --metric cosine --at-least 0)
+many=$(peak quantize raw.onnx -o q.onnx --data many.npz --mode static --weights 8 --method minmax --metric cosine --at-least 0)
+four=$(peak quantize raw.onnx -o q.onnx --data few.npz --weights 8 --metric cosine)
+echo "KiB: a run $run, quantize with 8 samples $few, with 400 samples $many, weights alone $four"
+for value in "$few" "$many" "$four"; do
+    if [ "$run" = 0 ] || [ "$value" = 0 ] || [ $((value * 2)) -gt $((run * 3)) ]; then
+        echo "WRONG: $value KiB, more than 1.5 times a run's $run"
+        wrong=$((wrong + 1))
+    fi
+done
+if [ $((many - few)) -gt 4096 ]; then
+    echo "WRONG: memory grows with the samples: $few KiB with 8, $many with 400"
+    wrong=$((wrong + 1))
+fi
+exit $((wrong > 0))
