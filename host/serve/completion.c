@@ -1,23 +1,19 @@
 #include "serve/completion.h"
-#include "sampler.h"
+#include "serve/completion_request.h"
 #include "serve/sequence.h"
 #include "serve/text.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_STOPS = 4, MAX_TOKENS = 65536 };
+enum { CHAT_TOKENS = 1024 };
 
 struct completion {
     exchange *x;
     uint64_t id;
-    char model[FOLDER_MAX_NAME + 2];
-    char *prompt; /* these point into the body */
-    const char *stops[MAX_STOPS];
-    uint32_t stop_count;
+    completion_request asked;
     bool streams;
-    uint64_t max_tokens;
-    sampler sampler;
+    bool began; /* a stream has had its first event */
 
     int64_t *tokens, *mask, *positions; /* [room] */
     size_t room, count, prompt_count, read;
@@ -41,7 +37,7 @@ void completion_destroy(completion *c)
     free(c->tokens);
     free(c->mask);
     free(c->positions);
-    sampler_deinit(&c->sampler);
+    completion_request_deinit(&c->asked);
     buf_deinit(&c->text);
     buf_deinit(&c->whole);
     buf_deinit(&c->out);
@@ -49,121 +45,31 @@ void completion_destroy(completion *c)
     free(c);
 }
 
-/* ------------------------------------------------------------------ the request */
-
-static bool read_stops(json_reader *r, completion *c)
-{
-    bool list = reader_peek(r) == '[';
-    json_text ignored;
-    char *text = NULL;
-
-    if (reader_peek(r) == 'n')
-        return reader_skip(r, &ignored);
-    if (list && !reader_open(r, '['))
-        return false;
-    while (!list || reader_element(r)) {
-        if (c->stop_count == MAX_STOPS)
-            return reader_fail(r, "more than 4 texts to stop at");
-        if (!reader_c_string(r, &text))
-            return false;
-        if (text[0] != '\0')
-            c->stops[c->stop_count++] = text;
-        if (!list)
-            return true;
-    }
-    return r->error == NULL;
-}
-
-static bool read_number(json_reader *r, double least, double most, double *out)
-{
-    json_text number;
-
-    if (!reader_number(r, &number))
-        return false;
-    if (!text_to_double(number, out) || !(*out >= least && *out <= most))
-        return reader_fail(r, "a number that is too small or too large");
-    return true;
-}
-
-static bool read_member(json_reader *r, completion *c, json_text key)
-{
-    json_text ignored;
-    double number;
-    char *text = NULL;
-    bool on;
-
-    if (text_is(key, "prompt"))
-        return reader_c_string(r, &c->prompt);
-    if (text_is(key, "stop"))
-        return read_stops(r, c);
-    if (text_is(key, "stream"))
-        return reader_bool(r, &c->streams);
-    if (text_is(key, "model")) {
-        if (!reader_c_string(r, &text))
-            return false;
-        (void)snprintf(c->model, sizeof c->model, "%s", text);
-        return true;
-    }
-    if (text_is(key, "echo"))
-        return reader_bool(r, &on) && (!on || reader_fail(r, "echo is not supported"));
-    if (reader_peek(r) == 'n')
-        return reader_skip(r, &ignored);
-    if (text_is(key, "max_tokens")) {
-        if (!read_number(r, 1, MAX_TOKENS, &number))
-            return false;
-        c->max_tokens = (uint64_t)number;
-        return true;
-    }
-    if (text_is(key, "temperature") || text_is(key, "top_p")) {
-        bool top = text_is(key, "top_p");
-
-        if (!read_number(r, 0, top ? 1 : 2, &number))
-            return false;
-        *(top ? &c->sampler.top_p : &c->sampler.temperature) = (float)number;
-        return true;
-    }
-    if (text_is(key, "seed")) {
-        if (!read_number(r, -9e15, 9e15, &number))
-            return false;
-        c->sampler.state = (uint64_t)(int64_t)number;
-        return true;
-    }
-    if (text_is(key, "n") || text_is(key, "best_of"))
-        return read_number(r, 1, 1, &number);
-    return reader_skip(r, &ignored);
-}
-
-static bool read_request(exchange *x, completion *c)
-{
-    json_reader r = reader_begin(x->body, x->body_bytes);
-    char text[200];
-    json_text key;
-
-    if (reader_open(&r, '{'))
-        while (reader_member(&r, &key) && read_member(&r, c, key))
-            ;
-    if (reader_end(&r) && c->prompt != NULL && c->model[0] != '\0')
-        return true;
-    if (r.error != NULL)
-        (void)snprintf(text, sizeof text, "the request's JSON, byte %zu: %s", (size_t)(r.at - r.start), r.error);
-    else
-        (void)snprintf(text, sizeof text, "the request has no %s",
-                       c->prompt == NULL ? "prompt that is a text" : "model");
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, text);
-    return false;
-}
-
 /* ------------------------------------------------------------------ what is sent */
 
-static void write_choice(const completion *c, buf *to, const char *text, size_t bytes, const char *reason)
+/* What an answer, or an event of a stream, begins with. */
+static void write_head(const completion *c, buf *to)
 {
-    buf_format(to,
-               "{\"id\":\"cmpl-%llu\",\"object\":\"text_completion\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{"
-               "\"index\":0,\"text\":",
-               (unsigned long long)c->id, (long long)time(NULL), c->x->job.model->name);
+    const char *kind = !c->asked.chat ? "text_completion" : c->streams ? "chat.completion.chunk" : "chat.completion";
+
+    buf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
+               c->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)c->id, kind, (long long)time(NULL),
+               c->x->job.model->name);
+}
+
+static void write_choice(completion *c, buf *to, const char *text, size_t bytes, const char *reason)
+{
+    write_head(c, to);
+    if (!c->asked.chat)
+        buf_text(to, "\"text\":");
+    else if (c->streams)
+        buf_text(to, c->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
+    else
+        buf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+    c->began = true;
     buf_json(to, text, bytes);
-    buf_format(to, ",\"logprobs\":null,\"finish_reason\":%s%s%s}]", reason != NULL ? "\"" : "",
-               reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
+    buf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", c->asked.chat ? "}" : "",
+               reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
 }
 
 /* Under the lock: there is something for the connection to send. */
@@ -207,9 +113,9 @@ static size_t held_back(const completion *c)
         if (byte >> 6 != 2)
             break;
     }
-    for (uint32_t i = 0; i < c->stop_count; i++)
-        for (size_t n = strlen(c->stops[i]) - 1; n > held; n--)
-            if (n <= c->text.size && memcmp(c->text.data + c->text.size - n, c->stops[i], n) == 0)
+    for (uint32_t i = 0; i < c->asked.stop_count; i++)
+        for (size_t n = strlen(c->asked.stops[i]) - 1; n > held; n--)
+            if (n <= c->text.size && memcmp(c->text.data + c->text.size - n, c->asked.stops[i], n) == 0)
                 held = n;
     return held;
 }
@@ -219,8 +125,8 @@ static bool find_stop(completion *c)
 {
     size_t first = SIZE_MAX;
 
-    for (uint32_t i = 0; i < c->stop_count && c->text.size > 0; i++) {
-        const char *at = memmem(c->text.data, c->text.size, c->stops[i], strlen(c->stops[i]));
+    for (uint32_t i = 0; i < c->asked.stop_count && c->text.size > 0; i++) {
+        const char *at = memmem(c->text.data, c->text.size, c->asked.stops[i], strlen(c->asked.stops[i]));
 
         if (at != NULL && (size_t)(at - c->text.data) < first)
             first = (size_t)(at - c->text.data);
@@ -412,8 +318,8 @@ static bool take_token(completion *c, const infer_output *o, inlay_diag *diag)
 
     if (vocabulary == 0 || o->count < vocabulary || o->dtype != INLAY_FLOAT)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is no float tensor [1, tokens, vocabulary]") == INLAY_OK;
-    token = sampler_next(&c->sampler, (float *)(uintptr_t)o->data + (o->count - vocabulary), vocabulary, c->tokens,
-                         c->count);
+    token = sampler_next(&c->asked.sampler, (float *)(uintptr_t)o->data + (o->count - vocabulary), vocabulary,
+                         c->tokens, c->count);
     if (token < 0 || !make_room(c, c->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     c->tokens[c->count++] = token;
@@ -427,7 +333,7 @@ static bool take_token(completion *c, const infer_output *o, inlay_diag *diag)
     if (stopped)
         return false;
     c->reason = "length";
-    if (c->count - c->prompt_count == c->max_tokens)
+    if (c->count - c->prompt_count == c->asked.max_tokens)
         return false;
     emit(c, c->text.size - held_back(c), NULL);
     return true;
@@ -454,13 +360,39 @@ static void step(job *j, const inlay_diag *failure, const infer_output *outputs,
     }
 }
 
+/* The tokens of the prompt, or of the messages as the model's template has them; false: it is answered. */
+static bool read_prompt(exchange *x, completion *c)
+{
+    const text_model *t = x->job.model->text;
+    const chat form = { t->chat_form, t->begin, t->end, c->asked.messages, c->asked.message_count };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *made = NULL;
+    bool good;
+
+    if (c->asked.chat && t->chat_form == NULL)
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
+                         "the model has no chat_template in a tokenizer_config.json beside it; ask v1/completions");
+    else if (c->asked.chat && chat_render(&form, &made, &diag) == INLAY_UNSUPPORTED)
+        diag.code = INLAY_INVALID_ARGUMENT; /* no failure of the server's */
+    if (diag.code != INLAY_OK) {
+        exchange_fail_diag(x, &diag);
+        return false;
+    }
+    good = tokenizer_encode(t->tokenizer, made != NULL ? made : c->asked.prompt, made == NULL, &c->tokens, &c->count) &&
+           c->count > 0;
+    free(made);
+    if (!good)
+        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
+    return good;
+}
+
 static bool begin(exchange *x, completion *c)
 {
     static atomic_uint_fast64_t ids;
     inlay_diag diag = INLAY_DIAG_INIT;
     char id[32];
 
-    x->job.model = repository_find(x->server->repository, c->model, strlen(c->model), 0);
+    x->job.model = repository_find(x->server->repository, c->asked.model, strlen(c->asked.model), 0);
     if (x->job.model == NULL) {
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
         return false;
@@ -470,10 +402,8 @@ static bool begin(exchange *x, completion *c)
                       "the model is none for texts: a decoder with states, tokenizer.json beside it");
         return false;
     }
-    if (!tokenizer_encode(x->job.model->text->tokenizer, c->prompt, &c->tokens, &c->count) || c->count == 0) {
-        exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
+    if (!read_prompt(x, c))
         return false;
-    }
     c->prompt_count = c->count;
     c->id = atomic_fetch_add(&ids, 1) + 1;
     (void)snprintf(id, sizeof id, "\1completion %llu", (unsigned long long)c->id); /* no client's */
@@ -486,8 +416,8 @@ static bool begin(exchange *x, completion *c)
     x->job.request = &x->request;
     x->job.finish = step;
     x->job.user = x;
-    if (c->sampler.temperature > 0 && c->sampler.state == 0)
-        c->sampler.state = clock_ns() ^ c->id;
+    if (c->asked.sampler.temperature > 0 && c->asked.sampler.state == 0)
+        c->asked.sampler.state = clock_ns() ^ c->id;
     if (!make_room(c, c->count + 1)) {
         (void)inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the text");
         exchange_fail_diag(x, &diag);
@@ -500,19 +430,26 @@ void answer_completions(exchange *x)
 {
     completion *c = calloc(1, sizeof *c);
     inlay_diag diag = INLAY_DIAG_INIT;
+    char why[200];
 
     if (c == NULL) {
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *c = (completion){ .x = x, .max_tokens = 16, .sampler = SAMPLER_INIT };
-    c->sampler.temperature = 1;
+    *c = (completion){ .x = x, .asked = { .chat = x->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
+    c->asked.max_tokens = c->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
+    c->asked.sampler.temperature = 1;
     (void)pthread_mutex_init(&c->lock, NULL);
     c->done = true; /* until there is a run */
     x->completion = c;
-    if (!read_request(x, c) || !begin(x, c))
+    if (!completion_request_read(&c->asked, x->body, x->body_bytes, why, sizeof why)) {
+        exchange_fail(x, MHD_HTTP_BAD_REQUEST, why);
+        return;
+    }
+    if (!begin(x, c))
         return;
     c->done = false;
+    c->streams = c->asked.streams;
     if (c->streams) {
         x->code = MHD_HTTP_OK;
         x->type = "text/event-stream";

@@ -107,7 +107,7 @@ static bool make_inputs(embedding *e, inlay_diag *diag)
     free(e->ones);
     e->tokens = e->ones = NULL;
     e->token_count = 0;
-    if (!tokenizer_encode(t->tokenizer, e->texts[e->done], &e->tokens, &e->token_count) || e->token_count == 0)
+    if (!tokenizer_encode(t->tokenizer, e->texts[e->done], true, &e->tokens, &e->token_count) || e->token_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u has no tokens", e->done) == INLAY_OK;
     e->ones = calloc(3 * e->token_count, sizeof *e->ones);
     if (e->ones == NULL)

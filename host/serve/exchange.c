@@ -331,6 +331,7 @@ static void answer(exchange *x)
         answer_page(x);
         break;
     case ROUTE_COMPLETIONS:
+    case ROUTE_CHAT:
         answer_completions(x);
         break;
     case ROUTE_EMBEDDINGS:

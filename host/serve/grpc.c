@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_STREAMS = 256, MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
+enum { MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
 
 struct wire_link {
     grpc *grpc;
@@ -20,7 +20,7 @@ struct wire_link {
     gnutls_session_t tls; /* NULL: none */
     bool secured;         /* its handshake is done */
     nghttp2_session *session;
-    call *calls;
+    grpc_streams streams;
     buf out; /* what the socket has not taken yet, from `sent` on */
     size_t sent;
     bool blocked;         /* waits for EPOLLOUT */
@@ -54,10 +54,8 @@ void grpc_finished(call *x)
     }
 }
 
-/* ------------------------------------------------------------------ calls of a connection */
-
-/* The client wants no answer any more. A call whose request runs is left to who runs it; g->finished brings it back. */
-static void leave_call(call *x)
+/* A call whose request runs is left to who runs it; g->finished brings it back. */
+void grpc_leave(call *x)
 {
     bool mine = true;
 
@@ -77,98 +75,6 @@ static void leave_call(call *x)
         call_destroy(x);
 }
 
-static void unlink_call(wire_link *l, call *x)
-{
-    if (x->previous != NULL)
-        x->previous->next = x->next;
-    else
-        l->calls = x->next;
-    if (x->next != NULL)
-        x->next->previous = x->previous;
-}
-
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    wire_link *l = user;
-    call *x;
-
-    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0;
-    x = call_create(l->grpc, l->grpc->server, session, frame->hd.stream_id);
-    if (x == NULL)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    x->next = l->calls;
-    if (x->next != NULL)
-        x->next->previous = x;
-    l->calls = x;
-    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, x);
-    return 0;
-}
-
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
-                     const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
-{
-    call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-
-    (void)flags;
-    (void)user;
-    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-        call_header(x, (const char *)name, name_bytes, (const char *)value, value_bytes);
-    return 0;
-}
-
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
-                   void *user)
-{
-    call *x = nghttp2_session_get_stream_user_data(session, stream);
-
-    (void)flags;
-    (void)user;
-    if (x != NULL && !call_data(x, data, bytes))
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
-    return 0;
-}
-
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    call *x;
-
-    (void)user;
-    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
-        return 0;
-    x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (x == NULL)
-        return 0;
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        x->client_done = true;
-    call_advance(x);
-    return 0;
-}
-
-/* Behind the end of an answer: what the client still sends is of no use. */
-static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    const call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-
-    (void)user;
-    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
-        !x->client_done)
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
-    return 0;
-}
-
-static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
-{
-    call *x = nghttp2_session_get_stream_user_data(session, stream);
-
-    (void)code;
-    if (x == NULL)
-        return 0;
-    unlink_call(user, x);
-    leave_call(x);
-    return 0;
-}
-
 /* ------------------------------------------------------------------ connections */
 
 static void watch_link(wire_link *l, bool blocked)
@@ -185,13 +91,7 @@ static void destroy_link(wire_link *l)
 {
     grpc *g = l->grpc;
 
-    while (l->calls != NULL) {
-        call *x = l->calls;
-
-        unlink_call(l, x);
-        leave_call(x);
-    }
-    nghttp2_session_del(l->session); /* its streams' data are gone, and no callback is called */
+    grpc_streams_close(&l->streams, l->session);
     if (l->previous != NULL)
         l->previous->next = l->next;
     else
@@ -267,34 +167,6 @@ static bool receive(wire_link *l)
     return true;
 }
 
-static nghttp2_session *new_session(wire_link *l)
-{
-    nghttp2_settings_entry entries[] = {
-        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MAX_STREAMS },
-        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20 },
-        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)l->grpc->server->max_header_bytes },
-    };
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_session *session = NULL;
-
-    if (nghttp2_session_callbacks_new(&callbacks) != 0)
-        return NULL;
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    if (nghttp2_session_server_new(&session, callbacks, l) != 0)
-        session = NULL;
-    nghttp2_session_callbacks_del(callbacks);
-    if (session != NULL) {
-        (void)nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, entries, sizeof entries / sizeof entries[0]);
-        (void)nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, 4 << 20);
-    }
-    return session;
-}
-
 static void accept_one(grpc *g)
 {
     int fd = accept4(g->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
@@ -305,7 +177,8 @@ static void accept_one(grpc *g)
         l->grpc = g;
         l->fd = fd;
         l->progress_ns = clock_ns();
-        l->session = new_session(l);
+        l->streams = (grpc_streams){ .grpc = g, .server = g->server };
+        l->session = grpc_streams_open(&l->streams);
         if (g->server->tls != NULL)
             l->tls = tls_accept(g->server->tls, fd);
     }
@@ -374,10 +247,10 @@ static void close_slow(grpc *g)
     uint64_t now = clock_ns(), limit = g->server->receive_ns;
 
     for (wire_link *l = g->links, *next; l != NULL; l = next) {
-        bool slow = l->blocked && now - l->progress_ns > limit, any = l->calls != NULL;
+        bool slow = l->blocked && now - l->progress_ns > limit, any = l->streams.calls != NULL;
 
         next = l->next;
-        for (const call *x = l->calls; x != NULL; x = x->next)
+        for (const call *x = l->streams.calls; x != NULL; x = x->next)
             slow |= !x->client_done && !x->working && (x->ended || x->messages == 0 || x->in.size > 0) &&
                     now - x->arrived_ns > limit;
         /* Who has never said anything is no client of this protocol. */

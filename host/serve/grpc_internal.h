@@ -96,6 +96,17 @@ void call_pack(call *x, const ProtobufCMessage *message);
 void *call_unpack(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_release(void *unpacked);
 
+/* grpc_session.c: the calls of a connection. */
+typedef struct grpc_streams {
+    grpc *grpc;
+    server *server;
+    call *calls;
+} grpc_streams;
+nghttp2_session *grpc_streams_open(grpc_streams *l); /* NULL: no memory */
+void grpc_streams_close(grpc_streams *l, nghttp2_session *session);
+
+/* grpc.c: the client wants no answer to the call any more. */
+void grpc_leave(call *x);
 /* grpc.c: hands a call that was queued back to its thread; any thread. */
 void grpc_finished(call *x);
 
@@ -107,7 +118,7 @@ void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes);
 void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes);
 void grpc_index(call *x, const uint8_t *message, size_t bytes);
 void grpc_health(call *x, const uint8_t *message, size_t bytes);
-void grpc_load(call *x, const uint8_t *message, size_t bytes);       /* grpc_admin.c */
+void grpc_load(call *x, const uint8_t *message, size_t bytes); /* grpc_admin.c */
 void grpc_unload(call *x, const uint8_t *message, size_t bytes);
 void grpc_statistics(call *x, const uint8_t *message, size_t bytes);
 void grpc_trace_setting(call *x, const uint8_t *message, size_t bytes);

@@ -63,6 +63,7 @@ static inlay_status read_request(exchange *x, inlay_diag *diag)
             x->job.deadline_ns = until;
     }
     x->job.request = &x->request;
+    x->job.model = repository_of_sequence(x->server->repository, x->job.model, x->route.version, &x->request);
     return model_check(&x->job, diag);
 }
 

@@ -81,8 +81,7 @@ static inlay_status read_tls(program_state *p, inlay_diag *diag)
     if (status == INLAY_OK && client_ca[0] != '\0')
         status = read_pem(client_ca, &p->client_ca, diag);
     p->server.client_certificates = p->client_ca != NULL;
-    return status != INLAY_OK ? status
-                              : tls_create(p->certificate, p->key, p->client_ca, &p->server.tls, diag);
+    return status != INLAY_OK ? status : tls_create(p->certificate, p->key, p->client_ca, &p->server.tls, diag);
 }
 
 static inlay_status open_log(server *s, inlay_diag *diag)
@@ -131,10 +130,10 @@ static inlay_status start_http(program_state *p, inlay_diag *diag)
     inlay_status status = listen_open("rest", settings_text(s->settings, SET_listen),
                                       (int)settings_int(s->settings, SET_port), &fd, &family, name, sizeof name, diag);
     struct MHD_OptionItem over_tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, p->certificate },
-                                    { MHD_OPTION_HTTPS_MEM_KEY, 0, p->key },
-                                    { p->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
-                                      p->client_ca },
-                                    { MHD_OPTION_END, 0, NULL } };
+                                         { MHD_OPTION_HTTPS_MEM_KEY, 0, p->key },
+                                         { p->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+                                           p->client_ca },
+                                         { MHD_OPTION_END, 0, NULL } };
     struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
     if (status != INLAY_OK)

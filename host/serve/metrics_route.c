@@ -180,6 +180,9 @@ static void process(buf *to, server *s)
     plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&s->ready));
     plain(to, "inlay_models_bytes", "gauge", "Memory of the models that are loaded: files and runs.",
           (double)repository_bytes(s->repository));
+    plain(to, "inlay_replaced_models", "gauge",
+          "Models that others have taken the place of, kept until their sequences are over.",
+          (double)repository_retired(s->repository));
     plain(to, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
     plain(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
 }

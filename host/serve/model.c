@@ -59,10 +59,13 @@ inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_dia
     i->job_capacity = jobs;
     i->joined = calloc(m->input_count + 1u, sizeof *i->joined);
     i->joined_bytes = calloc(m->input_count + 1u, sizeof *i->joined_bytes);
+    i->cut = calloc(m->output_count + 1u, sizeof *i->cut);
+    i->cut_bytes = calloc(m->output_count + 1u, sizeof *i->cut_bytes);
     i->given = calloc(m->input_count + 1u, sizeof *i->given);
     i->outputs = calloc(m->output_count + 1u, sizeof *i->outputs);
     i->jobs = calloc(jobs, sizeof(job *));
-    if (i->joined == NULL || i->joined_bytes == NULL || i->given == NULL || i->outputs == NULL || i->jobs == NULL)
+    if (i->joined == NULL || i->joined_bytes == NULL || i->cut == NULL || i->cut_bytes == NULL || i->given == NULL ||
+        i->outputs == NULL || i->jobs == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
     return inlay_context_create(m->session, &i->context, diag);
 }
@@ -72,8 +75,12 @@ void instance_deinit(const model *m, instance *i)
     inlay_context_destroy(i->context);
     for (uint32_t k = 0; i->joined != NULL && k < m->input_count; k++)
         free(i->joined[k]);
+    for (uint32_t k = 0; i->cut != NULL && k < m->output_count; k++)
+        free(i->cut[k]);
     free(i->joined);
     free(i->joined_bytes);
+    free(i->cut);
+    free(i->cut_bytes);
     free((void *)i->given);
     free(i->outputs);
     free((void *)i->jobs);
@@ -101,42 +108,15 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ warming up */
 
-/* Zeros for an input, `rows` of them where its first axis is the one that requests are joined by; other open sizes
- * are 1. */
-static inlay_status warm_input(const model *m, uint32_t k, int64_t rows, inlay_value **out_value, inlay_diag *diag)
-{
-    const inlay_io_info *io = &m->inputs[k];
-    uint32_t rank = io->rank == INLAY_RANK_UNKNOWN ? 1 : io->rank;
-    int64_t dims[INLAY_MAX_RANK] = { 1 };
-    inlay_str *texts = NULL;
-    uint64_t count;
-    inlay_status status;
-
-    for (uint32_t d = 0; d < rank && io->rank != INLAY_RANK_UNKNOWN; d++)
-        dims[d] = io->dims[d] >= 0 ? io->dims[d] : d == 0 && m->joinable ? rows : 1;
-    if (io->dtype != INLAY_STRING)
-        return inlay_value_create(io->dtype, rank, dims, out_value, diag);
-    *out_value = NULL;
-    if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to warm up");
-    for (uint64_t n = 0; n < count; n++)
-        texts[n].data = "";
-    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
-    free(texts);
-    return status;
-}
-
-static inlay_status warm_up(const model *m, const instance *i, int64_t rows, inlay_diag *diag)
+inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; status == INLAY_OK && k < m->input_count; k++) {
         inlay_value *value = NULL;
 
-        if (m->inputs[k].optional)
-            continue;
-        status = warm_input(m, k, rows, &value, diag);
-        if (status == INLAY_OK)
+        status = make(m, k, user, &value, diag);
+        if (status == INLAY_OK && value != NULL)
             status = inlay_context_set_input(i->context, k, value, diag);
         inlay_value_unref(value);
     }
@@ -147,19 +127,61 @@ static inlay_status warm_up(const model *m, const instance *i, int64_t rows, inl
     return status;
 }
 
+/* The first axis where requests are joined by it, and the axis that is padded. */
+typedef struct warm_size {
+    int64_t rows, length;
+} warm_size;
+
+/* Zeros of that size; other open sizes are 1. */
+static inlay_status warm_input(const model *m, uint32_t k, const void *user, inlay_value **out_value, inlay_diag *diag)
+{
+    const warm_size *size = user;
+    const inlay_io_info *io = &m->inputs[k];
+    uint32_t rank = io->rank == INLAY_RANK_UNKNOWN ? 1 : io->rank;
+    int64_t dims[INLAY_MAX_RANK] = { 1 };
+    inlay_str *texts = NULL;
+    uint64_t count;
+    inlay_status status;
+
+    *out_value = NULL;
+    if (io->optional)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < rank && io->rank != INLAY_RANK_UNKNOWN; d++)
+        dims[d] = io->dims[d] >= 0                                                    ? io->dims[d]
+                  : d == 0 && m->joinable                                             ? size->rows
+                  : m->padding.axis != NULL && d > 0 && d == m->padding.input_axes[k] ? size->length
+                                                                                      : 1;
+    if (io->dtype != INLAY_STRING)
+        return inlay_value_create(io->dtype, rank, dims, out_value, diag);
+    if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to warm up");
+    for (uint64_t n = 0; n < count; n++)
+        texts[n].data = "";
+    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
+    free(texts);
+    return status;
+}
+
+static inlay_status warm_up(const model *m, const instance *i, int64_t rows, int64_t length)
+{
+    const warm_size size = { rows, length };
+
+    return instance_try(m, i, warm_input, &size, NULL);
+}
+
 /* Times runs of 1, 2, 4 ... rows, until a row gets no cheaper any more. */
-static void measure_batches(model *m, const instance *i)
+static void measure_batches(model *m, const instance *i, int64_t length)
 {
     enum { TIMES = 3 };
     batch_cost *c = &m->queue.cost;
 
     for (uint32_t rows = 1; rows <= m->settings.max_batch; rows *= 2) {
-        if (warm_up(m, i, rows, NULL) != INLAY_OK)
+        if (warm_up(m, i, rows, length) != INLAY_OK)
             return;
         for (uint32_t k = 0; k < TIMES; k++) {
             uint64_t start = clock_ns();
 
-            if (warm_up(m, i, rows, NULL) == INLAY_OK)
+            if (warm_up(m, i, rows, length) == INLAY_OK)
                 batch_cost_add(c, rows, (double)(clock_ns() - start));
         }
         if (c->best * 4 <= rows)
@@ -170,13 +192,21 @@ static void measure_batches(model *m, const instance *i)
 /* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
 static void warm_all(model *m)
 {
+    const padding_config *p = &m->settings.padding;
+    int64_t length = p->size_count > 0 ? (int64_t)p->sizes[0] : 1;
+
     for (uint32_t n = 0; n < m->settings.instances; n++) {
-        if (warm_up(m, &m->instances[n], 1, NULL) != INLAY_OK)
+        const instance *i = &m->instances[n];
+
+        if (warm_up(m, i, 1, length) != INLAY_OK)
             return;
         if (n == 0 && m->settings.max_batch > 1)
-            measure_batches(m, &m->instances[n]);
-        if (m->settings.max_batch > 1 && warm_up(m, &m->instances[n], m->settings.max_batch, NULL) != INLAY_OK)
+            measure_batches(m, i, length);
+        if (m->settings.max_batch > 1 && warm_up(m, i, m->settings.max_batch, length) != INLAY_OK)
             return;
+        for (uint32_t k = 1; k < p->size_count; k++)
+            if (warm_up(m, i, 1, (int64_t)p->sizes[k]) != INLAY_OK)
+                return;
     }
 }
 
@@ -233,11 +263,13 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(inlay_session_create(path, options, &m->session, diag));
     INLAY_TRY(read_io(m, diag));
     INLAY_TRY(sequences_create(m, diag));
-    INLAY_TRY(text_open(m, &m->text, diag));
+    INLAY_TRY(language_open(m, &m->text, diag));
     m->joinable = is_joinable(m);
     if (!m->joinable)
         m->settings.max_batch = 1;
+    INLAY_TRY(padding_init(m, diag));
     INLAY_TRY(make_instances(m, diag));
+    INLAY_TRY(padding_check(m, &m->instances[0], diag));
     if (m->settings.warmup)
         warm_all(m);
     m->bytes = run_bytes(m);
@@ -260,7 +292,8 @@ void model_unref(model *m)
         return;
     for (uint32_t n = 0; m->instances != NULL && n < m->settings.instances; n++)
         instance_deinit(m, &m->instances[n]);
-    text_close(m->text);
+    padding_deinit(&m->padding);
+    language_close(m->text);
     sequences_destroy(m);
     inlay_session_destroy(m->session);
     free(m->instances);
@@ -357,6 +390,7 @@ inlay_status model_check(job *j, inlay_diag *diag)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, input '%s' has %llu",
                               q->inputs[i].name, (long long)q->inputs[i].dims[0], q->inputs[0].name,
                               (unsigned long long)j->rows);
+    padding_choose(j);
     j->level = q->priority == 0                ? m->settings.priority
                : q->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS
                                                : (uint32_t)q->priority;

@@ -6,12 +6,11 @@
 #define SERVE_MODEL_H
 #include "serve/batch_cost.h"
 #include "serve/infer.h"
+#include "serve/padding.h"
 #include "serve/stats.h"
 #include <pthread.h>
 
-typedef struct job job;
 typedef struct sequence sequence;
-typedef struct model model;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
 
@@ -26,13 +25,16 @@ typedef struct model_settings {
     uint64_t sequence_idle_ns; /* after which a sequence may be given up for another */
     uint32_t priority;         /* of requests that name none, 1 to PRIORITY_LEVELS */
     bool warmup;
+    padding_config padding; /* of config.yaml alone */
 } model_settings;
 
 /* A context, and memory for the inputs of joined requests. One run at a time. */
-typedef struct instance {
+struct instance {
     inlay_context *context;
     void **joined;              /* [input_count] */
     uint64_t *joined_bytes;     /* [input_count] room in each */
+    void **cut;                 /* [output_count] outputs without padding */
+    uint64_t *cut_bytes;        /* [output_count] room in each */
     const infer_tensor **given; /* [input_count] scratch */
     infer_output *outputs;      /* [output_count] scratch */
     job **jobs;                 /* [job_capacity] of the run */
@@ -40,12 +42,13 @@ typedef struct instance {
     uint32_t cancel;       /* polled by the run */
     uint32_t live;         /* jobs of the run that nobody cancelled; under the scheduler's lock */
     struct instance *next; /* of the model's idle ones */
-} instance;
+};
 
 /* Requests that wait, by level and arrival; under the scheduler's lock. */
 typedef struct job_queue {
     job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
     uint32_t count;
+    uint32_t held; /* requests behind others of their sequence */
     uint64_t rows;
     uint64_t used_ns; /* time that the model's runs took, for fairness */
     bool listed;      /* among the scheduler's models that have requests */
@@ -69,9 +72,10 @@ struct model {
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* of what requests know of sequences */
-    struct text_model *text; /* of a decoder with a tokenizer; NULL = none */
+    struct text_model *text;       /* of a decoder with a tokenizer; NULL = none */
     sequence *sequences;           /* [settings.max_sequences]; NULL = none */
     bool joinable;                 /* all inputs and outputs have one symbolic first axis */
+    padding padding;
     instance *instances, *idle;
     job_queue queue;
     model_stats stats;
@@ -86,15 +90,18 @@ struct job {
     uint64_t deadline_ns; /* by clock_ns(); 0 = none */
     uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
     uint64_t bytes;       /* of its inputs */
+    uint64_t length;      /* of the axis that is padded, and to what; padded 0 = it stays as it is */
+    uint64_t padded;
     uint32_t level;
     /* Called once, by the thread that ran it: outputs, or a failure (then outputs is NULL). */
     void (*finish)(job *j, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;
 
     /* The scheduler's. */
-    job *next;
+    job *next, *next_held;
     instance *running;
-    bool queued, cancelled;
+    bool queued;
+    atomic_bool cancelled; /* also read by who finishes the job */
     bool held; /* behind another of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
@@ -112,6 +119,12 @@ void model_unref(model *m); /* NULL is a no-op */
 /* An instance for so many jobs at once, with a context of its own. */
 INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
 void instance_deinit(const model *m, instance *i);
+
+/* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
+typedef inlay_status (*model_input_fn)(const model *m, uint32_t k, const void *user, inlay_value **out_value,
+                                       inlay_diag *diag);
+INLAY_NODISCARD inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user,
+                                          inlay_diag *diag);
 
 /* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(job *j, inlay_diag *diag);

@@ -7,9 +7,9 @@
 /* The file as libcyaml reads it; NULL = not there. */
 typedef struct config_file {
     int64_t *max_batch, *batch_delay_us, *batch_target_us, *instances, *max_queue, *warmup, *priority;
-    char *versions;
-    char **options;
-    unsigned options_count;
+    char *versions, *buckets;
+    char **options, **pad;
+    unsigned options_count, pad_count;
 } config_file;
 
 #define NUMBER(name) CYAML_FIELD_INT_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, name)
@@ -24,6 +24,8 @@ static const cyaml_schema_field_t fields[] = {
     NUMBER(warmup),
     NUMBER(priority),
     CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, versions, 1, 1024),
+    CYAML_FIELD_STRING_PTR("buckets", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, buckets, 1, 1024),
+    CYAML_FIELD_SEQUENCE("pad", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, pad, &option_text, 0, 64),
     CYAML_FIELD_SEQUENCE("options", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, options, &option_text, 0,
                          64),
     CYAML_FIELD_END
@@ -118,6 +120,17 @@ static inlay_status take_options(const char *path, config_file *f, model_config 
     return INLAY_OK;
 }
 
+static inlay_status take_padding(const char *path, const config_file *f, model_config *config, inlay_diag *diag)
+{
+    padding_config *p = &config->settings.padding;
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = f->buckets != NULL ? padding_set_sizes(p, f->buckets, &why) : INLAY_OK;
+
+    for (unsigned i = 0; status == INLAY_OK && i < f->pad_count; i++)
+        status = padding_set_value(p, f->pad[i], &why);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, why.text);
+}
+
 inlay_status model_config_read(const char *path, model_config *config, inlay_diag *diag)
 {
     void *data = NULL;
@@ -132,6 +145,8 @@ inlay_status model_config_read(const char *path, model_config *config, inlay_dia
             status = take_versions(path, ((config_file *)data)->versions, config, diag);
         if (status == INLAY_OK)
             status = take_options(path, data, config, diag);
+        if (status == INLAY_OK)
+            status = take_padding(path, data, config, diag);
     }
     yaml_free(&schema, data);
     return status;

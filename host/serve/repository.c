@@ -2,6 +2,8 @@
 #include "serve/folder.h"
 #include "serve/log.h"
 #include "serve/model_config.h"
+#include "serve/retired.h"
+#include "serve/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ struct repository {
     pthread_mutex_t lock; /* of what follows; held shortly */
     entry *entries;       /* [count] by name, then version */
     uint32_t count;
+    retired retired;
     pthread_mutex_t loading; /* one load at a time */
 };
 
@@ -59,6 +62,7 @@ inlay_status repository_open(const settings *s, uint32_t runners, repository **o
     r->budget = (uint64_t)settings_int(s, SET_models_memory);
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_mutex_init(&r->loading, NULL);
+    retired_init(&r->retired);
     status = folder_read(s->models, &f, diag);
     if (status != INLAY_OK) {
         repository_close(r);
@@ -79,6 +83,7 @@ void repository_close(repository *r)
         free(r->entries[i].reason);
     }
     free(r->entries);
+    retired_deinit(&r->retired);
     (void)pthread_mutex_destroy(&r->lock);
     (void)pthread_mutex_destroy(&r->loading);
     free(r);
@@ -137,7 +142,7 @@ static void set_entry(repository *r, const char *name, uint64_t version, entry_s
         e->state = e->loaded != NULL ? STATE_READY : state;
     }
     (void)pthread_mutex_unlock(&r->lock);
-    model_unref(old);
+    retired_add(&r->retired, old);
 }
 
 model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep)
@@ -170,13 +175,38 @@ model *repository_find(repository *r, const char *name, size_t name_bytes, uint6
     return repository_ask(r, name, name_bytes, version, &asleep);
 }
 
+model *repository_of_sequence(repository *r, model *m, uint64_t version, const infer_request *request)
+{
+    model *old = NULL;
+
+    if (request->sequence[0] != '\0' && !request->sequence_start && !sequence_is_known(m, request->sequence))
+        old = retired_find(&r->retired, m->name, version, request->sequence);
+    if (old == NULL)
+        return m;
+    model_unref(m);
+    return old;
+}
+
+void repository_tidy(repository *r)
+{
+    retired_tidy(&r->retired);
+}
+
+uint32_t repository_retired(repository *r)
+{
+    uint64_t bytes;
+
+    return retired_count(&r->retired, &bytes);
+}
+
 /* ------------------------------------------------------------------ memory */
 
 /* Under the lock. */
-static uint64_t loaded_bytes(const repository *r)
+static uint64_t loaded_bytes(repository *r)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
+    (void)retired_count(&r->retired, &bytes);
     for (uint32_t i = 0; i < r->count; i++)
         bytes += r->entries[i].loaded != NULL ? r->entries[i].bytes : 0;
     return bytes;
@@ -192,28 +222,48 @@ uint64_t repository_bytes(repository *r)
     return bytes;
 }
 
-/* Takes the model that has not been asked for the longest, but not that version, out of the list; NULL: there is none
- * to take, or no need. */
-static model *put_to_sleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+/* The model that has not been asked for the longest, but not that version; under the lock. One in the middle of
+ * sequences comes last. */
+static entry *least_needed(repository *r, const char *name, uint64_t version, bool *out_live)
 {
     entry *oldest = NULL;
+
+    *out_live = true;
+    for (uint32_t i = 0; i < r->count; i++) {
+        entry *e = &r->entries[i];
+        bool live;
+
+        if (e->loaded == NULL || (e->version == version && strcmp(e->name, name) == 0))
+            continue;
+        live = sequences_live(e->loaded);
+        if (oldest == NULL || live < *out_live ||
+            (live == *out_live && atomic_load(&e->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
+            oldest = e;
+            *out_live = live;
+        }
+    }
+    return oldest;
+}
+
+/* Takes a model out of the list, or one that another has taken the place of; NULL: there is none to take, or no
+ * need. */
+static model *put_to_sleep(repository *r, const char *name, uint64_t version, uint64_t needed)
+{
     model *taken = NULL;
+    bool live = false;
+    entry *e;
 
     (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; loaded_bytes(r) + needed > r->budget && i < r->count; i++) {
-        entry *e = &r->entries[i];
-
-        if (e->loaded != NULL && (e->version != version || strcmp(e->name, name) != 0) &&
-            (oldest == NULL || atomic_load(&e->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns)))
-            oldest = e;
-    }
-    if (oldest != NULL) {
-        taken = oldest->loaded;
-        oldest->loaded = NULL;
-        oldest->asleep = true;
-        oldest->state = STATE_UNAVAILABLE;
-        free(oldest->reason);
-        oldest->reason = strdup("unloaded for memory; a request loads it");
+    e = loaded_bytes(r) + needed > r->budget ? least_needed(r, name, version, &live) : NULL;
+    if (loaded_bytes(r) + needed > r->budget && (e == NULL || live))
+        taken = retired_take(&r->retired, NULL);
+    if (taken == NULL && e != NULL) {
+        taken = e->loaded;
+        e->loaded = NULL;
+        e->asleep = true;
+        e->state = STATE_UNAVAILABLE;
+        free(e->reason);
+        e->reason = strdup("unloaded for memory; a request loads it");
     }
     (void)pthread_mutex_unlock(&r->lock);
     return taken;
@@ -358,16 +408,19 @@ static inlay_status load_model(repository *r, const found_model *f, load_reason 
             wanted++;
             continue;
         }
-        if (!is_wanted(f, &config, i)) {
-            set_entry(r, f->name, f->versions[i], STATE_UNAVAILABLE, NULL, false, "not among the versions to load");
+        if (!is_wanted(f, &config, i))
             continue;
-        }
         wanted++;
         one = load_version(r, f, &config, f->versions[i], why, &own);
         if (one != INLAY_OK && status == INLAY_OK)
             status = inlay_fail(diag, one, "model '%s', version %llu: %s", f->name, (unsigned long long)f->versions[i],
                                 own.text);
     }
+    /* Only now, so that one of them answers at any time. Where a version could not be loaded, the old ones stay. */
+    for (uint32_t i = 0; only == 0 && i < f->version_count; i++)
+        if (!is_wanted(f, &config, i))
+            set_entry(r, f->name, f->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
+                      "not among the versions to load");
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0)
         status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions that %s names", f->name, path);
@@ -474,6 +527,7 @@ inlay_status repository_wake(repository *r, const char *name, uint64_t version, 
 inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag)
 {
     bool known = false;
+    model *old;
 
     (void)pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; !known && i < r->count; i++)
@@ -483,6 +537,8 @@ inlay_status repository_unload(repository *r, const char *name, inlay_diag *diag
         return inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
     (void)pthread_mutex_lock(&r->loading);
     drop_missing(r, name, NULL);
+    while ((old = retired_take(&r->retired, name)) != NULL)
+        model_unref(old);
     (void)pthread_mutex_unlock(&r->loading);
     return INLAY_OK;
 }

@@ -34,6 +34,13 @@ model *repository_find(repository *r, const char *name, size_t name_bytes, uint6
 model *repository_ask(repository *r, const char *name, size_t name_bytes, uint64_t version, bool *out_asleep);
 /* Loads what is asleep, in place of others where memory asks for it. version 0 = the latest. As repository_load(). */
 INLAY_NODISCARD inlay_status repository_wake(repository *r, const char *name, uint64_t version, inlay_diag *diag);
+/* The model that has the sequence which the request goes on with: m, or one that m or a newer version has taken the
+ * place of. Takes over the reference to m, and returns one. version 0 = the request named none. */
+model *repository_of_sequence(repository *r, model *m, uint64_t version, const infer_request *request);
+/* Lets go models that others have taken the place of, once their sequences are over; now and then. */
+void repository_tidy(repository *r);
+/* How many of those there are. */
+uint32_t repository_retired(repository *r);
 /* Bytes of the models that are loaded. */
 uint64_t repository_bytes(repository *r);
 

@@ -111,6 +111,7 @@ route route_find(const char *path)
                   { "/v2/trace/setting", ROUTE_TRACE },
                   { "/v2/logging", ROUTE_LOGGING },
                   { "/v1/completions", ROUTE_COMPLETIONS },
+                  { "/v1/chat/completions", ROUTE_CHAT },
                   { "/v1/models", ROUTE_MODELS },
                   { "/v1/embeddings", ROUTE_EMBEDDINGS } };
     const char *rest = after(path, "/v2/models/");

@@ -21,6 +21,7 @@
     X(LOAD, "POST", 2)                                                                                                 \
     X(UNLOAD, "POST", 2)                                                                                               \
     X(COMPLETIONS, "POST", 1)                                                                                          \
+    X(CHAT, "POST", 1)                                                                                                 \
     X(EMBEDDINGS, "POST", 1)                                                                                           \
     X(MODELS, "GET", 1)                                                                                                \
     X(TRACE, "GET, POST", 1)                                                                                           \

@@ -18,14 +18,21 @@ static inlay_status bind(const instance *i, uint32_t input, const infer_tensor *
     return status;
 }
 
-/* The input of each job, one behind the other. */
-static inlay_status bind_joined(instance *i, uint32_t k, uint32_t count, uint64_t rows, inlay_diag *diag)
+/* The input of each job, one behind the other, padded where the run is. */
+static inlay_status bind_joined(const model *m, instance *i, uint32_t k, uint32_t count, uint64_t rows,
+                                inlay_diag *diag)
 {
     const infer_tensor *first = &i->jobs[0]->request->inputs[k];
-    uint32_t input = first->input;
-    uint64_t row_bytes = first->bytes / i->jobs[0]->rows, bytes = row_bytes * rows, used = 0;
+    uint32_t input = first->input, axis = i->jobs[0]->padded > 0 ? m->padding.input_axes[input] : 0;
+    uint64_t length = i->jobs[0]->padded, bytes = first->bytes / i->jobs[0]->rows * rows, used = 0;
     int64_t dims[INLAY_MAX_RANK];
 
+    memcpy(dims, first->dims, sizeof dims);
+    dims[0] = m->joinable ? (int64_t)rows : dims[0];
+    if (axis > 0) {
+        bytes = bytes / (uint64_t)dims[axis] * length;
+        dims[axis] = (int64_t)length;
+    }
     if (i->joined_bytes[input] < bytes) {
         void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
@@ -38,28 +45,24 @@ static inlay_status bind_joined(instance *i, uint32_t k, uint32_t count, uint64_
     for (uint32_t n = 0; n < count; n++) {
         const infer_request *q = i->jobs[n]->request;
 
-        for (uint32_t t = 0; t < q->input_count; t++) {
-            if (q->inputs[t].input != input || q->inputs[t].bytes == 0)
-                continue;
-            memcpy((char *)i->joined[input] + used, q->inputs[t].data, q->inputs[t].bytes);
-            used += q->inputs[t].bytes;
-        }
+        for (uint32_t t = 0; t < q->input_count; t++)
+            if (q->inputs[t].input == input)
+                used += padding_write(&m->padding, &q->inputs[t], length, (char *)i->joined[input] + used);
     }
-    memcpy(dims, first->dims, sizeof dims);
-    dims[0] = (int64_t)rows;
     return bind(i, input, first, dims, i->joined[input], bytes, diag);
 }
 
-static inlay_status bind_inputs(instance *i, uint32_t count, uint64_t rows, inlay_diag *diag)
+static inlay_status bind_inputs(const model *m, instance *i, uint32_t count, uint64_t rows, inlay_diag *diag)
 {
-    const infer_request *q = i->jobs[0]->request;
+    const job *j = i->jobs[0];
+    bool written = count > 1 || j->padded > j->length; /* otherwise the inputs stay where they arrived */
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < q->input_count; k++) {
-        const infer_tensor *t = &q->inputs[k];
+    for (uint32_t k = 0; status == INLAY_OK && k < j->request->input_count; k++) {
+        const infer_tensor *t = &j->request->inputs[k];
 
         status =
-            count > 1 ? bind_joined(i, k, count, rows, diag) : bind(i, t->input, t, t->dims, t->data, t->bytes, diag);
+            written ? bind_joined(m, i, k, count, rows, diag) : bind(i, t->input, t, t->dims, t->data, t->bytes, diag);
     }
     return status;
 }
@@ -91,7 +94,37 @@ static inlay_status read_output(const model *m, const instance *i, uint32_t k, i
     return INLAY_OK;
 }
 
-/* The job's outputs, rows [from, from + its own) of those of the run, in the order in which it wants them. */
+/* Rows [from, from + the job's own) of an output of the run, as long as the job's inputs. */
+static inlay_status slice_output(const model *m, const instance *i, const job *j, uint64_t from, uint64_t rows,
+                                 uint32_t k, infer_output *o, inlay_diag *diag)
+{
+    uint32_t axis = j->padded > j->length ? m->padding.output_axes[k] : 0;
+    inlay_status status = read_output(m, i, k, o, diag);
+    uint64_t row_count;
+
+    if (status != INLAY_OK)
+        return status;
+    if (rows != j->rows) {
+        if (o->rank == 0 || (uint64_t)o->dims[0] != rows)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "output '%s' has no row for each of its inputs'; serve this model with max_batch: 1",
+                              o->name);
+        row_count = o->count / rows;
+        o->data = o->count > 0 ? (const char *)o->data + from * row_count * datatype_bytes(o->dtype) : NULL;
+        o->count = j->rows * row_count;
+        o->dims[0] = (int64_t)j->rows;
+    }
+    if (axis == 0)
+        return INLAY_OK;
+    if (axis >= o->rank || (uint64_t)o->dims[axis] != j->padded)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "output '%s' is not as long as its inputs; serve this model without buckets", o->name);
+    return padding_cut(o, axis, j->length, &i->cut[k], &i->cut_bytes[k])
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o->name);
+}
+
+/* The job's outputs in the order in which it wants them. */
 static inlay_status slice_outputs(const model *m, const instance *i, const job *j, uint64_t from, uint64_t rows,
                                   uint32_t *out_count, inlay_diag *diag)
 {
@@ -101,23 +134,10 @@ static inlay_status slice_outputs(const model *m, const instance *i, const job *
 
     *out_count = 0;
     for (uint32_t n = 0; status == INLAY_OK && n < count; n++) {
-        infer_output *o = &i->outputs[*out_count];
-        uint64_t row_count;
-
         if (q->output_count == 0 && j->sequence != NULL && m->state_outputs[n])
             continue; /* what the context keeps */
-        ++*out_count;
-        status = read_output(m, i, q->output_count > 0 ? q->outputs[n].output : n, o, diag);
-        if (status != INLAY_OK || rows == j->rows)
-            continue;
-        if (o->rank == 0 || (uint64_t)o->dims[0] != rows)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                              "output '%s' has no row for each of its inputs'; serve this model with max_batch: 1",
-                              o->name);
-        row_count = o->count / rows;
-        o->data = o->count > 0 ? (const char *)o->data + from * row_count * datatype_bytes(o->dtype) : NULL;
-        o->count = j->rows * row_count;
-        o->dims[0] = (int64_t)j->rows;
+        status = slice_output(m, i, j, from, rows, q->output_count > 0 ? q->outputs[n].output : n,
+                              &i->outputs[(*out_count)++], diag);
     }
     return status;
 }
@@ -169,7 +189,7 @@ void model_run(model *m, instance *i, uint32_t count)
     for (uint32_t n = 0; n < count; n++)
         rows += i->jobs[n]->rows;
     begin_sequence(i);
-    status = bind_inputs(i, count, rows, &diag);
+    status = bind_inputs(m, i, count, rows, &diag);
     bound = clock_ns();
     run.cancel = &i->cancel;
     run.timeout_ns = time_left(i, count, bound);

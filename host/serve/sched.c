@@ -1,4 +1,5 @@
 #include "serve/sched.h"
+#include "serve/join.h"
 #include "serve/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct sched {
     uint32_t active;
     uint32_t waiting; /* threads that sleep */
     model *models;    /* that have requests, by queue.next */
+    job *held;        /* behind others of their sequence, by next_held */
     bool stop;
 };
 
@@ -97,33 +99,6 @@ static job *first_job(const model *m)
 
 /* ------------------------------------------------------------------ who is next, under the lock */
 
-/* Rows that are worth joining. */
-static uint64_t wanted_rows(const model *m)
-{
-    uint32_t best = m->queue.cost.best;
-
-    return best > 0 && best < m->settings.max_batch ? best : m->settings.max_batch;
-}
-
-/* When the model's requests may run: 0 = now. */
-static uint64_t ready_at(const model *m)
-{
-    uint64_t oldest = UINT64_MAX, delay = m->settings.batch_delay_us * 1000,
-             target = m->settings.batch_target_us * 1000;
-
-    if (m->settings.max_batch <= 1 || delay == 0 || m->queue.rows >= wanted_rows(m))
-        return 0;
-    if (target > 0) { /* the run itself has to fit in */
-        uint64_t run = (uint64_t)batch_cost_of(&m->queue.cost, wanted_rows(m));
-
-        delay = run >= target ? 0 : delay < target - run ? delay : target - run;
-    }
-    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-        if (m->queue.first[level] != NULL && m->queue.first[level]->arrived_ns < oldest)
-            oldest = m->queue.first[level]->arrived_ns;
-    return oldest + delay;
-}
-
 /* The model to run next; NULL: none, and none before *out_wake_at. */
 static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
 {
@@ -137,7 +112,7 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
 
         if (m->idle == NULL && first_job(m)->sequence == NULL)
             continue;
-        at = ready_at(m);
+        at = join_ready_at(m);
         if (at > now) {
             *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
             continue;
@@ -151,45 +126,11 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
     return best;
 }
 
-static const infer_tensor *same_input(const infer_request *q, uint32_t input)
-{
-    for (uint32_t i = 0; i < q->input_count; i++)
-        if (q->inputs[i].input == input)
-            return &q->inputs[i];
-    return NULL;
-}
-
-/* Whether two requests differ in nothing but their rows. */
-static bool joins(const job *a, const job *b)
-{
-    if (a->sequence != NULL || b->sequence != NULL || a->rows == 0 || b->rows == 0 ||
-        a->request->input_count != b->request->input_count)
-        return false;
-    for (uint32_t i = 0; i < a->request->input_count; i++) {
-        const infer_tensor *x = &a->request->inputs[i], *y = same_input(b->request, x->input);
-
-        if (y == NULL || x->rank != y->rank || memcmp(x->dims + 1, y->dims + 1, (x->rank - 1) * sizeof x->dims[0]) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* Rows that are worth joining now: fewer than usual where the first request would take too long. */
-static uint64_t rows_in_time(const model *m, uint64_t now)
-{
-    uint64_t rows = wanted_rows(m), waited = now - first_job(m)->arrived_ns,
-             target = m->settings.batch_target_us * 1000;
-
-    while (target > 0 && rows > 1 && (double)waited + batch_cost_of(&m->queue.cost, rows) > (double)target)
-        rows /= 2;
-    return rows;
-}
-
 /* Takes the first request of the model, and those that can be joined to it. */
 static uint32_t fill(sched *s, model *m, instance *i)
 {
     uint32_t count = 0;
-    uint64_t rows = 0, most = rows_in_time(m, clock_ns());
+    uint64_t rows = 0, most = UINT64_MAX, now = clock_ns();
 
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         job *before = NULL;
@@ -198,8 +139,11 @@ static uint32_t fill(sched *s, model *m, instance *i)
             after = j->next;
             if (count == i->job_capacity)
                 break;
-            if (count == 0 || (rows + j->rows <= most && joins(i->jobs[0], j))) {
+            if (count == 0 || (rows + j->rows <= most && join_fits(i->jobs[0], j))) {
+                uint64_t in_time = join_rows(j, now);
+
                 rows += j->rows;
+                most = in_time < most ? in_time : most;
                 i->jobs[count++] = j;
                 take(s, j, before);
                 j->running = i;
@@ -225,25 +169,8 @@ static instance *take_instance(sched *s, const job *j)
     return i;
 }
 
-/* A request of the sequence is over: the next may run. */
-static void advance(sched *s, sequence *q)
-{
-    job *j = q != NULL ? q->first : NULL;
-
-    if (q == NULL)
-        return;
-    q->busy = j != NULL;
-    if (j == NULL)
-        return;
-    q->first = j->next;
-    if (q->first == NULL)
-        q->last = NULL;
-    j->held = false;
-    push(s, j);
-}
-
 /* Puts a request behind the others of its sequence. */
-static void hold(job *j)
+static void hold(sched *s, job *j)
 {
     sequence *q = j->sequence;
 
@@ -254,12 +181,15 @@ static void hold(job *j)
         q->first = j;
     q->last = j;
     j->held = true;
+    j->next_held = s->held;
+    s->held = j;
+    j->model->queue.held++;
 }
 
-static void unhold(job *j)
+static void unhold(sched *s, job *j)
 {
     sequence *q = j->sequence;
-    job *before = NULL;
+    job *before = NULL, **at = &s->held;
 
     for (job *k = q->first; k != j; k = k->next)
         before = k;
@@ -269,7 +199,25 @@ static void unhold(job *j)
         q->first = j->next;
     if (q->last == j)
         q->last = before;
+    while (*at != j)
+        at = &(*at)->next_held;
+    *at = j->next_held;
     j->held = false;
+    j->model->queue.held--;
+}
+
+/* A request of the sequence is over: the next may run. */
+static void advance(sched *s, sequence *q)
+{
+    job *j = q != NULL ? q->first : NULL;
+
+    if (q == NULL)
+        return;
+    q->busy = j != NULL;
+    if (j == NULL)
+        return;
+    unhold(s, j);
+    push(s, j);
 }
 
 static double smooth(double mean, double value)
@@ -438,13 +386,13 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         model_unref(m);
         return SCHED_DONE;
     }
-    if (m->queue.count >= m->settings.max_queue) {
+    if (m->queue.count + m->queue.held >= m->settings.max_queue) {
         (void)pthread_mutex_unlock(&s->lock);
         return SCHED_FULL;
     }
     suspend(user);
     if (j->sequence != NULL && j->sequence->busy) {
-        hold(j);
+        hold(s, j);
     } else {
         if (j->sequence != NULL)
             j->sequence->busy = true;
@@ -464,7 +412,7 @@ bool sched_cancel(sched *s, job *j)
     (void)pthread_mutex_lock(&s->lock);
     waited = j->queued || j->held;
     if (j->held) {
-        unhold(j);
+        unhold(s, j);
     } else if (waited) {
         for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
             before = k;
@@ -487,29 +435,49 @@ static void finish_late(job *j)
     j->finish(j, &diag, NULL, 0);
 }
 
+static bool is_late(const job *j, uint64_t now)
+{
+    return j->deadline_ns != 0 && j->deadline_ns <= now;
+}
+
+/* Takes the late requests of a model's level out, in front of `late`. */
+static job *take_late(sched *s, model *m, uint32_t level, uint64_t now, job *late)
+{
+    job *before = NULL;
+
+    for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+        after = j->next;
+        if (!is_late(j, now)) {
+            before = j;
+            continue;
+        }
+        take(s, j, before);
+        advance(s, j->sequence);
+        j->next = late;
+        late = j;
+    }
+    return late;
+}
+
 void sched_expire(sched *s)
 {
     uint64_t now = clock_ns();
     job *late = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
+    for (job *j = s->held, *after; j != NULL;
+         j = after) { /* first: what is queued late must not be followed by these */
+        after = j->next_held;
+        if (is_late(j, now)) {
+            unhold(s, j);
+            j->next = late;
+            late = j;
+        }
+    }
     for (model *m = s->models, *next_model; m != NULL; m = next_model) {
         next_model = m->queue.next;
-        for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
-            job *before = NULL;
-
-            for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
-                after = j->next;
-                if (j->deadline_ns == 0 || j->deadline_ns > now) {
-                    before = j;
-                    continue;
-                }
-                take(s, j, before);
-                advance(s, j->sequence);
-                j->next = late;
-                late = j;
-            }
-        }
+        for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
+            late = take_late(s, m, level, now, late);
     }
     (void)pthread_mutex_unlock(&s->lock);
     for (job *after; late != NULL; late = after) {

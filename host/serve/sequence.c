@@ -120,6 +120,33 @@ inlay_status sequence_join(job *j, inlay_diag *diag)
     return status;
 }
 
+bool sequence_is_known(model *m, const char *id)
+{
+    bool known;
+
+    if (m->sequences == NULL || id[0] == '\0')
+        return false;
+    (void)pthread_mutex_lock(&m->sequence_lock);
+    known = find(m, id) != NULL;
+    (void)pthread_mutex_unlock(&m->sequence_lock);
+    return known;
+}
+
+bool sequences_live(model *m)
+{
+    uint64_t now = clock_ns();
+    bool live = false;
+
+    (void)pthread_mutex_lock(&m->sequence_lock);
+    for (uint32_t i = 0; m->sequences != NULL && !live && i < m->settings.max_sequences; i++) {
+        const sequence *q = &m->sequences[i];
+
+        live = q->users > 0 || (q->id[0] != '\0' && now - q->used_ns <= m->settings.sequence_idle_ns);
+    }
+    (void)pthread_mutex_unlock(&m->sequence_lock);
+    return live;
+}
+
 void sequence_leave(job *j)
 {
     if (j->sequence == NULL)

@@ -24,6 +24,9 @@ INLAY_NODISCARD inlay_status sequences_create(model *m, inlay_diag *diag);
 void sequences_destroy(model *m);
 /* Gives the job the sequence that its request names; nothing where it names none. INLAY_BUSY: all are in use. */
 INLAY_NODISCARD inlay_status sequence_join(job *j, inlay_diag *diag);
+/* Whether the model has that sequence; whether it has one that was used within sequence_idle_ms. */
+bool sequence_is_known(model *m, const char *id);
+bool sequences_live(model *m);
 /* The job is over, or never ran. */
 void sequence_leave(job *j);
 #endif

@@ -35,7 +35,7 @@ typedef struct server {
     struct trace *trace;
     struct tls *tls;          /* NULL: no TLS */
     bool client_certificates; /* are asked for */
-    grpc *grpc; /* NULL: not served */
+    grpc *grpc;               /* NULL: not served */
     tokens tokens, admin_tokens;
     atomic_bool ready;    /* all models are loaded, and no SIGTERM yet */
     atomic_bool draining; /* answers end their connections */
@@ -47,8 +47,8 @@ typedef struct server {
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
     uint64_t started_ns;
-    uint32_t runners; /* runs at once */
-    bool load_header; /* each answer says how busy the server is */
+    uint32_t runners;              /* runs at once */
+    bool load_header;              /* each answer says how busy the server is */
     atomic_uint_fast64_t requests; /* that are over */
     load_figures load;
 } server;
@@ -57,7 +57,7 @@ typedef struct server {
 typedef enum kept_what { KEPT_LOAD, KEPT_UNLOAD, KEPT_WAKE } kept_what;
 typedef struct kept {
     kept_what what;
-    uint64_t version; /* KEPT_WAKE: that one; 0 = the latest */
+    uint64_t version;               /* KEPT_WAKE: that one; 0 = the latest */
     char name[FOLDER_MAX_NAME + 2]; /* one that is cut off is no model's */
     void (*done)(void *user, const inlay_diag *diag);
     void *user;
@@ -118,10 +118,10 @@ void answer_server(exchange *x); /* info_route.c */
 void answer_model(exchange *x);
 void answer_model_ready(exchange *x);
 void answer_index(exchange *x);
-void answer_stats(exchange *x);      /* stats_route.c */
-void answer_metrics(exchange *x);    /* metrics_route.c */
-void answer_page(exchange *x);       /* page_route.c */
-void answer_trace(exchange *x);      /* tuning_route.c */
+void answer_stats(exchange *x);   /* stats_route.c */
+void answer_metrics(exchange *x); /* metrics_route.c */
+void answer_page(exchange *x);    /* page_route.c */
+void answer_trace(exchange *x);   /* tuning_route.c */
 void answer_logging(exchange *x);
 void answer_completions(exchange *x); /* completion.c */
 void answer_models(exchange *x);

@@ -56,14 +56,16 @@ static inlay_status open_socket(const settings *s, const char *name, int port, i
     return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
 }
 
-/* In the child: the sockets as systemd passes them, and the program anew. */
+/* In the child: the sockets as systemd passes them, and the program anew. SIGTERM and SIGINT stay blocked until the
+ * worker waits for them: one told to end while it starts drains and ends well, too. */
 static void become_worker(const supervisor *v, uint32_t index)
 {
     char number[16], pid[16];
-    sigset_t none;
+    sigset_t of_supervisor;
 
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)sigemptyset(&of_supervisor);
+    (void)sigaddset(&of_supervisor, SIGCHLD);
+    (void)sigprocmask(SIG_UNBLOCK, &of_supervisor, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     (void)snprintf(number, sizeof number, "%u", index);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());

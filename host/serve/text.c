@@ -42,6 +42,47 @@ static void find_ends(text_model *t, const char *path)
     }
 }
 
+/* A text, or what an object has as its content. */
+static char *text_copy(const json_t *value)
+{
+    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+
+    return strdup(text != NULL ? text : "");
+}
+
+/* chat_template: a text, or several with names, of which "default" is meant. */
+static const char *find_form(const json_t *root)
+{
+    json_t *form = json_object_get(root, "chat_template");
+
+    for (size_t i = 0; i < json_array_size(form); i++) {
+        const json_t *one = json_array_get(form, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
+
+        if (name != NULL && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(one, "template"));
+    }
+    return json_string_value(form);
+}
+
+/* What tokenizer_config.json says of chats; none where it is not there. false: no memory. */
+static bool read_chat(text_model *t, const char *path)
+{
+    char file[PATH_MAX];
+    json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    const char *form = find_form(root);
+    int64_t end;
+
+    t->begin = text_copy(json_object_get(root, "bos_token"));
+    t->end = text_copy(json_object_get(root, "eos_token"));
+    t->chat_form = form != NULL ? strdup(form) : NULL;
+    end = t->end != NULL && t->end[0] != '\0' ? tokenizer_id(t->tokenizer, t->end) : -1;
+    if (end >= 0 && !text_is_end(t, end) && t->end_count < TEXT_MAX_ENDS)
+        t->ends[t->end_count++] = end;
+    json_decref(root);
+    return t->begin != NULL && t->end != NULL && (form == NULL || t->chat_form != NULL);
+}
+
 /* Whether the inputs are tokens, and what follows from how many there are, besides states. */
 static bool takes_tokens(const model *m, const text_model *t)
 {
@@ -65,7 +106,7 @@ static void find_outputs(const model *m, text_model *t)
         t->vectors = inlay_session_find_output(m->session, names[i]);
 }
 
-inlay_status text_open(const model *m, text_model **out_text, inlay_diag *diag)
+inlay_status language_open(const model *m, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
     text_model *t;
@@ -82,24 +123,31 @@ inlay_status text_open(const model *m, text_model **out_text, inlay_diag *diag)
     t->types = inlay_session_find_input(m->session, "token_type_ids");
     find_outputs(m, t);
     if (!takes_tokens(m, t) || (t->logits == INLAY_NONE && t->vectors == INLAY_NONE)) {
-        text_close(t);
+        language_close(t);
         return INLAY_OK;
     }
     t->tokenizer = tokenizer_open(path, error, sizeof error);
     if (t->tokenizer == NULL) {
-        text_close(t);
+        language_close(t);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
     find_ends(t, m->path);
+    if (!read_chat(t, m->path)) {
+        language_close(t);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokenizer");
+    }
     *out_text = t;
     return INLAY_OK;
 }
 
-void text_close(text_model *t)
+void language_close(text_model *t)
 {
     if (t == NULL)
         return;
     tokenizer_close(t->tokenizer);
+    free(t->chat_form);
+    free(t->begin);
+    free(t->end);
     free(t);
 }
 

@@ -13,11 +13,13 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: of a decoder with states only */
     int64_t ends[TEXT_MAX_ENDS];          /* tokens that end a text */
     uint32_t end_count;
+    char *chat_form, *begin,
+        *end; /* chat_template, bos_token and eos_token of tokenizer_config.json; chat_form NULL: none */
 } text_model;
 
 /* NULL in *out_text where no tokenizer.json is beside the model's file or a folder above, or the model is of another
  * kind. A tokenizer.json that cannot be read is a failure. */
-INLAY_NODISCARD inlay_status text_open(const model *m, text_model **out_text, inlay_diag *diag);
-void text_close(text_model *t); /* NULL is a no-op */
+INLAY_NODISCARD inlay_status language_open(const model *m, text_model **out_text, inlay_diag *diag);
+void language_close(text_model *t); /* NULL is a no-op */
 bool text_is_end(const text_model *t, int64_t token);
 #endif

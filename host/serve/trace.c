@@ -73,7 +73,8 @@ void trace_destroy(trace *t)
 static inlay_status take_level(const trace *t, const char *text, int64_t *out, inlay_diag *diag)
 {
     if (strcmp(text, "TENSORS") == 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "trace_level TENSORS is not supported; TIMESTAMPS and OFF are");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "trace_level TENSORS would write what clients send; this server has TIMESTAMPS and OFF");
     if (strcmp(text, "TIMESTAMPS") != 0 && strcmp(text, "OFF") != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_level is TIMESTAMPS or OFF, not '%.40s'", text);
     *out = text[0] == 'T';

@@ -222,6 +222,7 @@ static void *rounds(void *user)
         close_slow(w, now);
         cancel_lost(w, now);
         sched_expire(w->server->sched);
+        repository_tidy(w->server->repository);
         load_follow(w->server);
     }
 }

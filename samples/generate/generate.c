@@ -280,7 +280,7 @@ static char *wrap_chat(const settings *s, const tokenizer *t)
 
     if (!s->chat)
         return strdup(s->prompt);
-    if (tokenizer_added(t, "<|im_start|>") < 0 || tokenizer_added(t, "<|im_end|>") < 0) {
+    if (tokenizer_id(t, "<|im_start|>") < 0 || tokenizer_id(t, "<|im_end|>") < 0) {
         fprintf(stderr, "generate: --chat is for models with <|im_start|> and <|im_end|>; this one has its own form\n");
         return NULL;
     }
@@ -487,7 +487,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     text = wrap_chat(&s, t);
-    if (text != NULL && (!tokenizer_encode(t, text, &tokens, &count) || count == 0))
+    if (text != NULL && (!tokenizer_encode(t, text, !s.chat, &tokens, &count) || count == 0))
         fprintf(stderr, "generate: the prompt has no tokens\n");
     else if (text != NULL && model_open(&s, &m))
         ok = generate(&s, &m, t, &tokens, &count);

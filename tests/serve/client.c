@@ -57,7 +57,8 @@ void serving_file(const serving *s, const char *name, const char *text, int mode
     (void)close(fd);
 }
 
-static void read_log(const serving *s, char *text, size_t bytes)
+/* The first bytes of the log, or the last. */
+static void read_log(const serving *s, bool end, char *text, size_t bytes)
 {
     char path[128];
     int fd;
@@ -65,10 +66,52 @@ static void read_log(const serving *s, char *text, size_t bytes)
 
     (void)snprintf(path, sizeof path, "%s/log", s->folder);
     fd = open(path, O_RDONLY);
+    if (fd >= 0 && end && lseek(fd, 0, SEEK_END) >= (off_t)bytes)
+        (void)lseek(fd, -(off_t)bytes + 1, SEEK_END);
+    else if (fd >= 0)
+        (void)lseek(fd, 0, SEEK_SET);
     n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
     text[n > 0 ? n : 0] = '\0';
     if (fd >= 0)
         (void)close(fd);
+}
+
+const char *serving_path(const serving *s, const char *name, char *path, size_t bytes)
+{
+    (void)snprintf(path, bytes, "%s/%s", s->folder, name);
+    return path;
+}
+
+void serving_copy(const serving *s, const char *from, const char *name)
+{
+    char path[256], bytes[65536];
+    int in = open(from, O_RDONLY), out;
+    ssize_t n;
+
+    out = open(serving_path(s, name, path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    assert_true(in >= 0 && out >= 0);
+    while ((n = read(in, bytes, sizeof bytes)) > 0)
+        assert_int_equal(write(out, bytes, (size_t)n), n);
+    (void)close(in);
+    (void)close(out);
+}
+
+void serving_folder(const serving *s, const char *name)
+{
+    char path[256];
+
+    (void)serving_path(s, name, path, sizeof path);
+    for (char *at = path + strlen(s->folder) + 1;; at++) {
+        char was = *at;
+
+        if (was != '/' && was != '\0')
+            continue;
+        *at = '\0';
+        assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
+        *at = was;
+        if (was == '\0')
+            return;
+    }
 }
 
 void serving_start(serving *s, const char *const *flags)
@@ -96,7 +139,7 @@ void serving_start(serving *s, const char *const *flags)
     assert_int_equal(posix_spawn(&s->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
     for (uint32_t waited = 0;; waited += 5) {
-        read_log(s, text, sizeof text);
+        read_log(s, false, text, sizeof text);
         if (strstr(text, "ready, models") != NULL)
             break;
         if (waited > PATIENCE_MS || waitpid(s->pid, NULL, WNOHANG) != 0)
@@ -125,7 +168,7 @@ int serving_end(serving *s, int signal_number)
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         char text[8192];
 
-        read_log(s, text, sizeof text);
+        read_log(s, true, text, sizeof text);
         print_error("the server ended with status %d: %s\n", status, text);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -299,6 +342,17 @@ void client_once(const serving *s, const char *method, const char *path, const c
     assert_true(fd >= 0);
     client_call(fd, method, path, headers, body, body != NULL ? strlen(body) : 0, out);
     (void)close(fd);
+}
+
+void client_expect(const serving *s, const char *method, const char *path, const char *headers, const char *body,
+                   int code, const char *part)
+{
+    answer a;
+
+    client_once(s, method, path, headers, body, &a);
+    if (a.code != code || strstr(a.body, part) == NULL)
+        fail_msg("%s %s %s: expected %d with '%s', got %d: %s", method, path, body != NULL ? body : "", code, part,
+                 a.code, a.body);
 }
 
 double client_metric(const serving *s, const char *name)

@@ -18,6 +18,12 @@ void serving_prepare(serving *s);
 void serving_prepare_empty(serving *s);
 /* Writes a file of the folder. */
 void serving_file(const serving *s, const char *name, const char *text, int mode);
+/* Copies a file there. */
+void serving_copy(const serving *s, const char *from, const char *name);
+/* Makes a folder in it, and those above. */
+void serving_folder(const serving *s, const char *name);
+/* The path of a file in it. */
+const char *serving_path(const serving *s, const char *name, char *path, size_t bytes);
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
  * ready. */
 void serving_start(serving *s, const char *const *flags);
@@ -46,6 +52,9 @@ void client_call(int fd, const char *method, const char *path, const char *heade
 /* The same on a connection of its own. */
 void client_once(const serving *s, const char *method, const char *path, const char *headers, const char *body,
                  answer *out);
+/* The same; fails the test unless the answer has that code, and the part in its body. */
+void client_expect(const serving *s, const char *method, const char *path, const char *headers, const char *body,
+                   int code, const char *part);
 /* The value of a header, or NULL. */
 const char *answer_header(const answer *a, const char *name, char *value, size_t bytes);
 /* The number behind `name ` in /metrics, labels included; -1 if there is none. */
@@ -56,8 +65,16 @@ double client_metric(const serving *s, const char *name);
 void write_models(const char *folder);
 /* A model [N,3] that doubles its input so many times. */
 void write_doubling(const char *path, uint32_t times);
+/* A model y = Relu(x), [2], whose output and node have that name. */
+void write_relu(const char *path, const char *name);
 /* A model y = new = old + x, of one number each. */
 void write_sum(const char *path);
+/* The same with another operator than Add. */
+void write_sum_by(const char *path, const char *op);
+/* A model y = new = old + |x|, which turns n times over it. */
+void write_slow_sum(const char *path);
+/* A model hidden = x * mask [N,S], total = the sum of hidden [N,1]; unless masked, it sums 1 + x and needs no mask. */
+void write_masked(const char *path, bool masked);
 /* A decoder whose next token is the character behind '@' by the number of tokens so far: its state counts. */
 void write_counting(const char *path);
 /* A model whose vector of a token is 1 at the token's place. */

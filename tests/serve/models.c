@@ -68,44 +68,85 @@ static void write_pair(const char *folder)
     save(path, &w);
 }
 
-/* As long as a test wants it to be. */
+/* n turns of a loop from x to y, as long as a test wants it to be. */
+static void write_loop(wire *w, const char *dims)
+{
+    wire_mark n = mw_node_begin(w, "Loop", "n,_,x", "y");
+    mw_body body = mw_body_begin(w, "body", "turn");
+
+    mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(w, MW_INPUT, "go", INLAY_BOOL, "");
+    mw_value(w, MW_INPUT, "v", INLAY_FLOAT, dims);
+    mw_node(w, "Identity", "go", "on");
+    mw_node(w, "Abs", "v", "r");
+    mw_value(w, MW_OUTPUT, "on", INLAY_BOOL, "");
+    mw_value(w, MW_OUTPUT, "r", INLAY_FLOAT, dims);
+    mw_body_end(w, body);
+    wire_end(w, n);
+}
+
 static void write_spin(const char *folder)
 {
     wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
-    mw_body body;
+    wire_mark g = mw_begin(&w, 8, 17);
     char path[256];
 
     mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,4");
-    n = mw_node_begin(&w, "Loop", "n,_,x", "y");
-    body = mw_body_begin(&w, "body", "turn");
-    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "go", INLAY_BOOL, "");
-    mw_value(&w, MW_INPUT, "v", INLAY_FLOAT, "4,4");
-    mw_node(&w, "Identity", "go", "on");
-    mw_node(&w, "Abs", "v", "r");
-    mw_value(&w, MW_OUTPUT, "on", INLAY_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "r", INLAY_FLOAT, "4,4");
-    mw_body_end(&w, body);
-    wire_end(&w, n);
+    write_loop(&w, "4,4");
     mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,4");
     wire_end(&w, g);
     (void)snprintf(path, sizeof path, "%s/spin.onnx", folder);
     save(path, &w);
 }
 
-void write_sum(const char *path)
+void write_relu(const char *path, const char *name)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2");
+    n = mw_node_begin(&w, "Relu", "x", name);
+    wire_text(&w, 3, name);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, name, INLAY_FLOAT, "2");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+void write_sum_by(const char *path, const char *op)
 {
     wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
 
     mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
-    mw_node(&w, "Add", "old,x", "new");
+    mw_node(&w, op, "old,x", "new");
     mw_node(&w, "Identity", "new", "y");
     mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
     mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+void write_sum(const char *path)
+{
+    write_sum_by(path, "Add");
+}
+
+void write_slow_sum(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
+    write_loop(&w, "1");
+    mw_node(&w, "Add", "old,y", "new");
+    mw_node(&w, "Identity", "new", "sum");
+    mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
+    mw_value(&w, MW_OUTPUT, "sum", INLAY_FLOAT, "1");
     wire_end(&w, g);
     save(path, &w);
 }
@@ -151,6 +192,24 @@ void write_counting(const char *path)
     mw_node(&w, "Unsqueeze", "hot,zero", "logits");
     mw_value(&w, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
     mw_value(&w, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
+void write_masked(const char *path, bool masked)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(&w, "plus", INLAY_FLOAT, 1, 1, 1);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,S");
+    if (masked)
+        mw_value(&w, MW_INPUT, "mask", INLAY_FLOAT, "N,S");
+    mw_node(&w, masked ? "Mul" : "Add", masked ? "x,mask" : "x,plus", "hidden");
+    mw_node(&w, "ReduceSum", "hidden,one", "total");
+    mw_value(&w, MW_OUTPUT, "hidden", INLAY_FLOAT, "N,S");
+    mw_value(&w, MW_OUTPUT, "total", INLAY_FLOAT, "N,1");
     wire_end(&w, g);
     save(path, &w);
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
@@ -30,22 +29,41 @@ static void write_tokenizer(const serving *s)
     serving_file(s, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
 }
 
+/* BERT's: words in pieces, [CLS] and [SEP] around a text. */
+static const char bert[] =
+    "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":"
+    "null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":{\"type\":"
+    "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":{\"id\":"
+    "\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{"
+    "\"[CLS]\":{\"id\":\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]},\"[SEP]\":{\"id\":\"[SEP]\",\"ids\":[3],"
+    "\"tokens\":[\"[SEP]\"]}}},\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"added_"
+    "tokens\":"
+    "[],\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+    "\"max_input_chars_per_word\":100,\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,\"un\":4,"
+    "\"##want\":5,\"##ed\":6,\"!\":7}}}";
+
 static int start(void **state)
 {
-    static const char *const folders[] = { "models/count", "models/count/1", "models/vectors", "models/vectors/1" };
     static const char *const flags[] = { "--max-sequences", "4", NULL };
-    char path[128];
+    char path[256];
 
     (void)state;
     serving_prepare(&server);
-    for (size_t i = 0; i < 4; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
-        assert_int_equal(mkdir(path, 0755), 0);
-    }
-    (void)snprintf(path, sizeof path, "%s/models/count/1/model.onnx", server.folder);
-    write_counting(path);
-    (void)snprintf(path, sizeof path, "%s/models/vectors/1/model.onnx", server.folder);
-    write_vectors(path);
+    serving_folder(&server, "models/count/1");
+    serving_folder(&server, "models/vectors/1");
+    serving_folder(&server, "models/bert/1");
+    write_counting(serving_path(&server, "models/count/1/model.onnx", path, sizeof path));
+    write_vectors(serving_path(&server, "models/vectors/1/model.onnx", path, sizeof path));
+    write_vectors(serving_path(&server, "models/bert/1/model.onnx", path, sizeof path));
+    serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
+    /* The first letters of the roles, and the messages. */
+    serving_file(
+        &server, "models/count/tokenizer_config.json",
+        "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"z\",\"chat_template\":[{\"name\":\"default\","
+        "\"template\":"
+        "\"{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.role[0:1] "
+        "+ m.content }}{% endfor %}\"}]}",
+        0644);
     serving_file(&server, "models/count/config.yaml", "options: [state=old=new]\n", 0644);
     write_tokenizer(&server);
     serving_start(&server, flags);
@@ -63,11 +81,7 @@ static int end(void **state)
 
 static void expect(const char *body, int code, const char *part)
 {
-    answer a;
-
-    client_once(&server, "POST", "/v1/completions", "", body, &a);
-    if (a.code != code || strstr(a.body, part) == NULL)
-        fail_msg("%s: expected %d with '%s', got %d: %s", body, code, part, a.code, a.body);
+    client_expect(&server, "POST", "/v1/completions", "", body, code, part);
 }
 
 #define ASK(more) "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0" more "}"
@@ -86,7 +100,7 @@ static void test_whole_texts(void **state)
     expect(ASK(",\"max_tokens\":20,\"stop\":[\"XX\",\"FG\",\"KL\"]"), 200, "\"text\":\"CDE\"");
     expect(ASK(",\"max_tokens\":100"), 200, "wxy\",\"logprobs\":null,\"finish_reason\":\"stop\""); /* 'z' ends */
     client_once(&server, "GET", "/v1/models", "", NULL, &a);
-    assert_non_null(strstr(a.body, "\"data\":[{\"id\":\"count\",\"object\":\"model\""));
+    assert_non_null(strstr(a.body, "{\"id\":\"count\",\"object\":\"model\""));
 }
 
 static void test_what_is_refused(void **state)
@@ -108,15 +122,14 @@ static void test_what_is_refused(void **state)
 }
 
 /* Asks for a stream, and reads what comes until the connection ends or `part` is there. */
-static void stream(const char *body, const char *part, char *text, size_t bytes)
+static void stream_at(const char *path, const char *body, const char *part, char *text, size_t bytes)
 {
     int fd = client_connect(&server);
     char head[512];
     size_t have = 0;
 
-    (void)snprintf(head, sizeof head,
-                   "POST /v1/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
-                   strlen(body));
+    (void)snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
+                   path, strlen(body));
     client_text(fd, head);
     client_text(fd, body);
     text[0] = '\0';
@@ -129,6 +142,11 @@ static void stream(const char *body, const char *part, char *text, size_t bytes)
         text[have] = '\0';
     }
     (void)close(fd);
+}
+
+static void stream(const char *body, const char *part, char *text, size_t bytes)
+{
+    stream_at("/v1/completions", body, part, text, bytes);
 }
 
 /* The texts of the events, one behind the other. */
@@ -186,11 +204,7 @@ static void test_clients_that_leave(void **state)
 
 static void embed(const char *body, int code, const char *part)
 {
-    answer a;
-
-    client_once(&server, "POST", "/v1/embeddings", "", body, &a);
-    if (a.code != code || strstr(a.body, part) == NULL)
-        fail_msg("%s: expected %d with '%s', got %d: %s", body, code, part, a.code, a.body);
+    client_expect(&server, "POST", "/v1/embeddings", "", body, code, part);
 }
 
 static void test_embeddings(void **state)
@@ -211,6 +225,57 @@ static void test_embeddings(void **state)
     embed("{\"model\":\"count\",\"input\":\"a\"}", 400, "makes no vectors");
     embed("{\"model\":\"none\",\"input\":\"a\"}", 404, "no such model");
     expect("{\"model\":\"vectors\",\"prompt\":\"x\"}", 400, "none for texts");
+}
+
+#define CHAT(more) "{\"model\":\"count\",\"temperature\":0,\"messages\":[" more "}"
+
+static void test_chats(void **state)
+{
+    static const struct {
+        const char *body, *part;
+        int code;
+    } rows[] = {
+        { CHAT("{\"role\":\"user\",\"content\":\"xy\"}],\"max_tokens\":5"), "\"object\":\"chat.completion\"", 200 },
+        { CHAT("{\"role\":\"user\",\"content\":\"xy\"}],\"max_tokens\":5"),
+          "\"message\":{\"role\":\"assistant\",\"content\":\"CDEFG\"},\"logprobs\":null,\"finish_reason\":\"length\"",
+          200 },
+        { CHAT("{\"content\":\"x\",\"role\":\"system\",\"name\":1},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+               "\"text\":"
+               "\"\\u0078\"},{\"type\":\"text\",\"text\":\"y\"}]}],\"max_completion_tokens\":2"),
+          "\"content\":\"EF\"}", 200 },
+        { CHAT("{\"role\":\"user\",\"content\":\"xy\"}]"), "uvwxy\"},\"logprobs\":null,\"finish_reason\":\"stop\"",
+          200 },
+        { CHAT("{\"role\":\"tool\",\"content\":null}]"), "refuses the messages: no tools", 400 },
+        { CHAT("]"), "no messages", 400 },
+        { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
+        { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "no text", 400 },
+        { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[]"), "not supported", 400 },
+        { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "none for texts", 400 },
+        { "{\"model\":\"count\",\"prompt\":\"x\"}", "no messages", 400 },
+    };
+
+    static char events[65536];
+
+    (void)state;
+    stream_at("/v1/chat/completions", CHAT("{\"role\":\"user\",\"content\":\"xy\"}],\"max_tokens\":2,\"stream\":true"),
+              NULL, events, sizeof events);
+    assert_non_null(strstr(events, "\"object\":\"chat.completion.chunk\""));
+    assert_non_null(strstr(
+        events, "\"delta\":{\"role\":\"assistant\",\"content\":\"C\"},\"logprobs\":null,\"finish_reason\":null"));
+    assert_non_null(strstr(events, "\"delta\":{\"content\":\"D\"},\"logprobs\":null,\"finish_reason\":\"length\""));
+    assert_non_null(strstr(events, "data: [DONE]"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        client_expect(&server, "POST", "/v1/chat/completions", "", rows[i].body, rows[i].code, rows[i].part);
+}
+
+/* "Unwanted!" is [CLS] un ##want ##ed ! [SEP]. */
+static void test_word_pieces(void **state)
+{
+    (void)state;
+    embed("{\"model\":\"bert\",\"input\":\"Unwanted!\"}", 200,
+          "[0,0,0.40824829,0.40824829,0.40824829,0.40824829,0.40824829,0.40824829,0,");
+    embed("{\"model\":\"bert\",\"input\":\"Unwanted!\"}", 200, "\"prompt_tokens\":6,");
+    embed("{\"model\":\"bert\",\"input\":\"what\"}", 200, "[0,0.57735027,0.57735027,0.57735027,0,");
 }
 
 static void *ask_many(void *user)
@@ -252,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_whole_texts),   cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_events),        cmocka_unit_test(test_clients_that_leave),
         cmocka_unit_test(test_texts_at_once), cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),   cmocka_unit_test(test_chats),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

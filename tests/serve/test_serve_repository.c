@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
@@ -35,12 +34,8 @@ static int start(void **state)
     serving_file(&server, "tokens", "# users\nuser-0123456789abcdef\n", 0600);
     serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
     serving_file(&server, "serve.yaml", "max_queue: 1000\n", 0644);
-    (void)snprintf(path, sizeof path, "%s/models/joined", server.folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    (void)snprintf(path, sizeof path, "%s/models/joined/3", server.folder);
-    assert_int_equal(mkdir(path, 0755), 0);
-    (void)snprintf(path, sizeof path, "%s/models/joined/3/model.onnx", server.folder);
-    write_doubling(path, 1);
+    serving_folder(&server, "models/joined/3");
+    write_doubling(serving_path(&server, "models/joined/3/model.onnx", path, sizeof path), 1);
     serving_file(&server, "models/joined/config.yaml",
                  "max_batch: 8\nbatch_delay_us: 200000\ninstances: 1\noptions: [intra_threads=1]\n", 0644);
     serving_file(&server, "models/triple/config.yaml", "versions: all\n", 0644);
@@ -59,11 +54,7 @@ static int end(void **state)
 static void expect(const char *headers, const char *method, const char *path, const char *body, int code,
                    const char *part)
 {
-    answer a;
-
-    client_once(&server, method, path, headers, body, &a);
-    if (a.code != code || strstr(a.body, part) == NULL)
-        fail_msg("%s %s: expected %d with '%s', got %d: %s", method, path, code, part, a.code, a.body);
+    client_expect(&server, method, path, headers, body, code, part);
 }
 
 #define DOUBLE(value) "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[" value ",0,1]}]}"
@@ -111,8 +102,7 @@ static void test_load_and_unload(void **state)
     serving_file(&server, "models/twice.onnx", "rubbish", 0644);
     expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
     expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
-    (void)snprintf(path, sizeof path, "%s/models/twice.onnx", server.folder);
-    write_doubling(path, 1);
+    write_doubling(serving_path(&server, "models/twice.onnx", path, sizeof path), 1);
     /* Settings that are wrong are named. */
     serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
     expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
@@ -17,17 +16,12 @@ static int start(void **state)
     static const char *const flags[] = {
         "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "300", NULL
     };
-    static const char *const folders[] = { "models/sum", "models/sum/1" };
-    char path[128];
+    char path[256];
 
     (void)state;
     serving_prepare(&server);
-    for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
-        assert_int_equal(mkdir(path, 0755), 0);
-    }
-    (void)snprintf(path, sizeof path, "%s/models/sum/1/model.onnx", server.folder);
-    write_sum(path);
+    serving_folder(&server, "models/sum/1");
+    write_sum(serving_path(&server, "models/sum/1/model.onnx", path, sizeof path));
     serving_file(&server, "models/sum/config.yaml", "options: [state=old=new]\n", 0644);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
@@ -129,15 +123,10 @@ static void test_what_is_refused(void **state)
         "{\"parameters\":{\"sequence_id\":1,\"sequence_start\":true},\"inputs\":[{\"name\":\"x\","
         "\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
     static const char none[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}";
-    answer a;
 
     (void)state;
-    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
-    assert_int_equal(a.code, 400);
-    assert_non_null(strstr(a.body, "keeps no states"));
-    client_once(&server, "POST", "/v2/models/sum/infer", "", none, &a);
-    assert_int_equal(a.code, 400);
-    assert_non_null(strstr(a.body, "input 'old' is missing"));
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 400, "keeps no states");
+    client_expect(&server, "POST", "/v2/models/sum/infer", "", none, 400, "input 'old' is missing");
     expect("true", "start", 1, 400, 0);
     expect("{}", "start", 1, 400, 0);
     expect("0", "start", 1, 400, 0); /* 0 is none: a state is missing */

@@ -10,12 +10,22 @@ static serving server;
 
 static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
 
+#define BOOM "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[-3,4]}]}"
+
 static int start(void **state)
 {
-    static const char *const flags[] = { "--workers", "2", "--poll-ms", "20", NULL };
+    static const char *const flags[] = { "--workers",      "2",           "--poll-ms",    "20", "--plugin-dirs",
+                                         "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL };
+    char path[256];
 
     (void)state;
     serving_prepare(&server);
+    serving_folder(&server, "plugins");
+    serving_folder(&server, "models/boom/1");
+    serving_copy(&server, CRASHING_PLUGIN, "plugins/execute_boom.so");
+    write_relu(serving_path(&server, "models/boom/1/model.onnx", path, sizeof path), "boom");
+    serving_file(&server, "models/boom/config.yaml",
+                 "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n", 0644);
     serving_start(&server, flags);
     return 0;
 }
@@ -88,6 +98,36 @@ static void test_a_worker_that_crashes(void **state)
     }
 }
 
+/* A plugin that crashes in a run takes its worker along, once each: the next ones leave it out. */
+static void test_a_plugin_that_crashes(void **state)
+{
+    const struct timespec pause = { 0, 5000000 };
+    uint32_t good = 0, lost = 0;
+    static char text[1 << 18]; /* a sanitizer says much */
+    char path[256];
+    FILE *f;
+
+    (void)state;
+    for (uint32_t i = 0; good < 30; i++) {
+        answer a;
+
+        client_once(&server, "POST", "/v2/models/boom/infer", "", BOOM, &a);
+        lost += a.code == 0;
+        good = a.code == 200 && strstr(a.body, "[0.0,4.0]") != NULL ? good + 1 : 0;
+        if (i == 4000 || (a.code != 0 && a.code != 200))
+            fail_msg("after %u lost requests: %d %s", lost, a.code, a.body);
+        if (good == 0)
+            (void)nanosleep(&pause, NULL);
+    }
+    assert_in_range(lost, 1, 2);
+    f = fopen(serving_path(&server, "log", path, sizeof path), "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    (void)fclose(f);
+    assert_non_null(strstr(text, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom"));
+    assert_non_null(strstr(text, "it is quarantined until it changes"));
+}
+
 /* Asks on connections of their own, so that both workers are met, until all of 20 get the code. */
 static void wait_for_model(const char *path, int code, const char *part)
 {
@@ -136,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_worker_that_crashes),
+        cmocka_unit_test(test_a_plugin_that_crashes),
         cmocka_unit_test(test_the_folder_is_watched),
         cmocka_unit_test(test_they_end_together),
     };

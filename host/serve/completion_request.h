@@ -1,0 +1,28 @@
+/* serve/completion_request.h - the body of POST /v1/completions and /v1/chat/completions. */
+#ifndef SERVE_COMPLETION_REQUEST_H
+#define SERVE_COMPLETION_REQUEST_H
+#include "sampler.h"
+#include "serve/chat.h"
+#include "serve/folder.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096 };
+
+typedef struct completion_request {
+    bool chat; /* messages, not a prompt */
+    char model[FOLDER_MAX_NAME + 2];
+    char *prompt; /* this, the stops and what is in the messages lie in the body */
+    const char *stops[MAX_STOPS];
+    uint32_t stop_count;
+    chat_message *messages; /* [message_count], owned */
+    uint32_t message_count;
+    bool streams;
+    uint64_t max_tokens;
+    sampler sampler;
+} completion_request;
+
+/* Reads the body, which is written to, over what q holds. false: why (of `bytes` bytes) is a sentence. */
+bool completion_request_read(completion_request *q, char *body, size_t body_bytes, char *why, size_t bytes);
+void completion_request_deinit(completion_request *q);
+#endif

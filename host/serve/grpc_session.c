@@ -1,0 +1,136 @@
+/* HTTP/2 of one connection, without its socket: frames to calls. */
+#include "serve/grpc_internal.h"
+#include <stdlib.h>
+
+enum { MAX_STREAMS = 256 };
+
+static void unlink_call(grpc_streams *l, call *x)
+{
+    if (x->previous != NULL)
+        x->previous->next = x->next;
+    else
+        l->calls = x->next;
+    if (x->next != NULL)
+        x->next->previous = x->previous;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_streams *l = user;
+    call *x;
+
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    x = call_create(l->grpc, l->server, session, frame->hd.stream_id);
+    if (x == NULL)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    x->next = l->calls;
+    if (x->next != NULL)
+        x->next->previous = x;
+    l->calls = x;
+    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, x);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
+                     const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
+{
+    call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+
+    (void)flags;
+    (void)user;
+    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        call_header(x, (const char *)name, name_bytes, (const char *)value, value_bytes);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
+                   void *user)
+{
+    call *x = nghttp2_session_get_stream_user_data(session, stream);
+
+    (void)flags;
+    (void)user;
+    if (x != NULL && !call_data(x, data, bytes))
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
+    return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    call *x;
+
+    (void)user;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+        return 0;
+    x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (x == NULL)
+        return 0;
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
+        x->client_done = true;
+    call_advance(x);
+    return 0;
+}
+
+/* Behind the end of an answer: what the client still sends is of no use. */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    const call *x = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+
+    (void)user;
+    if (x != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+        !x->client_done)
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
+{
+    call *x = nghttp2_session_get_stream_user_data(session, stream);
+
+    (void)code;
+    if (x == NULL)
+        return 0;
+    unlink_call(user, x);
+    grpc_leave(x);
+    return 0;
+}
+
+nghttp2_session *grpc_streams_open(grpc_streams *l)
+{
+    nghttp2_settings_entry entries[] = {
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MAX_STREAMS },
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20 },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)l->server->max_header_bytes },
+    };
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_session *session = NULL;
+
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    if (nghttp2_session_server_new(&session, callbacks, l) != 0)
+        session = NULL;
+    nghttp2_session_callbacks_del(callbacks);
+    if (session != NULL) {
+        (void)nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, entries, sizeof entries / sizeof entries[0]);
+        (void)nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, 4 << 20);
+    }
+    return session;
+}
+
+void grpc_streams_close(grpc_streams *l, nghttp2_session *session)
+{
+    while (l->calls != NULL) {
+        call *x = l->calls;
+
+        unlink_call(l, x);
+        grpc_leave(x);
+    }
+    nghttp2_session_del(session); /* its streams' data are gone, and no callback is called */
+}

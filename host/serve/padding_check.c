@@ -1,0 +1,183 @@
+/* Whether a model leaves out what it is padded with: tried once, when it is loaded. */
+#include "base/element.h"
+#include "serve/datatype.h"
+#include "serve/model.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double tolerance = 1e-3; /* other shapes may have other kernels */
+
+/* 1, 0, 1, 0 ...; masks exclude nothing. Good for tokens, types of tokens and positions alike. */
+static void fill_pattern(const inlay_io_info *io, uint64_t count, void *out)
+{
+    bool mask = strstr(io->name, "mask") != NULL;
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t value = mask || i % 2 == 0;
+
+        switch (io->dtype) {
+        case INLAY_INT64:
+        case INLAY_UINT64:
+            ((int64_t *)out)[i] = value;
+            break;
+        case INLAY_INT32:
+        case INLAY_UINT32:
+            ((int32_t *)out)[i] = value;
+            break;
+        case INLAY_INT16:
+        case INLAY_UINT16:
+            ((int16_t *)out)[i] = value;
+            break;
+        case INLAY_FLOAT:
+            ((float *)out)[i] = value;
+            break;
+        case INLAY_DOUBLE:
+            ((double *)out)[i] = value;
+            break;
+        case INLAY_FLOAT16:
+            ((uint16_t *)out)[i] = value ? 0x3c00 : 0;
+            break;
+        case INLAY_BFLOAT16:
+            ((uint16_t *)out)[i] = value ? 0x3f80 : 0;
+            break;
+        default:
+            ((uint8_t *)out)[i] = value;
+        }
+    }
+}
+
+/* The length of the axis, and what it is padded to. */
+typedef struct padded_size {
+    uint64_t own, length;
+} padded_size;
+
+/* The input with the axis so long; other open sizes are 1. */
+static inlay_status make_input(const model *m, uint32_t k, const void *user, inlay_value **out, inlay_diag *diag)
+{
+    const padded_size *size = user;
+    const inlay_io_info *io = &m->inputs[k];
+    infer_tensor t = { .dtype = io->dtype, .rank = io->rank, .input = k };
+    int64_t dims[INLAY_MAX_RANK] = { 0 };
+    inlay_status status;
+
+    *out = NULL;
+    if (io->optional && m->padding.input_axes[k] == 0)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < io->rank; d++)
+        t.dims[d] = dims[d] = io->dims[d] >= 0                         ? io->dims[d]
+                              : d > 0 && d == m->padding.input_axes[k] ? (int64_t)size->own
+                                                                       : 1;
+    if (m->padding.input_axes[k] > 0)
+        dims[m->padding.input_axes[k]] = (int64_t)size->length;
+    if (io->dtype == INLAY_STRING || !infer_count(t.rank, t.dims, &t.count))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is of texts", io->name);
+    t.bytes = t.count * datatype_bytes(t.dtype);
+    t.data = malloc(t.bytes + 1);
+    if (t.data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for input '%s'", io->name);
+    fill_pattern(io, t.count, t.data);
+    status = inlay_value_create(io->dtype, io->rank, dims, out, diag);
+    if (status == INLAY_OK)
+        (void)padding_write(&m->padding, &t, size->length, inlay_value_data(*out));
+    free(t.data);
+    return status;
+}
+
+static bool near_enough(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tolerance * fmax(1, fabs(a));
+}
+
+/* A copy of the output as its request would see it; data is the caller's, NULL after a failure. */
+static inlay_status copy_output(const model *m, const instance *i, uint32_t k, uint64_t own, infer_output *out,
+                                inlay_diag *diag)
+{
+    inlay_value *value = inlay_context_output(i->context, k);
+    uint32_t axis = m->padding.output_axes[k];
+    infer_output o = { .name = m->outputs[k].name };
+    void *copy = NULL;
+    uint64_t bytes = 0;
+
+    *out = o;
+    if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR || inlay_value_dtype(value) == INLAY_STRING ||
+        (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor of numbers in host memory", o.name);
+    o.dtype = inlay_value_dtype(value);
+    o.rank = inlay_value_rank(value);
+    o.count = (uint64_t)inlay_value_count(value);
+    o.data = inlay_value_data(value);
+    if (o.rank > 0)
+        memcpy(o.dims, inlay_value_dims(value), o.rank * sizeof o.dims[0]);
+    if (axis > 0 && (axis >= o.rank || (uint64_t)o.dims[axis] < own))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not as long as the inputs", o.name);
+    if (axis > 0 && !padding_cut(&o, axis, own, &copy, &bytes))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o.name);
+    bytes = o.count * datatype_bytes(o.dtype);
+    if (copy == NULL && (copy = malloc(bytes + 1)) == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o.name);
+    if (copy != o.data && bytes > 0)
+        memcpy(copy, o.data, bytes);
+    o.data = copy;
+    *out = o;
+    return INLAY_OK;
+}
+
+static inlay_status compare(const infer_output *a, const infer_output *b, inlay_diag *diag)
+{
+    if (a->count != b->count || a->dtype != b->dtype)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the shape of output '%s' depends on the padding", a->name);
+    for (uint64_t n = 0; n < a->count; n++) {
+        double x = 0, y = 0;
+
+        (void)element_number(a->dtype, a->data, (int64_t)n, &x, NULL);
+        (void)element_number(b->dtype, b->data, (int64_t)n, &y, NULL);
+        if (!near_enough(x, y))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "padding changes output '%s' from %g to %g", a->name, x, y);
+    }
+    return INLAY_OK;
+}
+
+/* The outputs of one run beside those of `plain`. */
+static inlay_status compare_run(const model *m, const instance *i, uint64_t own, const infer_output *plain,
+                                inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t k = 0; status == INLAY_OK && k < m->output_count; k++) {
+        infer_output padded;
+
+        status = copy_output(m, i, k, own, &padded, diag);
+        if (status == INLAY_OK)
+            status = compare(&plain[k], &padded, diag);
+        free((void *)(uintptr_t)padded.data);
+    }
+    return status;
+}
+
+inlay_status padding_check(const model *m, const instance *i, inlay_diag *diag)
+{
+    const padding_config *c = &m->settings.padding;
+    infer_output *plain;
+    const uint64_t length = c->sizes[c->size_count > 1 && c->sizes[0] == 1], own = (length + 1) / 2;
+    const padded_size as_it_is = { own, own }, padded = { own, length };
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (m->padding.axis == NULL || length <= 1) /* nothing can be padded */
+        return INLAY_OK;
+    plain = calloc(m->output_count + 1u, sizeof *plain);
+    if (plain == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for outputs");
+    status = instance_try(m, i, make_input, &as_it_is, &why);
+    for (uint32_t k = 0; status == INLAY_OK && k < m->output_count; k++)
+        status = copy_output(m, i, k, own, &plain[k], &why);
+    if (status == INLAY_OK)
+        status = instance_try(m, i, make_input, &padded, &why);
+    if (status == INLAY_OK)
+        status = compare_run(m, i, own, plain, &why);
+    for (uint32_t k = 0; k < m->output_count; k++)
+        free((void *)(uintptr_t)plain[k].data);
+    free(plain);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "buckets: %s", why.text);
+}

@@ -1,0 +1,221 @@
+#include "grpc_fake.h"
+#include "serve/grpc_read.h"
+#include "serve/load.h"
+#include "serve/supervise.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ what the rest of the server would do */
+
+bool supervise_is_worker(void)
+{
+    return false;
+}
+
+bool tokens_match(const tokens *t, const char *authorization)
+{
+    (void)t;
+    return strcmp(authorization, "Bearer fuzz") == 0;
+}
+
+void load_report(const struct server *s, bool json, char out[LOAD_BYTES])
+{
+    (void)s;
+    (void)snprintf(out, LOAD_BYTES, json ? "JSON {}" : "TEXT ");
+}
+
+void grpc_leave(call *x)
+{
+    call_destroy(x);
+}
+
+/* ------------------------------------------------------------------ methods */
+
+static void echo(call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+{
+    ProtobufCMessage *m = call_unpack(x, type, message, bytes);
+
+    if (m == NULL)
+        return;
+    call_pack(x, m);
+    call_release(m);
+}
+
+#define ECHO(method, type)                                                                                             \
+    void method(call *x, const uint8_t *message, size_t bytes)                                                         \
+    {                                                                                                                  \
+        echo(x, &inference__##type##__descriptor, message, bytes);                                                     \
+    }
+ECHO(grpc_live, empty)
+ECHO(grpc_ready, infer_reply)
+ECHO(grpc_model_ready, model_name)
+ECHO(grpc_server_metadata, server_metadata_reply)
+ECHO(grpc_model_metadata, model_metadata_reply)
+ECHO(grpc_index, index_reply)
+ECHO(grpc_health, health_request)
+ECHO(grpc_load, repository_request)
+ECHO(grpc_unload, stream_infer_reply)
+ECHO(grpc_statistics, statistics_reply)
+ECHO(grpc_trace_setting, trace_settings)
+ECHO(grpc_log_settings, log_settings)
+
+/* Every byte of every element is there. */
+static void touch(const infer_request *q)
+{
+    volatile unsigned char sum = 0;
+
+    for (uint32_t i = 0; i < q->input_count; i++) {
+        const infer_tensor *t = &q->inputs[i];
+
+        for (uint64_t k = 0; k < t->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
+        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+    }
+}
+
+void grpc_infer(call *x, const uint8_t *message, size_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    x->decoded = call_unpack(x, &inference__infer_request__descriptor, message, bytes);
+    if (x->decoded == NULL)
+        return;
+    if (grpc_read_request(x->decoded, bytes, &x->request, &diag) != INLAY_OK) {
+        if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL)
+            __builtin_trap(); /* a failure without a sentence */
+        call_fail_diag(x, &diag);
+        return;
+    }
+    touch(&x->request);
+    call_pack(x, &x->decoded->base);
+}
+
+void grpc_infer_deinit(call *x)
+{
+    infer_request_deinit(&x->request);
+    call_release(x->decoded);
+    x->decoded = NULL;
+}
+
+/* ------------------------------------------------------------------ the connection */
+
+bool fake_open(fake_link *l)
+{
+    memset(l, 0, sizeof *l);
+    l->server.max_body_bytes = 1 << 16;
+    l->server.max_header_bytes = 4096;
+    l->server.load_header = true;
+    l->streams.server = &l->server;
+    l->session = grpc_streams_open(&l->streams);
+    return l->session != NULL;
+}
+
+bool fake_receive(fake_link *l, const uint8_t *data, size_t bytes)
+{
+    return nghttp2_session_mem_recv(l->session, data, bytes) == (ssize_t)bytes;
+}
+
+void fake_send(fake_link *l, void (*take)(void *user, const uint8_t *data, size_t bytes), void *user)
+{
+    const uint8_t *data;
+    ssize_t n;
+
+    while ((n = nghttp2_session_mem_send(l->session, &data)) > 0)
+        if (take != NULL)
+            take(user, data, (size_t)n);
+}
+
+void fake_close(fake_link *l)
+{
+    grpc_streams_close(&l->streams, l->session);
+    if (l->server.exchanges != 0)
+        __builtin_trap(); /* a call that nobody ended */
+}
+
+/* ------------------------------------------------------------------ a client */
+
+static const char *const paths[] = { "/inference.GRPCInferenceService/ModelInfer",
+                                     "/inference.GRPCInferenceService/ModelStreamInfer",
+                                     "/inference.GRPCInferenceService/ServerLive",
+                                     "/inference.GRPCInferenceService/ServerReady",
+                                     "/inference.GRPCInferenceService/ModelReady",
+                                     "/inference.GRPCInferenceService/ServerMetadata",
+                                     "/inference.GRPCInferenceService/ModelMetadata",
+                                     "/inference.GRPCInferenceService/RepositoryIndex",
+                                     "/inference.GRPCInferenceService/RepositoryModelLoad",
+                                     "/inference.GRPCInferenceService/RepositoryModelUnload",
+                                     "/inference.GRPCInferenceService/ModelStatistics",
+                                     "/inference.GRPCInferenceService/TraceSetting",
+                                     "/inference.GRPCInferenceService/LogSettings",
+                                     "/grpc.health.v1.Health/Check",
+                                     "/none" };
+
+static ssize_t next_piece(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
+                          nghttp2_data_source *source, void *user)
+{
+    fake_client *c = source->ptr;
+    size_t n = c->bytes - c->at;
+
+    (void)session;
+    (void)stream;
+    (void)user;
+    n = n < c->step ? n : c->step;
+    n = n < room ? n : room;
+    memcpy(to, c->data + c->at, n);
+    c->at += n;
+    if (c->at == c->bytes)
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)n;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
+                     const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
+{
+    fake_client *c = user;
+
+    (void)session;
+    (void)frame;
+    (void)value;
+    (void)value_bytes;
+    (void)flags;
+    c->has_status |= name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0;
+    return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
+{
+    fake_client *c = user;
+
+    (void)session;
+    (void)stream;
+    c->has_status |= code != NGHTTP2_NO_ERROR; /* a stream that was reset has none */
+    return 0;
+}
+
+bool fake_client_open(fake_client *c, const uint8_t *data, size_t bytes)
+{
+#define HEADER(name, value)                                                                                            \
+    {                                                                                                                  \
+        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE \
+    }
+    const char *path = paths[data[0] % (sizeof paths / sizeof paths[0])];
+    const nghttp2_nv headers[] = { HEADER(":method", "POST"),     HEADER(":scheme", "http"),
+                                   HEADER(":path", path),         HEADER(":authority", "fuzz"),
+                                   HEADER("te", "trailers"),      HEADER("content-type", "application/grpc"),
+                                   HEADER("grpc-timeout", "10S"), HEADER("authorization", "Bearer fuzz") };
+    nghttp2_data_provider provider = { .source.ptr = c, .read_callback = next_piece };
+    nghttp2_session_callbacks *callbacks = NULL;
+
+    *c = (fake_client){ .data = data + 2, .bytes = bytes - 2, .step = data[1] != 0 ? data[1] : 16384 };
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return false;
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    if (nghttp2_session_client_new(&c->session, callbacks, c) != 0)
+        c->session = NULL;
+    nghttp2_session_callbacks_del(callbacks);
+    return c->session != NULL && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, NULL, 0) == 0 &&
+           nghttp2_submit_request(c->session, NULL, headers, sizeof headers / sizeof headers[0], &provider, NULL) > 0;
+}

@@ -1,0 +1,303 @@
+/* Requests of different lengths that are padded and joined; requests whose time is short; sequences that outlive the
+ * file of their model. */
+#include "client.h"
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
+
+static void model_at(const char *name, const char *config, void (*write)(const char *path))
+{
+    char text[128], path[256];
+
+    (void)snprintf(text, sizeof text, "models/%s/1", name);
+    serving_folder(&server, text);
+    (void)snprintf(text, sizeof text, "models/%s/1/model.onnx", name);
+    write(serving_path(&server, text, path, sizeof path));
+    (void)snprintf(text, sizeof text, "models/%s/config.yaml", name);
+    serving_file(&server, text, config, 0644);
+}
+
+static void write_with_mask(const char *path)
+{
+    write_masked(path, true);
+}
+
+static void write_without_mask(const char *path)
+{
+    write_masked(path, false);
+}
+
+static void write_plain(const char *path)
+{
+    write_doubling(path, 1);
+}
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--sequence-idle-ms", "400", NULL };
+
+    (void)state;
+    serving_prepare_empty(&server);
+    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    model_at("padded",
+             "max_batch: 8\nbatch_delay_us: 400000\ninstances: 1\nbuckets: 4,8\npad: [x=100]\n"
+             "options: [intra_threads=1]\n",
+             write_with_mask);
+    model_at("unmasked", "buckets: 4,8\n", write_without_mask);
+    model_at("plain", "buckets: 4,8\n", write_plain);
+    model_at("wrong", "buckets: 8,4\n", write_with_mask);
+    model_at("patient", "max_batch: 65536\nbatch_delay_us: 10000000\n", write_plain);
+    model_at("sum", "options: [state=old=new]\n", write_sum);
+    model_at("slow", "options: [state=old=new]\n", write_slow_sum);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+/* ------------------------------------------------------------------ padding */
+
+/* Rows of 1, 2, 3 ... with a mask that excludes the last of each. */
+static int ask_padded(uint32_t rows, uint32_t length)
+{
+    char body[1024], x[256] = "", mask[256] = "", head[256];
+    int fd = client_connect(&server);
+
+    for (uint32_t i = 0; i < rows * length; i++) {
+        (void)snprintf(x + strlen(x), sizeof x - strlen(x), "%s%u", i > 0 ? "," : "", i + 1);
+        (void)snprintf(mask + strlen(mask), sizeof mask - strlen(mask), "%s%d", i > 0 ? "," : "",
+                       i % length + 1 < length);
+    }
+    (void)snprintf(body, sizeof body,
+                   "{\"inputs\":[{\"name\":\"x\",\"shape\":[%u,%u],\"datatype\":\"FP32\",\"data\":[%s]},"
+                   "{\"name\":\"mask\",\"shape\":[%u,%u],\"datatype\":\"FP32\",\"data\":[%s]}]}",
+                   rows, length, x, rows, length, mask);
+    (void)snprintf(head, sizeof head, "POST /v2/models/padded/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
+                   strlen(body));
+    client_text(fd, head);
+    client_text(fd, body);
+    return fd;
+}
+
+static void expect_padded(int fd, const char *hidden, const char *total)
+{
+    answer a;
+
+    client_receive(fd, &a);
+    if (a.code != 200 || strstr(a.body, hidden) == NULL || strstr(a.body, total) == NULL)
+        fail_msg("expected %s and %s, got %d: %s", hidden, total, a.code, a.body);
+    (void)close(fd);
+}
+
+#define HIDDEN(rows, length, data) "\"shape\":[" rows "," length "],\"data\":[" data "]"
+#define TOTAL(rows, data) "\"shape\":[" rows ",1],\"data\":[" data "]"
+
+static long runs_of(const char *model, long *requests)
+{
+    char path[128];
+    const char *at;
+    answer a;
+
+    (void)snprintf(path, sizeof path, "/v2/models/%s/stats", model);
+    client_once(&server, "GET", path, "", NULL, &a);
+    at = strstr(a.body, "\"inference_count\":");
+    assert_non_null(at);
+    *requests = strtol(at + strlen("\"inference_count\":"), NULL, 10);
+    at = strstr(a.body, "\"execution_count\":");
+    assert_non_null(at);
+    return strtol(at + strlen("\"execution_count\":"), NULL, 10);
+}
+
+static void test_lengths_are_joined(void **state)
+{
+    long requests, runs;
+    int fds[4];
+
+    (void)state;
+    fds[0] = ask_padded(1, 3);
+    fds[1] = ask_padded(2, 2);
+    fds[2] = ask_padded(1, 4);
+    fds[3] = ask_padded(2, 3);
+    expect_padded(fds[0], HIDDEN("1", "3", "1.0,2.0,0.0"), TOTAL("1", "3.0"));
+    expect_padded(fds[1], HIDDEN("2", "2", "1.0,0.0,3.0,0.0"), TOTAL("2", "1.0,3.0"));
+    expect_padded(fds[2], HIDDEN("1", "4", "1.0,2.0,3.0,0.0"), TOTAL("1", "6.0"));
+    expect_padded(fds[3], HIDDEN("2", "3", "1.0,2.0,0.0,4.0,5.0,0.0"), TOTAL("2", "3.0,9.0"));
+    runs = runs_of("padded", &requests);
+    assert_int_equal(requests, 6); /* rows */
+    assert_in_range(runs, 1, 3);
+    expect_padded(ask_padded(2, 5), HIDDEN("2", "5", "1.0,2.0,3.0,4.0,0.0,6.0,7.0,8.0,9.0,0.0"),
+                  TOTAL("2", "10.0,30.0"));
+    expect_padded(ask_padded(1, 9), HIDDEN("1", "9", "1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,0.0"), TOTAL("1", "36.0"));
+    client_expect(&server, "POST", "/v2/models/padded/infer", "",
+                  "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]},{\"name\":"
+                  "\"mask\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}",
+                  400, "error");
+}
+
+/* Models that are not the same with padding are refused, and say why. */
+static void test_who_is_not_padded(void **state)
+{
+    (void)state;
+    client_expect(&server, "POST", "/v2/repository/models/unmasked/load", ADMIN, "", 400, "padding changes output");
+    client_expect(&server, "POST", "/v2/repository/models/plain/load", ADMIN, "", 400,
+                  "no open axis besides the first");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "ascending numbers");
+    serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [y=1]\n", 0644);
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "no input 'y' is padded");
+    serving_file(&server, "models/wrong/config.yaml", "pad: [x=1]\n", 0644);
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "without buckets");
+    serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [x]\n", 0644);
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "not INPUT=NUMBER");
+    serving_file(&server, "models/wrong/config.yaml", "buckets: 4\n", 0644);
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 200, "");
+}
+
+/* ------------------------------------------------------------------ deadlines */
+
+/* A request that could wait ten seconds for others runs while its client still waits for it. */
+static void test_none_waits_until_it_is_late(void **state)
+{
+    (void)state;
+    client_expect(&server, "POST", "/v2/models/patient/infer", "Inference-Timeout-Ms: 2000\r\n",
+                  "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}", 200,
+                  "[8.0,0.0,2.0]");
+}
+
+static int ask_slow(const char *how, long turns, uint32_t timeout_ms)
+{
+    char body[512], head[256];
+    int fd = client_connect(&server);
+
+    (void)snprintf(
+        body, sizeof body,
+        "{\"parameters\":{\"sequence_id\":7,\"%s\":true,\"timeout\":%u},\"inputs\":[{\"name\":\"n\",\"shape\":"
+        "[],\"datatype\":\"INT64\",\"data\":[%ld]},{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\","
+        "\"data\":[1]}]}",
+        how, timeout_ms * 1000, turns);
+    (void)snprintf(head, sizeof head, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
+                   strlen(body));
+    client_text(fd, head);
+    client_text(fd, body);
+    return fd;
+}
+
+/* A request behind another of its sequence is answered when its own time is up. */
+static void test_late_behind_its_sequence(void **state)
+{
+    struct pollfd first = { .events = POLLIN };
+    const struct timespec pause = { 0, 50000000 };
+    answer a;
+    int second;
+
+    (void)state;
+    first.fd = ask_slow("sequence_start", 1000000000, 3000);
+    (void)nanosleep(&pause, NULL);
+    second = ask_slow("sequence_end", 1, 200);
+    client_receive(second, &a);
+    assert_int_equal(a.code, 504);
+    assert_int_equal(poll(&first, 1, 0), 0); /* the first still runs */
+    client_receive(first.fd, &a);
+    assert_int_equal(a.code, 504);
+    (void)close(first.fd);
+    (void)close(second);
+}
+
+/* ------------------------------------------------------------------ sequences and new files */
+
+static void add(const char *id, const char *how, int x, int code, const char *sum)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof body,
+                   "{\"parameters\":{\"sequence_id\":\"%s\",\"sequence_%s\":true},\"inputs\":[{\"name\":\"x\","
+                   "\"shape\":[1],\"datatype\":\"FP32\",\"data\":[%d]}],\"outputs\":[{\"name\":\"y\"}]}",
+                   id, how, x);
+    if (how[0] == '\0')
+        memcpy(strstr(body, "\"sequence_\":true"), "\"priority\":2    ", strlen("\"sequence_\":true"));
+    client_expect(&server, "POST", "/v2/models/sum/infer", "", body, code, sum);
+}
+
+static void wait_for_none_replaced(void)
+{
+    const struct timespec pause = { 0, 10000000 };
+
+    for (uint32_t i = 0; client_metric(&server, "inlay_replaced_models") != 0; i++) {
+        assert_true(i < 1000);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void test_sequences_stay_with_their_model(void **state)
+{
+    const struct timespec idle = { 0, 500000000 };
+    char path[256];
+
+    (void)state;
+    add("a", "start", 1, 200, "\"data\":[1.0]");
+    add("b", "start", 10, 200, "\"data\":[10.0]");
+    write_sum_by(serving_path(&server, "models/sum/1/model.onnx", path, sizeof path), "Sub");
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 200, "");
+    assert_true(client_metric(&server, "inlay_replaced_models") == 1);
+    add("a", "", 2, 200, "\"data\":[3.0]");
+    add("c", "start", 5, 200, "\"data\":[-5.0]"); /* a new one is of the new model */
+    add("c", "", 1, 200, "\"data\":[-6.0]");
+    add("a", "end", 3, 200, "\"data\":[6.0]");
+    add("a", "", 1, 400, "no sequence 'a'");
+    add("b", "start", 1, 200, "\"data\":[-1.0]"); /* begun anew, on the new model */
+    add("b", "end", 1, 200, "\"data\":[-2.0]");
+    (void)nanosleep(&idle, NULL);
+    wait_for_none_replaced(); /* the old b was left */
+    add("c", "end", 1, 200, "\"data\":[-7.0]");
+}
+
+/* The same when another version comes; unloading ends them. */
+static void test_sequences_and_versions(void **state)
+{
+    char path[256];
+
+    (void)state;
+    add("a", "start", 1, 200, "\"data\":[-1.0]");
+    serving_folder(&server, "models/sum/2");
+    write_sum(serving_path(&server, "models/sum/2/model.onnx", path, sizeof path));
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 200, "");
+    client_expect(&server, "GET", "/v2/models/sum", "", NULL, 200, "\"versions\":[\"2\"]");
+    add("a", "", 1, 200, "\"data\":[-2.0]");
+    add("b", "start", 1, 200, "\"data\":[1.0]");
+    /* One that cannot be loaded leaves what is there. */
+    serving_folder(&server, "models/sum/3");
+    serving_file(&server, "models/sum/3/model.onnx", "rubbish", 0644);
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 400, "version 3");
+    add("b", "", 1, 200, "\"data\":[2.0]");
+    client_expect(&server, "POST", "/v2/repository/models/sum/unload", ADMIN, "", 200, "");
+    assert_true(client_metric(&server, "inlay_replaced_models") == 0);
+    add("a", "", 1, 404, "no such model");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lengths_are_joined),
+        cmocka_unit_test(test_who_is_not_padded),
+        cmocka_unit_test(test_none_waits_until_it_is_late),
+        cmocka_unit_test(test_late_behind_its_sequence),
+        cmocka_unit_test(test_sequences_stay_with_their_model),
+        cmocka_unit_test(test_sequences_and_versions),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}
