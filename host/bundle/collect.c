@@ -234,6 +234,178 @@ done:
     return status;
 }
 
+/* ------------------------------------------------------------------ Loop */
+
+/* What a Loop has a place for from its begin to its end. */
+typedef struct loop_items {
+    uint32_t count, cond; /* the counter, whether it goes on */
+    uint32_t *state;      /* [carried] */
+    uint32_t carried;
+} loop_items;
+
+static inlay_status loop_places(collector *k, const program_step *s, uint32_t part, loop_items *out)
+{
+    bundle_collection *c = k->c;
+    const graph *inner = c->parts[part].p->graph;
+    inlay_status status = INLAY_OK;
+
+    out->carried = s->node->info.input_count > 2 ? s->node->info.input_count - 2 : 0;
+    out->state = arena_array(&c->a, (size_t)out->carried + 1, sizeof *out->state);
+    out->count = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = sizeof(int64_t) });
+    out->cond = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = 1 });
+    if (out->state == NULL || out->count == INLAY_NONE || out->cond == INLAY_NONE)
+        return no_memory(k);
+    c->parts[part].item_of[inner->inputs[0]] = out->count;
+    c->parts[part].item_of[inner->inputs[1]] = out->cond;
+    for (uint32_t i = 0; i < out->carried; i++) {
+        INLAY_TRY(make_value(k, part, inner->inputs[2 + i]));
+        out->state[i] = c->parts[part].item_of[inner->inputs[2 + i]];
+    }
+done:
+    return status;
+}
+
+static bool is_state(const loop_items *l, uint32_t item)
+{
+    bool found = item == l->cond;
+
+    for (uint32_t i = 0; i < l->carried; i++)
+        found |= l->state[i] == item;
+    return found;
+}
+
+/* What the body made becomes the state. States that change places go through a copy. */
+static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
+{
+    bundle_collection *c = k->c;
+    const graph *inner = c->parts[part].p->graph;
+    uint32_t *from = arena_array(&c->a, (size_t)l->carried + 1, sizeof *from);
+    inlay_status status = INLAY_OK;
+
+    if (from == NULL)
+        return no_memory(k);
+    for (uint32_t i = 0; i <= l->carried; i++) {
+        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
+
+        INLAY_TRY(find_item(k, part, inner->outputs[i], &from[i]));
+        if (c->items[from[i]].bytes != c->items[to].bytes)
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "a Loop cannot be bundled whose state changes its size");
+        if (from[i] != to && is_state(l, from[i])) {
+            const uint32_t copy = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX,
+                                                             .bytes = c->items[to].bytes });
+            if (copy == INLAY_NONE)
+                return no_memory(k);
+            INLAY_TRY(copy_item(k, from[i], copy));
+            from[i] = copy;
+        }
+    }
+    for (uint32_t i = 0; i <= l->carried; i++) {
+        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
+
+        if (from[i] != to)
+            INLAY_TRY(copy_item(k, from[i], to));
+    }
+done:
+    return status;
+}
+
+/* What was there before the loop and is read in it has to stay until its end. */
+static void keep_through(collector *k, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = 0; i < k->c->item_count; i++) {
+        bundle_item *item = &k->c->items[i];
+
+        if (item->first < begin && item->last >= begin && item->last < end)
+            item->last = end;
+    }
+}
+
+/* The values of the node's outputs, with the sizes of the state, and copies of it. */
+static inlay_status give_state(collector *k, uint32_t part, const program_step *s, const loop_items *l)
+{
+    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < s->node->info.output_count; o++) {
+        const uint32_t v = s->node->info.outputs[o];
+        const inlay_value_info *state = &inner->values[inner->inputs[2 + o]].info;
+        size_t bytes;
+
+        if (v == INLAY_NONE)
+            continue;
+        if (!plan_info_bytes(&g->values[v].info, &bytes)) {
+            g->values[v].info.rank = state->rank;
+            g->values[v].info.dims = state->dims;
+        }
+        INLAY_TRY(make_value(k, part, v));
+        INLAY_TRY(copy_item(k, l->state[o], k->c->parts[part].item_of[v]));
+    }
+done:
+    return status;
+}
+
+static inlay_status add_loop(collector *k, uint32_t part, const program_step *s)
+{
+    const graph_body *b = &s->node->bodies[0];
+    const inlay_node_info *n = &s->node->info;
+    const program *inner = s->bodies[0];
+    const bool counted = n->input_count > 0 && n->inputs[0] != INLAY_NONE;
+    loop_items l = { .carried = 0 };
+    uint32_t number, from, most = INLAY_NONE, begin;
+    inlay_status status;
+    bundle_do *d;
+
+    if (inner->graph->output_count != (n->input_count > 2 ? n->input_count - 2 : 0) + 1)
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: it collects what its body makes "
+                          "(scan outputs)", n->name.data);
+    INLAY_TRY(add_part(k, inner, &number));
+    INLAY_TRY(loop_places(k, s, number, &l));
+    for (uint32_t i = 0; i < b->capture_count; i++) {
+        if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        INLAY_TRY(find_item(k, part, b->capture_outer[i], &from));
+        k->c->parts[number].item_of[b->capture_inner[i]] = from;
+    }
+    if (counted)
+        INLAY_TRY(find_item(k, part, n->inputs[0], &most));
+    if ((d = add_step(k, DO_BEGIN, 0, 2)) == NULL)
+        return no_memory(k);
+    d->out[0] = l.count;
+    d->out[1] = l.cond;
+    finish_step(k);
+    if (n->input_count > 1 && n->inputs[1] != INLAY_NONE) {
+        INLAY_TRY(find_item(k, part, n->inputs[1], &from));
+        INLAY_TRY(copy_item(k, from, l.cond));
+    }
+    for (uint32_t i = 0; i < l.carried; i++) {
+        INLAY_TRY(find_item(k, part, n->inputs[2 + i], &from));
+        if (k->c->items[from].bytes != k->c->items[l.state[i]].bytes)
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: its state changes its size",
+                              n->name.data);
+        INLAY_TRY(copy_item(k, from, l.state[i]));
+    }
+    begin = k->c->step_count;
+    if ((d = add_step(k, DO_TEST, counted ? 3 : 2, 0)) == NULL)
+        return no_memory(k);
+    d->in[0] = l.count;
+    d->in[1] = l.cond;
+    if (counted)
+        d->in[2] = most;
+    finish_step(k);
+    INLAY_TRY(walk(k, number));
+    INLAY_TRY(carry(k, &l, number));
+    if ((d = add_step(k, DO_NEXT, 1, 0)) == NULL)
+        return no_memory(k);
+    d->in[0] = l.count;
+    d->target = begin;
+    finish_step(k);
+    keep_through(k, begin, k->c->step_count);
+    k->c->steps[begin].target = k->c->step_count;
+    status = give_state(k, part, s, &l);
+done:
+    return status;
+}
+
 static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
 {
     const part_region *r = s->region;
@@ -274,9 +446,11 @@ static inlay_status walk(collector *k, uint32_t part)
 
         if (s->provider == NULL && strcmp(s->node->info.op_type.data, "If") == 0 && s->node->body_count == 2) {
             INLAY_TRY(add_if(k, part, s));
+        } else if (s->provider == NULL && strcmp(s->node->info.op_type.data, "Loop") == 0 && s->node->body_count == 1) {
+            INLAY_TRY(add_loop(k, part, s));
         } else if (s->provider == NULL) {
             return inlay_fail(k->diag, INLAY_UNSUPPORTED, "%s node '%s' cannot be bundled: of control flow a bundle has "
-                              "If alone", s->node->info.op_type.data, s->node->info.name.data);
+                              "If and Loop", s->node->info.op_type.data, s->node->info.name.data);
         } else if (all_known(p->graph, s->region)) {
             continue; /* shape arithmetic: inference has the elements */
         } else if (s->view && s->region->input_count > 0 && s->region->inputs[0] == s->node->info.inputs[0]) {

@@ -21,12 +21,14 @@ typedef struct bundle_part {
     uint32_t *item_of; /* [value_count] INLAY_NONE: not known at run time */
 } bundle_part;
 
-typedef enum bundle_what { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP } bundle_what;
+/* A Loop is BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves it; the body; NEXT, which
+ * counts and goes back to TEST. */
+typedef enum bundle_what { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT } bundle_what;
 typedef struct bundle_do {
     bundle_what what;
     uint32_t part;            /* RUN */
     const program_step *step; /* RUN */
-    uint32_t target;          /* UNLESS, JUMP: a step */
+    uint32_t target;          /* UNLESS, JUMP, TEST, NEXT: a step */
     uint32_t *in, *out;       /* items */
     uint32_t in_count, out_count;
 } bundle_do;

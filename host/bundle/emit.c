@@ -367,7 +367,8 @@ static void put_regions(emitter *e)
 
 static void put_steps(emitter *e)
 {
-    static const char *const whats[] = { "BUNDLE_RUN", "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP" };
+    static const char *const whats[] = { "BUNDLE_RUN", "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
+                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < e->c->step_count; i++) {
@@ -382,8 +383,8 @@ static void put_steps(emitter *e)
     for (uint32_t i = 0; i < e->c->step_count; i++) {
         const bundle_do *d = &e->c->steps[i];
 
-        (void)fprintf(e->to, "    { %s, %u, %u, 0, places%u, places%u + %u },\n", whats[d->what],
-                      d->what == DO_RUN ? region++ : 0, d->target, i, i, d->in_count);
+        (void)fprintf(e->to, "    { %s, %u, %u, %u, places%u, places%u + %u },\n", whats[d->what],
+                      d->what == DO_RUN ? region++ : 0, d->target, d->in_count, i, i, d->in_count);
     }
     (void)fprintf(e->to, "    { .kind = 0 } };\n\n");
 }
@@ -445,6 +446,18 @@ static void put_packs(emitter *e)
     (void)fprintf(e->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
+/* What stands for a part of a kernel that is not there. The first run goes on without it, and names it in the end. */
+static void put_kernel(emitter *e, const bundle_part_of *p)
+{
+    if (p->needed)
+        return;
+    if (e->f->first)
+        (void)fprintf(e->to, "void %s(void);\nvoid %s(void)\n{\n    static int told;\n\n    if (told++ == 0)\n"
+                             "        bundle_lacks(\"%s\");\n}\n", p->name, p->name, p->name);
+    else
+        (void)fprintf(e->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", p->name);
+}
+
 /* The parts that are needed are named, and so the linker takes them; the others are functions that do nothing, and in
  * the first run say that they were missed. */
 static void put_parts(emitter *e)
@@ -452,11 +465,17 @@ static void put_parts(emitter *e)
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
                                         "extern const char" };
 
-    (void)fprintf(e->to, "void bundle_missed(const char *name);\n");
+    (void)fprintf(e->to, "void bundle_missed(const char *name);\nvoid bundle_lacks(const char *name);\n"
+                         "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
+                         "    bundle_left_out();\n}\n");
     for (uint32_t i = 0; i < e->n->part_count; i++) {
         const bundle_part_of *p = &e->n->parts[i];
         const bool function = p->kind == PART_SET || p->kind == PART_FUNCTION;
 
+        if (p->kind == PART_KERNEL) {
+            put_kernel(e, p);
+            continue;
+        }
         if (p->kind == PART_LEVEL || (!e->n->has_onednn && p->kind != PART_TABLE && p->kind != PART_BASELINE))
             continue;
         if (p->needed)
@@ -471,7 +490,7 @@ static void put_parts(emitter *e)
     (void)fprintf(e->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
     for (uint32_t i = 0; i < e->n->part_count; i++)
         if (e->n->parts[i].needed && e->n->parts[i].kind != PART_TABLE && e->n->parts[i].kind != PART_LEVEL &&
-            e->n->has_onednn == (e->n->parts[i].kind != PART_BASELINE))
+            e->n->parts[i].kind != PART_KERNEL && e->n->has_onednn == (e->n->parts[i].kind != PART_BASELINE))
             (void)fprintf(e->to, "(const void *)&%s, ", e->n->parts[i].name);
     (void)fprintf(e->to, "};\n");
 }

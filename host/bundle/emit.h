@@ -32,7 +32,15 @@ typedef struct bundle_names {
     const char *isa; /* "avx2", or NULL */
 } bundle_names;
 
-typedef enum bundle_part_kind { PART_TABLE, PART_FAMILY, PART_SET, PART_FUNCTION, PART_BASELINE, PART_LEVEL } bundle_part_kind;
+typedef enum bundle_part_kind {
+    PART_TABLE,
+    PART_FAMILY,
+    PART_SET,
+    PART_FUNCTION,
+    PART_BASELINE,
+    PART_LEVEL,
+    PART_KERNEL
+} bundle_part_kind;
 typedef struct bundle_part_of {
     bundle_part_kind kind;
     bool needed;

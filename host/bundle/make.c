@@ -394,19 +394,27 @@ static inlay_status read_refusal(maker *m)
     return inlay_fail(m->diag, INLAY_UNSUPPORTED, "%s", why);
 }
 
-/* A function that was left out is needed. */
+/* What was left out and is needed. */
 static inlay_status read_missed(maker *m, bool *out_again)
 {
-    bundle_part_of *p;
+    inlay_status status = INLAY_OK;
+    FILE *f = fopen(m->log, "r");
     char name[80];
 
-    read_log(m->log, "", name, sizeof name);
-    p = maker_part(m, name);
-    if (p == NULL || p->needed)
-        return inlay_fail(m->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
-    p->needed = true;
     *out_again = true;
-    return INLAY_OK;
+    while (f != NULL && status == INLAY_OK && fgets(name, sizeof name, f) != NULL) {
+        bundle_part_of *p;
+
+        name[strcspn(name, "\n")] = '\0';
+        p = maker_part(m, name);
+        if (p == NULL || p->needed)
+            status = inlay_fail(m->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
+        else
+            p->needed = true;
+    }
+    if (f != NULL)
+        (void)fclose(f);
+    return status;
 }
 
 /* Levels of instructions that programs choose from; the first is whatever this CPU has. */
@@ -460,6 +468,18 @@ done:
     return status;
 }
 
+/* The first program again, with other parts. */
+static inlay_status build_again(maker *m, const char *output)
+{
+    inlay_status status;
+
+    INLAY_TRY(write_sources(m, true));
+    INLAY_TRY(compile(m, "model.c", "model.o"));
+    status = link_program(m, output);
+done:
+    return status;
+}
+
 /* How many levels of instructions the program has to be tried at. */
 static uint32_t levels_of(const maker *m)
 {
@@ -500,11 +520,13 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
 
         INLAY_TRY(prepare(&m, level, &again));
         if (again)
-            INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
+            INLAY_TRY(build_again(&m, maker_path(&m, job->dir, "first")));
         level += !again;
     }
     if (job->prepared)
         INLAY_TRY(maker_read_accounts(&m, levels_of(&m)));
+    else
+        maker_keep_untried(&m, NULL, 0);
     INLAY_TRY(tell(&m, 0.7, "linking"));
     job->tried = maker_path(&m, job->dir, "whole");
     INLAY_TRY(build(&m, false, job->kind == BUNDLE_PROGRAM ? job->output : job->tried));

@@ -126,6 +126,7 @@ static bool add_packs(maker *m, const pack_account *a, FILE *to, uint64_t *at, u
 inlay_status maker_read_accounts(maker *m, uint32_t count)
 {
     pack_account list[2] = { { 0 }, { 0 } };
+    uint64_t levels[2] = { 0 };
     const bundle_part_of *bytes;
     uint64_t at = 0;
     uint32_t capacity = 0;
@@ -135,10 +136,13 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
 
     for (uint32_t i = 0; good && i < count; i++) {
         good = read_account(m, i, &list[i]);
+        levels[i] = list[i].level;
         if (good && list[i].arena_bytes > m->f.arena_bytes)
             m->f.arena_bytes = list[i].arena_bytes;
     }
     m->f.arena_bytes = (m->f.arena_bytes + 4095) / 4096 * 4096;
+    if (good)
+        maker_keep_untried(m, levels, count);
     bytes = maker_part(m, "byte_set_of_cpu");
     if (good && count == 2 && (list[0].size != list[1].size ||
                                memcmp(list[0].fates, list[1].fates, (size_t)list[0].size - 16) != 0))

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_PARTS = 512 };
+enum { MOST_PARTS = 4096 };
 
 /* Does a step of that provider run the operator? */
 static bool has_operator(const maker *m, const char *who, const char *op)
@@ -60,6 +60,7 @@ static bool read_part(maker *m, char *line)
         p->kind = strcmp(kind, "table") == 0    ? PART_TABLE
                   : strcmp(kind, "family") == 0 ? PART_FAMILY
                   : strcmp(kind, "set") == 0    ? PART_SET
+                  : kind[0] == 'k'              ? PART_KERNEL
                   : kind[0] == 'b'              ? PART_BASELINE
                   : kind[0] == 'l'              ? PART_LEVEL
                                                 : PART_FUNCTION;
@@ -95,4 +96,41 @@ inlay_status maker_find_needs(maker *m)
         good = read_part(m, line);
     (void)fclose(f);
     return good ? INLAY_OK : inlay_fail(m->diag, INLAY_INTERNAL, "%s has too many parts", path);
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), e = strlen(end);
+
+    return n >= e && strcmp(name + n - e, end) == 0;
+}
+
+/* Parts of kernels for instructions that no first run used are all kept. */
+void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
+{
+    static const struct {
+        const char *end;
+        uint64_t bits, value; /* of bundle_level() */
+    } ends[] = {
+        { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 }, { "_avx512", 15, 3 }, { "_avx2", 15, 2 }, { "_neon", 15, 1 },
+        { "_c", 0, 1 }, { "_base", 0, 1 },
+    };
+    const uint32_t end_count = sizeof ends / sizeof ends[0];
+
+    for (uint32_t i = 0; i < m->n.part_count; i++) {
+        bundle_part_of *p = &m->n.parts[i];
+        uint32_t e = 0, tried = 0;
+
+        if (count == 0 && (p->kind == PART_FUNCTION || p->kind == PART_KERNEL))
+            p->needed = true;
+        if (p->kind != PART_KERNEL)
+            continue;
+        while (e < end_count && !ends_in(p->name, ends[e].end))
+            e++;
+        for (uint32_t l = 0; l < count; l++)
+            tried += e == end_count || (levels[l] & ends[e].bits) == ends[e].value;
+        if (e < end_count && ends[e].bits == 0 && m->n.has_onednn && count > 0)
+            continue; /* no CPU that the program runs on takes plain C */
+        p->needed |= tried == 0;
+    }
 }

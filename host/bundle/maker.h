@@ -26,6 +26,10 @@ INLAY_NODISCARD inlay_status maker_find_needs(maker *m);
 /* NULL: there is none of that name. */
 bundle_part_of *maker_part(const maker *m, const char *name);
 
+/* What was left out of kernels and cannot be known not to be needed, for first runs were at these levels (bundle_level())
+ * alone; count 0: there were none. */
+void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count);
+
 /* make_packs.c: takes over what `count` first runs wrote. Packs that are the same at every level count for all of them,
  * the others for their own. What they were made of is left out, but where CPUs differ in products of bytes, too, which
  * this one cannot try. */

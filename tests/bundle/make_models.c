@@ -89,6 +89,62 @@ static void write_dynamic(const char *folder)
     write_model(folder, "dynamic", &w);
 }
 
+/* n turns of a, b = b, a + b from x = 0 and exp(x) = 1 on; y is a. */
+static void write_fibonacci(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "1", 17);
+    wire_mark n;
+    mw_body b;
+
+    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
+    rig_scalar(&w, "go", INLAY_BOOL, 1);
+    mw_node(&w, "Exp", "x", "one");
+    n = mw_node_begin(&w, "Loop", "n,go,x,one", "y,z");
+    b = mw_body_begin(&w, "body", "b");
+    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "1");
+    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "1");
+    mw_node(&w, "Identity", "on", "on2");
+    mw_node(&w, "Identity", "b", "a2");
+    mw_node(&w, "Add", "a,b", "b2");
+    mw_value(&w, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "a2", INLAY_FLOAT, "1");
+    mw_value(&w, MW_OUTPUT, "b2", INLAY_FLOAT, "1");
+    mw_body_end(&w, b);
+    wire_end(&w, n);
+    plant_end(&w, g, "1");
+    write_model(folder, "fibonacci", &w);
+}
+
+/* A loop that collects what its body makes. */
+static void write_scans(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = plant_begin(&w, "2,8", 17);
+    wire_mark n;
+    mw_body b;
+
+    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
+    rig_scalar(&w, "go", INLAY_BOOL, 1);
+    n = mw_node_begin(&w, "Loop", "n,go,x", "z,all");
+    b = mw_body_begin(&w, "body", "b");
+    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&w, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(&w, MW_INPUT, "h", INLAY_FLOAT, "2,8");
+    mw_node(&w, "Identity", "on", "on2");
+    mw_node(&w, "Tanh", "h", "h2");
+    mw_value(&w, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_value(&w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_body_end(&w, b);
+    wire_end(&w, n);
+    rig_node_int(&w, "ReduceSum", "all", "y", "keepdims", 0);
+    plant_end(&w, g, "");
+    write_model(folder, "scans", &w);
+}
+
 int main(int argc, char **argv)
 {
     wire loop = { 0 };
@@ -99,6 +155,8 @@ int main(int argc, char **argv)
     write_net(argv[1]);
     write_if(argv[1]);
     write_dynamic(argv[1]);
+    write_fibonacci(argv[1]);
+    write_scans(argv[1]);
     plant_loop(&loop);
     write_model(argv[1], "loop", &loop);
     return 0;

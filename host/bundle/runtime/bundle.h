@@ -29,13 +29,15 @@ typedef struct bundle_region {
 } bundle_region;
 
 /* RUN: a region. COPY: in[0] to out[0]. UNLESS: goes on at `target` where the bool at in[0] is false. JUMP: goes on at
+ * `target`. BEGIN: the int64 at out[0] becomes 0, the bool at out[1] true. TEST: goes on at `target` where the bool at
+ * in[1] is false, or the int64 at in[0] has reached that at in[2], if there is one. NEXT: counts in[0], goes on at
  * `target`. */
-enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP };
+enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP, BUNDLE_BEGIN, BUNDLE_TEST, BUNDLE_NEXT };
 typedef struct bundle_step {
     uint32_t kind;
     uint32_t region;
     uint32_t target;
-    uint32_t reserved;
+    uint32_t in_count;
     const bundle_place *in, *out;
 } bundle_step;
 
@@ -76,6 +78,11 @@ typedef struct bundle_model {
 int bundle_start(const bundle_model *model, void *arena, uint64_t bytes);
 /* inputs and outputs: addresses in the model's order, aligned to the element; results are the same at any address. */
 int bundle_run(const bundle_model *model, const void *const *inputs, void *const *outputs);
+/* Runs each region once, those behind branches that are not taken as well; what they compute is of no use. Only while
+ * the bundle is made. */
+void bundle_run_all(const bundle_model *model, const void *const *inputs, void *const *outputs);
+/* A part of a kernel that is not in the program was called: the run fails. */
+void bundle_left_out(void);
 const char *bundle_error(void);
 const char *bundle_error_node(void); /* the node that it is about, or "" */
 /* The most bytes of the arena that were ever in use, and how often memory was asked for. */

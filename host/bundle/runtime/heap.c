@@ -19,6 +19,7 @@ enum { HEAD = sizeof(block), PIECE = 16 << 20 };
 
 static block *free_list;
 static char *begin, *end; /* of the fixed arena */
+static char *clean, *clean_end; /* of the newest piece: what was never handed out, and is zero but for heads of blocks */
 static uint64_t in_use, peak, calls;
 static int is_fixed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,6 +80,8 @@ static int grow(uint64_t bytes)
     memory = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return 0;
+    clean = memory;
+    clean_end = clean + piece;
     add(memory, piece);
     return 1;
 }
@@ -105,7 +108,8 @@ static block *take(uint64_t bytes)
     return NULL;
 }
 
-void *heap_alloc(uint64_t bytes, uint64_t alignment)
+/* *out_zero: are the bytes zero? */
+static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
 {
     block *b;
     char *data;
@@ -124,6 +128,10 @@ void *heap_alloc(uint64_t bytes, uint64_t alignment)
     if (b != NULL) {
         const uint64_t reach = is_fixed ? (uint64_t)((char *)b + HEAD + b->bytes - begin) : in_use + b->bytes + HEAD;
 
+        data = (char *)b + HEAD;
+        *out_zero = data >= clean && data + b->bytes <= clean_end;
+        if (data < clean_end && data + b->bytes + HEAD > clean) /* and the head of what is left of the block */
+            clean = data + b->bytes + HEAD;
         in_use += b->bytes + HEAD;
         if (reach > peak)
             peak = reach;
@@ -138,6 +146,13 @@ void *heap_alloc(uint64_t bytes, uint64_t alignment)
         data = (char *)(((uintptr_t)data + alignment - 1) / alignment * alignment);
     *(block **)(void *)(data - sizeof(block *)) = b;
     return data;
+}
+
+void *heap_alloc(uint64_t bytes, uint64_t alignment)
+{
+    int zero;
+
+    return alloc(bytes, alignment, &zero);
 }
 
 uint64_t heap_peak(void)
@@ -168,11 +183,12 @@ void *__wrap_calloc(size_t count, size_t bytes)
 {
     size_t all;
     void *p;
+    int zero;
 
     if (__builtin_mul_overflow(count, bytes, &all))
         return NULL;
-    p = heap_alloc(all, 64);
-    if (p != NULL)
+    p = alloc(all, 64, &zero);
+    if (p != NULL && !zero)
         memset(p, 0, all);
     return p;
 }

@@ -1,13 +1,16 @@
 #!/bin/sh
 # One archive of several, without what talks to oneDNN, and with weak symbols for what PARTS says can be left out: a
-# program has what it names, and the rest of the archive does not ask for it.
-#   merge.sh AR OBJCOPY PARTS OUTPUT ARCHIVE...
+# program has what it names, and the rest of the archive does not ask for it. PARTS is LISTED and the parts of kernels,
+# which their names tell. Nobody unwinds a program in C: the tables for that are left out.
+#   merge.sh AR NM OBJCOPY LISTED PARTS OUTPUT ARCHIVE...
 set -eu
 ar=$1
-objcopy=$2
-parts=$3
-output=$4
-shift 4
+nm=$2
+objcopy=$3
+listed=$4
+parts=$5
+output=$6
+shift 6
 rm -f "$output"
 {
     echo "create $output"
@@ -22,6 +25,9 @@ for member in $("$ar" t "$output"); do
     dn.c.o | dn_opaque.c.o | dn_v[0-9]*.c.o) "$ar" d "$output" "$member" ;;
     esac
 done
+cp "$listed" "$parts"
+"$nm" --defined-only "$output" 2>/dev/null | awk '$2 == "T" && $3 ~ /^part_/ { print "kernel", $3 }' | sort -u >>"$parts"
 awk '$1 != "table" && $1 != "level" { print $2 }' "$parts" | sort -u >"$output.weak"
-"$objcopy" --weaken-symbols="$output.weak" "$output"
+echo kit_build_id >>"$output.weak"
+"$objcopy" --weaken-symbols="$output.weak" --remove-section=.eh_frame --remove-section=.rela.eh_frame "$output"
 rm -f "$output.weak"

@@ -8,6 +8,12 @@
 uint32_t bundle_level(void);
 int bundle_prepare(const bundle_model *m, const char *path);
 void bundle_missed(const char *name);
+void bundle_lacks(const char *name);
+
+/* Parts of kernels that were called and are not there. */
+enum { MOST_LACKED = 4096 };
+static const char *lacked[MOST_LACKED];
+static uint32_t lacked_count;
 
 static void write_pack(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes)
 {
@@ -15,6 +21,16 @@ static void write_pack(void *ctx, const uint64_t key[2], const void *data, uint6
 
     (void)fwrite(head, sizeof head, 1, ctx);
     (void)fwrite(data, 1, bytes, ctx);
+}
+
+/* Ends the run with the names of all that is missing. */
+static _Noreturn void tell_missed(const char *name)
+{
+    for (uint32_t i = 0; i < lacked_count; i++)
+        (void)fprintf(stderr, "%s\n", lacked[i]);
+    if (name != NULL)
+        (void)fprintf(stderr, "%s\n", name);
+    _exit(5);
 }
 
 int bundle_prepare(const bundle_model *m, const char *path)
@@ -30,6 +46,8 @@ int bundle_prepare(const bundle_model *m, const char *path)
         return 1;
     status = bundle_start(m, arena, room);
     if (status != INLAY_OK) {
+        if (lacked_count > 0)
+            tell_missed(NULL);
         (void)fprintf(stderr, "%s\n%s\n", bundle_error_node(), bundle_error());
         return status == INLAY_UNSUPPORTED ? 3 : 1;
     }
@@ -43,9 +61,14 @@ int bundle_prepare(const bundle_model *m, const char *path)
     /* What is only made in a run counts, and so do the parts that it calls. */
     status = bundle_run(m, (const void *const *)tensors, tensors + m->input_count);
     if (status != INLAY_OK) {
+        if (lacked_count > 0)
+            tell_missed(NULL);
         (void)fprintf(stderr, "%s\n", bundle_error());
         return 1;
     }
+    bundle_run_all(m, (const void *const *)tensors, tensors + m->input_count);
+    if (lacked_count > 0)
+        tell_missed(NULL);
     head[0] = bundle_level();
     head[1] = bundle_arena_peak();
     (void)fwrite(head, sizeof head, 1, to);
@@ -58,6 +81,11 @@ int bundle_prepare(const bundle_model *m, const char *path)
 /* A part that was left out is called after all. */
 void bundle_missed(const char *name)
 {
-    (void)fprintf(stderr, "%s\n", name);
-    _exit(5);
+    tell_missed(name);
+}
+
+void bundle_lacks(const char *name)
+{
+    if (lacked_count < MOST_LACKED)
+        lacked[lacked_count++] = name;
 }

@@ -44,6 +44,7 @@ static char *slab;
 static made *made_packs;
 static inlay_run run;
 static inlay_diag diag = INLAY_DIAG_INIT;
+static int left_out;
 static int started; /* 1: it runs; -1: it could not be started */
 
 uint32_t bundle_level(void);
@@ -114,6 +115,14 @@ static const void *host_align_constant(void *ctx, void *compile, uint32_t value,
     if (copy != NULL)
         memcpy(copy, info->data, info->data_bytes);
     return copy;
+}
+
+/* Nothing is kept between runs, so nobody asks which build this is; a plugin would hash its code. */
+void kit_build_id(const void *at, const char *version, char *text, size_t bytes);
+void kit_build_id(const void *at, const char *version, char *text, size_t bytes)
+{
+    (void)at, (void)version, (void)bytes;
+    text[0] = '\0';
 }
 
 /* ------------------------------------------------------------------ packs */
@@ -409,6 +418,42 @@ static inlay_status run_region(call *c, const void *const *inputs, void *const *
     return c->region->provider->execute(c->region->state, c->region->compiled, c->region->instance, &c->args);
 }
 
+/* A step of a Loop, number i; returns the one before the next. */
+static uint32_t loop_step(const bundle_step *s, uint32_t i, const void *const *inputs, void *const *outputs)
+{
+    int64_t *count = address(s->kind == BUNDLE_BEGIN ? &s->out[0] : &s->in[0], inputs, outputs), most;
+
+    if (s->kind == BUNDLE_BEGIN) {
+        *count = 0;
+        *(uint8_t *)address(&s->out[1], inputs, outputs) = 1;
+        return i;
+    }
+    if (s->kind == BUNDLE_NEXT) {
+        ++*count;
+        return s->target - 1;
+    }
+    if (*(const uint8_t *)address(&s->in[1], inputs, outputs) == 0)
+        return s->target - 1;
+    if (s->in_count > 2) {
+        memcpy(&most, address(&s->in[2], inputs, outputs), sizeof most); /* a caller's address may be odd */
+        if (*count >= most)
+            return s->target - 1;
+    }
+    return i;
+}
+
+void bundle_run_all(const bundle_model *model, const void *const *inputs, void *const *outputs)
+{
+    for (uint32_t i = 0; i < model->step_count; i++)
+        if (model->steps[i].kind == BUNDLE_RUN)
+            (void)!run_region(&calls[i], inputs, outputs);
+}
+
+void bundle_left_out(void)
+{
+    left_out = 1;
+}
+
 int bundle_run(const bundle_model *model, const void *const *inputs, void *const *outputs)
 {
     inlay_status status = started == 0 ? bundle_start(model, NULL, 0) : INLAY_OK;
@@ -429,10 +474,18 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
             if (*(const uint8_t *)address(s->in, inputs, outputs) == 0)
                 i = s->target - 1;
             break;
+        case BUNDLE_BEGIN:
+        case BUNDLE_TEST:
+        case BUNDLE_NEXT:
+            i = loop_step(s, i, inputs, outputs);
+            break;
         default:
             i = s->target - 1;
         }
     }
+    if (left_out)
+        status = inlay_fail(&diag, INLAY_INTERNAL, "the program was made without a kernel that it needs on this CPU; "
+                            "INLAY_ISA=avx2 in the environment may help");
     return status;
 }
 
