@@ -50,6 +50,21 @@ double cli_number(struct argp_state *state, const char *flag, const char *arg, d
  * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
 error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
 
+/* What a verb reads and writes that makes a model of a model. */
+typedef struct cli_files {
+    const char *model, *output, *external;
+} cli_files;
+
+enum { CLI_KEY_EXTERNAL = 0x5000 };
+/* Rows for the argp_option table of such a verb. */
+#define CLI_FILE_FLAGS                                                        \
+    { "output", 'o', "FILE", 0, "The file to write", 0 },                     \
+    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 }
+
+/* For a verb's parser: takes the flags above and MODEL; without MODEL or -o the process ends with CLI_USAGE.
+ * ARGP_ERR_UNKNOWN: the key is another one. */
+error_t cli_parse_files(int key, char *arg, struct argp_state *state, cli_files *files);
+
 /* The same for A and B, a verb's two arguments. */
 static inline error_t cli_parse_two_models(int key, char *arg, struct argp_state *state, const char *models[2])
 {

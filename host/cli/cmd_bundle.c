@@ -15,7 +15,7 @@ static const char doc[] =
     "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
     "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn has "
     "of its own, never on libdnnl: where `inlay run` uses that library, results differ in the last digits. Of control "
-    "flow it has If; shapes that depend on data, texts and sequences are refused.\n\n"
+    "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"

@@ -24,11 +24,11 @@ static const char doc[] =
     "  inlay doctor model.onnx --fix -o better.onnx\n"
     "  inlay doctor --list\n";
 
-enum { KEY_FIX = 0x4000, KEY_EXTERNAL, KEY_SECONDS, KEY_LIST };
+enum { KEY_FIX = 0x4000, KEY_SECONDS, KEY_LIST };
 static const struct argp_option flags[] = {
     { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
     { "output", 'o', "FILE", 0, "The file to write with --fix", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
     { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },
     FEED_FLAGS,
@@ -41,7 +41,7 @@ enum { FIX_SAMPLES = 3 };
 
 typedef struct doctor_args {
     feed feed;
-    const char *model, *output, *external;
+    cli_files files;
     bool fix, list;
     double seconds;
 } doctor_args;
@@ -57,21 +57,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LIST:
         args->list = true;
         return 0;
-    case 'o':
-        args->output = arg;
-        return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
     case KEY_SECONDS:
         args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
         return 0;
     case ARGP_KEY_END:
-        if (args->fix != (args->output != NULL))
+        if (args->fix != (args->files.output != NULL))
             argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
-        return args->list ? 0 : cli_parse_model(key, arg, state, &args->model);
+        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
+    case 'o':
+    case CLI_KEY_EXTERNAL:
     case ARGP_KEY_ARG:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     default:
         return feed_parse(&args->feed, key, arg, state);
     }
@@ -101,9 +97,9 @@ static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *co
         d->model->function_count = 0;
         INLAY_TRY(model_outline(d->model, 0, diag));
     }
-    INLAY_TRY(scratch_make(args->output, args->external, &s, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
     INLAY_TRY(scratch_save(&s, "fixed", d->model, false, path, diag));
-    status = same_outputs(common, args->model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
+    status = same_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
                           &out->times, &why);
     if (status == INLAY_INTERNAL)
         status = inlay_fail(diag, status,
@@ -151,12 +147,12 @@ static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_
 
     for (const doctor_finding *f = d->first; f != NULL; f = f->next)
         (void)json_array_append_new(list, finding_json(f));
-    j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->model, "run_ms",
+    j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
                   costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured, "findings",
                   list);
     if (done->count > 0 && j != NULL)
         (void)json_object_set_new(j, "written",
-                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->output, "fixed",
+                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output, "fixed",
                                             (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
                                             done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
                                             "samples", (int)done->times.samples));
@@ -186,7 +182,7 @@ static void print_text(const doctor_args *args, const doctor *d, const doctor_co
         can += f->can_fix;
     }
     if (d->count == 0)
-        (void)printf("%s: nothing found\n", args->model);
+        (void)printf("%s: nothing found\n", args->files.model);
     else
         (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
                      counts[DOCTOR_NOTE]);
@@ -195,10 +191,10 @@ static void print_text(const doctor_args *args, const doctor *d, const doctor_co
     if (d->count > 0)
         (void)putchar('\n');
     if (args->fix && done->count == 0)
-        (void)printf("%s: not written, for there is nothing to put right\n", args->output);
+        (void)printf("%s: not written, for there is nothing to put right\n", args->files.output);
     if (done->count == 0)
         return;
-    (void)printf("%s: %u put right, outputs within %g on %u samples", args->output, done->count, FIX_TOLERANCE,
+    (void)printf("%s: %u put right, outputs within %g on %u samples", args->files.output, done->count, FIX_TOLERANCE,
                  done->times.samples);
     if (done->times.a_ms > 0)
         (void)printf(", a run %.4g -> %.4g ms", done->times.a_ms, done->times.b_ms);
@@ -242,7 +238,7 @@ static int tell_missing(const doctor_args *args, const cli_common *common, const
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->model, "error",
+                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->files.model, "error",
                                         cli_diag_json(diag), "findings", "severity", "error", "code", code, "value",
                                         diag->tensor, "text", diag->text, "fix", way),
                               CLI_BAD_FILE);
@@ -262,7 +258,7 @@ static inlay_status examine(doctor *d, const doctor_args *args, cli_common *comm
     inlay_status status;
 
     INLAY_TRY(doctor_examine(d, diag));
-    status = doctor_costs_find(d, args->model, &args->feed, args->seconds, common, costs, &why);
+    status = doctor_costs_find(d, args->files.model, &args->feed, args->seconds, common, costs, &why);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         *diag = why;
     else if (status != INLAY_OK) { /* what was found holds all the same */
@@ -297,7 +293,7 @@ int cmd_doctor(int argc, char **argv)
         code = list_kinds(&common);
         goto done;
     }
-    status = cli_look(&common, args.model, &load, &d.model, &diag);
+    status = cli_look(&common, args.files.model, &load, &d.model, &diag);
     if (status != INLAY_OK && d.model == NULL && lacks_data(&diag)) {
         code = tell_missing(&args, &common, &diag);
     } else if (status != INLAY_OK || examine(&d, &args, &common, &costs, &done, &diag) != INLAY_OK) {

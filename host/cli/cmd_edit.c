@@ -18,15 +18,14 @@ static const char doc[] =
     "  inlay edit model.onnx --fix-dim N=1 -o out.onnx\n"
     "  inlay edit model.onnx --fix-dim x:0=1 -o out.onnx         # axis 0 of input x\n";
 
-enum { KEY_SET = 0x4000, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM, KEY_EXTERNAL };
+enum { KEY_SET = 0x4000, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
 static const struct argp_option flags[] = {
     { "set-metadata", KEY_SET, "KEY=VALUE", 0, "Set an entry of the metadata", 0 },
     { "remove-metadata", KEY_REMOVE, "KEY", 0, "Remove an entry of the metadata", 0 },
     { "rename-input", KEY_INPUT, "OLD=NEW", 0, "Rename an input", 0 },
     { "rename-output", KEY_OUTPUT, "OLD=NEW", 0, "Rename an output", 0 },
     { "fix-dim", KEY_DIM, "NAME=N", 0, "Declare an open dimension as N: by its name, or as INPUT:AXIS", 0 },
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    CLI_FILE_FLAGS,
     { 0 },
 };
 
@@ -39,7 +38,7 @@ typedef struct change {
 
 enum { MOST_CHANGES = 1024 };
 typedef struct edit_args {
-    const char *model, *output, *external;
+    cli_files files;
     change list[MOST_CHANGES];
     uint32_t count;
 } edit_args;
@@ -90,22 +89,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_DIM:
         add_change(state, args, key, arg);
         return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
-    case 'o':
-        args->output = arg;
-        return 0;
     case ARGP_KEY_END:
         if (args->count == 0)
             argp_error(state,
                        "which change? One of --set-metadata, --remove-metadata, --rename-input, --rename-output, "
                        "--fix-dim");
-        if (args->output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     default:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     }
 }
 
@@ -143,7 +134,7 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(model_load_path(args->model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
     for (uint32_t i = 0; i < args->count; i++) {
         status = apply(model, &args->list[i], &before);
         if (status != INLAY_OK) {
@@ -151,9 +142,9 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
             goto done;
         }
     }
-    INLAY_TRY(scratch_make(args->output, args->external, &s, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
     INLAY_TRY(scratch_save(&s, "edited", model, false, path, diag));
-    if (look(common, path, &after) != INLAY_OK && look(common, args->model, &before) == INLAY_OK) {
+    if (look(common, path, &after) != INLAY_OK && look(common, args->files.model, &before) == INLAY_OK) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model would not be valid any longer: %s", after.text);
         goto done;
     }
@@ -174,7 +165,7 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
     json_t *changes;
 
     if (!common->json) {
-        (void)printf("%u change%s written to %s\n", args->count, args->count > 1 ? "s" : "", args->output);
+        (void)printf("%u change%s written to %s\n", args->count, args->count > 1 ? "s" : "", args->files.output);
         return CLI_OK;
     }
     changes = json_array();
@@ -182,7 +173,7 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
         (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s?}", "change", flag_of(args->list[i].key), "name",
                                                        args->list[i].name, "value", args->list[i].value));
     return cli_print_json(common,
-                          json_pack("{s:s, s:s, s:I, s:o}", "model", args->model, "output", args->output, "bytes",
+                          json_pack("{s:s, s:s, s:I, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
                                     (json_int_t)bytes, "changes", changes),
                           CLI_OK);
 }

@@ -20,9 +20,9 @@ static const char doc[] =
     "  inlay extract model.onnx --nodes 'op:Softmax' --depth 2 -o softmax.onnx\n"
     "  inlay extract model.onnx --outputs 'layer3/*' -o layer3.onnx\n"
     "  inlay extract model.onnx --split 3 -o stage.onnx\n"
-    "  inlay extract model.onnx --partition --providers a,b -o stage.onnx\n";
+    "  inlay extract model.onnx --partition --providers onednn,reference -o stage.onnx\n";
 
-enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_PARTITION, KEY_EXTERNAL };
+enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_PARTITION };
 static const struct argp_option flags[] = {
     { "inputs", KEY_INPUTS, "NAME,...", 0, "Values at which the part begins; may be repeated", 0 },
     { "outputs", KEY_OUTPUTS, "NAME,...", 0, "Values that the part computes; may be repeated", 0 },
@@ -30,8 +30,7 @@ static const struct argp_option flags[] = {
     { "depth", KEY_DEPTH, "N", 0, "With --nodes: and neighbours up to N edges away (0)", 0 },
     { "split", KEY_SPLIT, "N", 0, "Write N stages of as many nodes each", 0 },
     { "partition", KEY_PARTITION, NULL, 0, "Write a stage for each stretch of one provider", 0 },
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    CLI_FILE_FLAGS,
     { 0 },
 };
 
@@ -42,7 +41,7 @@ typedef struct names {
 } names;
 
 typedef struct extract_args {
-    const char *model, *output, *external;
+    cli_files files;
     names inputs, outputs, nodes;
     uint32_t depth, split;
     bool partition;
@@ -93,22 +92,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PARTITION:
         args->partition = true;
         return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
-    case 'o':
-        args->output = arg;
-        return 0;
     case ARGP_KEY_END:
-        if (args->output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
         if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
                 args->partition !=
             1)
             argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     default:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     }
 }
 
@@ -146,13 +137,13 @@ static inlay_status write_part(const extract_args *args, const cli_common *commo
     char path[4096], external[4096];
     inlay_status status;
 
-    work->out_path = args->output;
-    work->external_file = args->external;
+    work->out_path = args->files.output;
+    work->external_file = args->files.external;
     if (number != INLAY_NONE) {
-        stage_path(args->output, number, path, sizeof path);
+        stage_path(args->files.output, number, path, sizeof path);
         work->out_path = path;
-        if (args->external != NULL) {
-            stage_path(args->external, number, external, sizeof external);
+        if (args->files.external != NULL) {
+            stage_path(args->files.external, number, external, sizeof external);
             work->external_file = external;
         }
     }
@@ -161,7 +152,7 @@ static inlay_status write_part(const extract_args *args, const cli_common *commo
         work->nodes = s->nodes;
         work->node_count = s->count;
     }
-    status = inlay_extract(args->model, common->options, work, diag);
+    status = inlay_extract(args->files.model, common->options, work, diag);
     if (status == INLAY_OK)
         say(common, work, s != NULL ? s->provider : NULL, files);
     return status;
@@ -181,13 +172,13 @@ static inlay_status extract(extract_args *args, cli_common *common, json_t *file
     inlay_status status = INLAY_OK;
 
     if (args->inputs.count > 0)
-        INLAY_TRY(stages_expand(args->model, args->inputs.list, args->inputs.count, "--inputs", &e.names[0],
+        INLAY_TRY(stages_expand(args->files.model, args->inputs.list, args->inputs.count, "--inputs", &e.names[0],
                                 &e.count[0], diag));
     if (args->outputs.count > 0)
-        INLAY_TRY(stages_expand(args->model, args->outputs.list, args->outputs.count, "--outputs", &e.names[1],
+        INLAY_TRY(stages_expand(args->files.model, args->outputs.list, args->outputs.count, "--outputs", &e.names[1],
                                 &e.count[1], diag));
     if (args->partition)
-        INLAY_TRY(stages_find(common, args->model, &args->parts, diag));
+        INLAY_TRY(stages_find(common, args->files.model, &args->parts, diag));
     work.inputs = (const char *const *)e.names[0];
     work.input_count = e.count[0];
     work.outputs = (const char *const *)e.names[1];

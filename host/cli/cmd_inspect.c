@@ -419,6 +419,7 @@ int cmd_inspect(int argc, char **argv)
     else
         print_text(&args, model, &s);
     free(s.ops);
+    quant_release(&s.quantization);
     graph_model_destroy(model);
     cli_common_deinit(&common);
     return code;

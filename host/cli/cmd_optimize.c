@@ -19,10 +19,10 @@ static const char doc[] =
     "  inlay optimize model.onnx --explain\n"
     "  inlay optimize --list\n";
 
-enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_EXTERNAL, KEY_OPSET };
+enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_OPSET };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "Write the optimised model to FILE", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "opset", KEY_OPSET, "N", 0, "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)", 0 },
     { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },
     { "list", KEY_LIST, NULL, 0, "List the passes and their levels, in the order in which they run", 0 },
@@ -30,7 +30,7 @@ static const struct argp_option flags[] = {
 };
 
 typedef struct optimize_args {
-    const char *model, *output, *external;
+    cli_files files;
     uint32_t opset;
     bool explain, list;
     bool json;
@@ -42,12 +42,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     optimize_args *args = state->input;
 
     switch (key) {
-    case 'o':
-        args->output = arg;
-        return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
     case KEY_EXPLAIN:
         args->explain = true;
         return 0;
@@ -58,9 +52,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->opset = (uint32_t)cli_number(state, "--opset", arg, OPSET_LOWEST, (double)op_domain_newest("ai.onnx"));
         return 0;
     case ARGP_KEY_END:
-        return args->list ? 0 : cli_parse_model(key, arg, state, &args->model);
+        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
     default:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     }
 }
 
@@ -113,14 +107,14 @@ static void on_event(void *user, const inlay_optimize_event *e)
 static inlay_status optimize(const optimize_args *args, const cli_common *common, inlay_optimize_args *work,
                              inlay_diag *diag)
 {
-    const char *model = args->model;
+    const char *model = args->files.model;
     char converted[PATH_MAX];
     scratch s = { .dir = "" };
     inlay_status status = INLAY_OK;
 
-    if (args->opset > 0 && args->output != NULL) {
-        INLAY_TRY(scratch_make(args->output, NULL, &s, diag));
-        INLAY_TRY(convert_file(args->model, common->options, args->opset, &s, converted, diag));
+    if (args->opset > 0 && args->files.output != NULL) {
+        INLAY_TRY(scratch_make(args->files.output, NULL, &s, diag));
+        INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &s, converted, diag));
         model = converted;
     }
     status = inlay_optimize(model, common->options, work, diag);
@@ -145,8 +139,8 @@ int cmd_optimize(int argc, char **argv)
     }
     args.json = common.json;
     args.events = common.json ? json_array() : NULL;
-    work.out_path = args.output;
-    work.external_file = args.external;
+    work.out_path = args.files.output;
+    work.external_file = args.files.external;
     work.event = args.explain ? on_event : NULL;
     work.user = &args;
     work.with_costs = args.explain;
@@ -156,12 +150,12 @@ int cmd_optimize(int argc, char **argv)
         code = cli_fail(&common, &diag);
     } else if (common.json) {
         code = cli_print_json(&common, json_pack("{s:i, s:i, s:s?, s:O}", "nodes_before", (int)work.nodes_before,
-                                                 "nodes_after", (int)work.nodes_after, "output", args.output, "events",
+                                                 "nodes_after", (int)work.nodes_after, "output", args.files.output, "events",
                                                  args.events), CLI_OK);
     } else {
         cli_progress_clear();
         (void)printf("%u -> %u nodes%s%s\n", work.nodes_before, work.nodes_after,
-                     args.output != NULL ? ", written to " : "", args.output != NULL ? args.output : "");
+                     args.files.output != NULL ? ", written to " : "", args.files.output != NULL ? args.files.output : "");
     }
     json_decref(args.events);
 done:

@@ -25,24 +25,23 @@ static const char doc[] =
     "  inlay pipe classify.onnx --pre 'decode,resize:cover=256x256,crop:224,normalise:imagenet' "
     "--post 'softmax,topk:5:labels.txt' -o whole.onnx\n"
     "  inlay pipe yolo.onnx --pre 'decode,letterbox,normalise:unit' --post boxes -o whole.onnx\n"
+    "  inlay run whole.onnx --input file=picture.jpg\n"
     "  inlay pipe encoder.onnx --pre 'audio,mel:whisper' -o whole.onnx\n"
-    "  inlay pipe bert.onnx --pre 'tokenize:tokenizer.json:max=128' -o whole.onnx\n"
-    "  inlay run whole.onnx --input file=picture.jpg\n";
+    "  inlay pipe bert.onnx --pre 'tokenize:tokenizer.json:max=128' -o whole.onnx\n";
 
-enum { KEY_PRE = 0x4000, KEY_POST, KEY_INPUT, KEY_OUTPUT, KEY_EXTERNAL, KEY_STEPS };
+enum { KEY_PRE = 0x4000, KEY_POST, KEY_INPUT, KEY_OUTPUT, KEY_STEPS };
 static const struct argp_option flags[] = {
     { "pre", KEY_PRE, "STEPS", 0, "Steps before the model", 0 },
     { "post", KEY_POST, "STEPS", 0, "Steps behind it", 0 },
     { "input", KEY_INPUT, "NAME", 0, "The input that --pre makes (default: the first; of tokenize: input_ids)", 0 },
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
+    CLI_FILE_FLAGS,
     { "result", KEY_OUTPUT, "NAME", 0, "The output that --post reads (default: the first)", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "steps", KEY_STEPS, NULL, 0, "Print what each step does, and exit", 0 },
     { 0 },
 };
 
 typedef struct pipe_args {
-    const char *model, *output, *external;
+    cli_files files;
     pipe_request request;
 } pipe_args;
 
@@ -72,23 +71,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_OUTPUT:
         args->request.output = arg;
         return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
     case KEY_STEPS:
         print_steps();
         exit(0);
-    case 'o':
-        args->output = arg;
-        return 0;
     case ARGP_KEY_END:
         if (args->request.pre == NULL && args->request.post == NULL)
             argp_error(state, "which steps? Name them with --pre, --post or both");
-        if (args->output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     default:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     }
 }
 
@@ -112,9 +103,9 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     uint64_t bytes = 0;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(args->model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
     INLAY_TRY(pipe_join(model, &args->request, diag));
-    INLAY_TRY(scratch_make(args->output, args->external, &s, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
     INLAY_TRY(scratch_save(&s, "piped", model, false, path, diag));
     status = cli_look(common, path, &load, &whole, &why);
     if (status != INLAY_OK) {
@@ -127,7 +118,7 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     }
     INLAY_TRY(scratch_publish(&s, path, &bytes, diag));
     *out_told =
-        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->model, "output", args->output, "bytes", (json_int_t)bytes,
+        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes", (json_int_t)bytes,
                   "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count), "outputs",
                   name_list(whole->main, whole->main->outputs, whole->main->output_count));
 done:
@@ -163,7 +154,7 @@ int cmd_pipe(int argc, char **argv)
     } else if (common.json) {
         code = cli_print_json(&common, json_incref(told), CLI_OK);
     } else {
-        (void)printf("%s written\n", args.output);
+        (void)printf("%s written\n", args.files.output);
         print_names("inputs", json_object_get(told, "inputs"));
         print_names("outputs", json_object_get(told, "outputs"));
     }

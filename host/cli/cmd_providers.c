@@ -2,12 +2,15 @@
 #include "cli/cli.h"
 #include "cli/plugins.h"
 #include "cli/sources.h"
+#include "cli/types.h"
 #include "schema.h"
 #include <string.h>
 
 static const char doc[] =
     "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
     "operators that plugins bring. --operators lists those that inlay knows by itself as well.\v"
+    "Providers that can list the devices of the machine do so, without opening one: each with the option that chooses it, "
+    "its memory, and why it can't be used, if so. "
     "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
     "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
     "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
@@ -22,15 +25,17 @@ static const char doc[] =
 
 typedef struct providers_flags {
     const char *retry;
-    bool kernels, operators;
+    bool kernels, operators, types;
 } providers_flags;
 
-enum { KEY_RETRY = 0x100, KEY_KERNELS, KEY_OPERATORS };
+enum { KEY_RETRY = 0x100, KEY_KERNELS, KEY_OPERATORS, KEY_TYPES };
 static const struct argp_option flags[] = {
     { "retry", KEY_RETRY, "NAME|FILE", 0, "Try a plugin again that is in quarantine, by its name, a provider's or the "
       "file's", 0 },
     { "operators", KEY_OPERATORS, NULL, 0, "List the operators of every domain and their versions instead", 0 },
     { "kernels", KEY_KERNELS, NULL, 0, "List the sources of kernels and their instances instead", 0 },
+    { "types", KEY_TYPES, NULL, 0, "Table in Markdown: the types of each version of each operator that providers take",
+      0 },
     { 0 },
 };
 
@@ -38,10 +43,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     providers_flags *f = state->input;
 
-    if (key == KEY_RETRY || key == KEY_KERNELS || key == KEY_OPERATORS) {
+    if (key == KEY_RETRY || key == KEY_KERNELS || key == KEY_OPERATORS || key == KEY_TYPES) {
         f->retry = key == KEY_RETRY ? arg : f->retry;
         f->operators = f->operators || key == KEY_OPERATORS;
         f->kernels = f->kernels || key == KEY_KERNELS;
+        f->types = f->types || key == KEY_TYPES;
         return 0;
     }
     if (key == ARGP_KEY_ARG)
@@ -78,6 +84,28 @@ static void print_option(const char *owner, const inlay_option *o)
     (void)printf("): %s\n", or_empty(o->doc));
 }
 
+static inlay_status print_device(void *user, const inlay_device_info *d)
+{
+    (void)user;
+    (void)printf("    device %s%s%s: %s (%s", or_empty(d->option), d->option != NULL ? "=" : "", or_empty(d->value),
+                 or_empty(d->name), device_text(d->kind));
+    if (d->memory_bytes > 0)
+        (void)printf(", %.1f GiB%s", (double)d->memory_bytes / (1u << 30),
+                     (d->flags & INLAY_DEVICE_UNIFIED) != 0 ? " shared with the CPU" : "");
+    (void)printf("%s%s)%s%s\n", d->facts != NULL ? ", " : "", or_empty(d->facts),
+                 d->unusable != NULL ? ": can't be used: " : "", or_empty(d->unusable));
+    return INLAY_OK;
+}
+
+/* Of providers that list them: the others have the one that is named above. */
+static void print_devices(const plugin_provider *p)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (p->table.enumerate != NULL && plugin_devices(p, print_device, NULL, &diag) != INLAY_OK)
+        (void)printf("    no device: %s\n", diag.text);
+}
+
 static void print_provider(const plugin_provider *p)
 {
     (void)printf("  provider %s on %s: %s\n", p->table.name, device_text(p->table.device_kind),
@@ -85,6 +113,7 @@ static void print_provider(const plugin_provider *p)
     for (uint32_t i = 0; i < p->table.domain_count; i++)
         (void)printf("    memory %s, %llu bytes aligned to %llu\n", p->domains[i].name,
                      (unsigned long long)p->domains[i].memory_bytes, (unsigned long long)p->domains[i].alignment);
+    print_devices(p);
     for (uint32_t i = 0; i < p->table.option_count; i++)
         print_option(p->table.name, &p->options[i]);
 }
@@ -165,9 +194,34 @@ static int print_operators(const cli_common *common, const plugin_set *set)
     return CLI_OK;
 }
 
+static inlay_status add_device(void *user, const inlay_device_info *d)
+{
+    (void)json_array_append_new(user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", d->name, "option",
+                                                d->option, "value", d->value, "unusable", d->unusable, "facts",
+                                                d->facts, "kind", device_text(d->kind), "bytes",
+                                                (json_int_t)d->memory_bytes, "unified",
+                                                (d->flags & INLAY_DEVICE_UNIFIED) != 0));
+    return INLAY_OK;
+}
+
+/* What listing them said where there is none is in "no_device". */
+static void add_devices(const plugin_provider *p, json_t *to)
+{
+    json_t *list = json_array();
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (p->table.enumerate == NULL) {
+        json_decref(list);
+        return;
+    }
+    if (plugin_devices(p, add_device, list, &diag) != INLAY_OK)
+        (void)json_object_set_new(to, "no_device", json_string(diag.text));
+    (void)json_object_set_new(to, "devices", list);
+}
+
 static json_t *provider_json(const plugin_provider *p)
 {
-    json_t *options = json_array(), *domains = json_array();
+    json_t *options = json_array(), *domains = json_array(), *made;
 
     for (uint32_t i = 0; i < p->table.option_count; i++) {
         const inlay_option *o = &p->options[i];
@@ -178,9 +232,11 @@ static json_t *provider_json(const plugin_provider *p)
     for (uint32_t i = 0; i < p->table.domain_count; i++)
         (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", p->domains[i].name, "bytes",
                                                        (json_int_t)p->domains[i].memory_bytes));
-    return json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", p->table.name, "description", p->table.description,
+    made = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", p->table.name, "description", p->table.description,
                      "device", device_text(p->table.device_kind), "file", p->file->path, "options", options, "domains",
                      domains);
+    add_devices(p, made);
+    return made;
 }
 
 static json_t *make_json(const plugin_set *set)
@@ -219,6 +275,8 @@ int cmd_providers(int argc, char **argv)
     if ((f.retry != NULL ? cli_plugins_again(&common, f.retry, &set, &diag) : cli_plugins(&common, &set, &diag)) !=
         INLAY_OK)
         code = cli_fail(&common, &diag);
+    else if (f.types)
+        code = cli_types_text(set, &diag) == INLAY_OK ? CLI_OK : cli_fail(&common, &diag);
     else if (f.operators)
         code = print_operators(&common, set);
     else if (f.kernels && common.json)

@@ -6,6 +6,7 @@
 #include "config/options.h"
 #include "quantize/narrow.h"
 #include "quantize/quantize.h"
+#include "session/session.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,32 @@ static void print_note(void *user, const char *text)
     (void)fprintf(stderr, "tried: %s\n", text);
 }
 
+/* A session that tells inputs and outputs and has no weights in memory: the samples need no more. */
+static inlay_status look(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
+{
+    const session_watch watch = { .newest_opset = -1 };
+    const session_source source = { .path = path, .fd = -1 };
+    cli_common own = *common;
+    inlay_session *s = NULL;
+    inlay_status status;
+
+    *out_session = NULL;
+    cli_attach(common);
+    INLAY_TRY(judge_options(common->options, "level", "0", &own.options, diag));
+    cli_attach(&own);
+    INLAY_TRY(session_prepare(&source, own.options, &watch, &s, diag));
+    s->log = NULL; /* own ends here */
+    s->progress = NULL;
+    INLAY_TRY(session_describe(s, diag));
+    *out_session = s;
+    s = NULL;
+done:
+    inlay_session_destroy(s);
+    if (own.options != common->options)
+        inlay_options_destroy(own.options);
+    return status;
+}
+
 int cmd_quantize(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
@@ -354,7 +381,8 @@ int cmd_quantize(int argc, char **argv)
     c.q.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
     INLAY_TRY(isa_cap(options_text(common.options, OPTION_isa), &diag));
-    INLAY_TRY(cli_open(&common, c.q.model, &session, &diag));
+    INLAY_TRY(c.data != NULL ? look(&common, c.q.model, &session, &diag)
+                             : cli_open(&common, c.q.model, &session, &diag)); /* made-up inputs are tried by a run */
     INLAY_TRY(dataset_open(c.data, c.samples > 0 ? c.samples : c.data == NULL ? MADE_UP_SAMPLES : 0, &common, session,
                            &set, &diag));
     list = dataset_samples(set);

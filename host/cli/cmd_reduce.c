@@ -23,19 +23,19 @@ static const char doc[] =
     "  inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx\n"
     "  inlay reduce model.onnx --check './differs.sh' --timeout 20 -o small.onnx\n";
 
-enum { KEY_CHECK = 0x4000, KEY_TEXT, KEY_TIMEOUT, KEY_TRIES, KEY_EXTERNAL };
+enum { KEY_CHECK = 0x4000, KEY_TEXT, KEY_TIMEOUT, KEY_TRIES };
 static const struct argp_option flags[] = {
     { "check", KEY_CHECK, "COMMAND", 0, "Fails (exit code other than 0) for what is looked for", 0 },
     { "text", KEY_TEXT, "TEXT", 0, "What COMMAND must print besides", 0 },
     { "timeout", KEY_TIMEOUT, "S", 0, "Kill COMMAND after S seconds: exit code 124 (default: never)", 0 },
     { "tries", KEY_TRIES, "N", 0, "Run COMMAND at most N times (default: 10000)", 0 },
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
-    { "external", KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    CLI_FILE_FLAGS,
     { 0 },
 };
 
 typedef struct reduce_args {
-    const char *model, *output, *external, *check, *text;
+    cli_files files;
+    const char *check, *text;
     double timeout;
     uint32_t tries;
 } reduce_args;
@@ -57,20 +57,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_TRIES:
         args->tries = (uint32_t)cli_number(state, "--tries", arg, 1, 1e9);
         return 0;
-    case KEY_EXTERNAL:
-        args->external = arg;
-        return 0;
-    case 'o':
-        args->output = arg;
-        return 0;
     case ARGP_KEY_END:
         if (args->check == NULL)
             argp_error(state, "which check? A command with --check");
-        if (args->output == NULL)
-            argp_error(state, "which file is to be written? Name it with -o");
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     default:
-        return cli_parse_model(key, arg, state, &args->model);
+        return cli_parse_files(key, arg, state, &args->files);
     }
 }
 
@@ -125,7 +117,7 @@ static inlay_status write_part(const trying *t, const uint32_t *list, uint32_t c
     bool *nodes;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(t->args->model, NULL, &m, diag));
+    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     nodes = arena_array(&m->arena, (size_t)m->main->node_count + 1, sizeof *nodes);
     if (nodes == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
@@ -183,7 +175,7 @@ static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
     graph_model *m = NULL;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(t->args->model, NULL, &m, diag));
+    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
     if (r->list == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
@@ -207,9 +199,9 @@ static inlay_status search_all(trying *t, cli_common *common, inlay_diag *diag)
     inlay_status status;
 
     INLAY_TRY(list_nodes(t, &r, diag));
-    if (cli_look(common, t->args->model, &load, &typed, &t->why) == INLAY_OK)
+    if (cli_look(common, t->args->files.model, &load, &typed, &t->why) == INLAY_OK)
         t->typed = typed->main;
-    INLAY_TRY(run_check(t, t->args->model, &t->code, &text, diag));
+    INLAY_TRY(run_check(t, t->args->files.model, &t->code, &text, diag));
     if (t->code == 0 || !text)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             t->code == 0 ? "--check: '%.200s' does not fail for the whole model: exit code 0"
@@ -230,7 +222,7 @@ static inlay_status publish(trying *t, uint64_t *out_bytes, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (t->smallest[0] == '\0') {
-        INLAY_TRY(model_load_path(t->args->model, NULL, &m, diag));
+        INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
         INLAY_TRY(scratch_save(t->s, "whole", m, false, t->smallest, diag));
     }
     INLAY_TRY(scratch_publish(t->s, t->smallest, out_bytes, diag));
@@ -245,13 +237,13 @@ static int print_result(const trying *t, const cli_common *common, uint64_t byte
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model", t->args->model,
-                                        "output", t->args->output, "nodes", (int)t->left, "of", (int)t->all, "tries",
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model", t->args->files.model,
+                                        "output", t->args->files.output, "nodes", (int)t->left, "of", (int)t->all, "tries",
                                         (int)t->tries, "exit_code", t->code, "bytes", (json_int_t)bytes, "seconds",
                                         seconds, "stopped", stopped),
                               code);
     (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", t->left, t->all,
-                 t->code, stopped ? "stopped" : "found", t->tries, t->args->output);
+                 t->code, stopped ? "stopped" : "found", t->tries, t->args->files.output);
     return code;
 }
 
@@ -270,7 +262,7 @@ int cmd_reduce(int argc, char **argv)
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
-    INLAY_TRY(scratch_make(args.output, args.external, &s, &diag));
+    INLAY_TRY(scratch_make(args.files.output, args.files.external, &s, &diag));
     status = search_all(&t, &common, &diag);
     cli_progress_clear();
     stopped = status == INLAY_CANCELLED && t.smallest[0] != '\0';

@@ -237,6 +237,24 @@ error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char
     return 0;
 }
 
+error_t cli_parse_files(int key, char *arg, struct argp_state *state, cli_files *files)
+{
+    switch (key) {
+    case 'o':
+        files->output = arg;
+        return 0;
+    case CLI_KEY_EXTERNAL:
+        files->external = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (files->output == NULL)
+            argp_error(state, "which file is to be written? Name it with -o");
+        return cli_parse_model(key, arg, state, &files->model);
+    default:
+        return cli_parse_model(key, arg, state, &files->model);
+    }
+}
+
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
 {
     char *end = NULL;

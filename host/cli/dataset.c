@@ -109,7 +109,7 @@ static inlay_status count_rows(column *c, const inlay_io_info *info, const npy_h
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
         return INLAY_OK;
     if (h->rank == info->rank && dims_fit(h->dims, info->dims, h->rank) &&
-        (h->rank < 2 || info->dims[0] >= 0 || h->dims[0] <= 1))
+        (h->rank < 2 || info->dims[0] >= 0 || h->dims[0] == 1))
         return INLAY_OK;
     if (h->rank == info->rank + 1 && dims_fit(h->dims + 1, info->dims, info->rank)) {
         c->rows = 1;

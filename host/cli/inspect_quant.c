@@ -14,14 +14,15 @@ static const struct {
                         "activations are quantized in each run by one range for all rows: a large value in one row "
                         "costs "
                         "the others their digits",
-                        "--float-activations 1 keeps the integer weights and computes with floats" },
+                        "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 gives each row "
+                        "a range of its own" },
     [QUANT_HALVES] = { "float16-in-float", "float constants hold nothing but float16 numbers",
                        "inlay quantize --weights exact stores them as what they are" },
     [QUANT_DEAD] = { "dead-channel", "channels of quantized weights are zero throughout",
                      "they cost time and memory and add nothing: prune them, or look at how the weights were "
                      "quantized" },
     [QUANT_UNUSED] = { "unused-rounding",
-                       "values are quantized and dequantized again in front of operators that compute with floats",
+                       "values are quantized and dequantized again, and no kernel on integers reads them",
                        "they lose digits and save nothing: leave these pairs out" },
     [QUANT_SCALE] = { "bad-scale", "scales are zero, negative or no number", "quantize the model anew" },
     [QUANT_OVERFLOW] = { "float16-overflow", "weights are beyond float16 once they are dequantized to it",
@@ -150,64 +151,28 @@ static void look_for_dead(const graph *g, const graph_node *n, quant_report *r)
 }
 
 /* What is known of a value. */
-enum { ROUNDED = 1, DYNAMIC = 2, PAIR = 4, READ = 8, USED = 16 };
+enum { DYNAMIC = 1, USED = 2 };
 
-/* Has the operator a form that reads integers? */
-static bool takes_integers(const graph_node *n)
-{
-    static const char *const names[] = {
-        "Conv",      "ConvTranspose", "MatMul",         "Gemm",        "Add",
-        "Sub",       "Mul",           "Concat",         "AveragePool", "GlobalAveragePool",
-        "MaxPool",   "Resize",        "Relu",           "Clip",        "LeakyRelu",
-        "HardSwish", "Sigmoid",       "Softmax",        "Reshape",     "Transpose",
-        "Squeeze",   "Unsqueeze",     "Flatten",        "Slice",       "Split",
-        "Gather",    "Pad",           "QuantizeLinear", "LSTM",        "GRU",
-        "Where",     "Identity"
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_op(n, names[i]))
-            return true;
-    return n->body_count > 0;
-}
-
-/* DynamicQuantizeLinear in front of products, and DequantizeLinear of QuantizeLinear that no integers read. */
+/* DynamicQuantizeLinear in front of products. */
 static bool look_at_roundings(const graph *g, quant_report *r)
 {
     uint8_t *known = calloc((size_t)g->value_count + 1, 1);
 
     if (known == NULL)
         return false;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (first_out(g->nodes[i]) != INLAY_NONE)
-            known[first_out(g->nodes[i])] |= is_op(g->nodes[i], "QuantizeLinear")          ? ROUNDED
-                                             : is_op(g->nodes[i], "DynamicQuantizeLinear") ? DYNAMIC
-                                                                                           : 0;
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
         const uint32_t x = n->info.input_count > 0 ? n->info.inputs[0] : INLAY_NONE;
 
-        if (is_op(n, "DequantizeLinear") && x != INLAY_NONE && (known[x] & ROUNDED) != 0 && first_out(n) != INLAY_NONE)
-            known[first_out(n)] |= PAIR;
-        if (is_op(n, "MatMulInteger") && x != INLAY_NONE && (known[x] & DYNAMIC) != 0)
+        if (is_op(n, "DynamicQuantizeLinear") && first_out(n) != INLAY_NONE)
+            known[first_out(n)] |= DYNAMIC;
+        if (is_op(n, "MatMulInteger") && x != INLAY_NONE && (known[x] & DYNAMIC) != 0) /* makers come first */
             known[x] |= USED;
     }
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t k = 0; k < g->nodes[i]->info.input_count; k++) {
-            const uint32_t v = g->nodes[i]->info.inputs[k];
-
-            if (v != INLAY_NONE && (known[v] & PAIR) != 0)
-                known[v] |= takes_integers(g->nodes[i]) ? READ | USED : READ;
-        }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        if (g->outputs[k] != INLAY_NONE)
-            known[g->outputs[k]] |= (known[g->outputs[k]] & PAIR) != 0 ? USED : 0;
     for (uint32_t i = 0; i < g->node_count; i++) {
         const uint32_t y = first_out(g->nodes[i]);
-        const uint8_t set = y == INLAY_NONE ? 0 : known[y];
 
-        note(r, QUANT_DYNAMIC, g->nodes[i]->info.name.data, (set & (DYNAMIC | USED)) == (DYNAMIC | USED), 0);
-        note(r, QUANT_UNUSED, g->nodes[i]->info.name.data, (set & (PAIR | READ | USED)) == (PAIR | READ), 0);
+        note(r, QUANT_DYNAMIC, g->nodes[i]->info.name.data, y != INLAY_NONE && known[y] == (DYNAMIC | USED), 0);
     }
     free(known);
     return true;
@@ -235,7 +200,7 @@ static void look_at_scales(const graph *g, const graph_node *n, quant_report *r)
 
 static bool look_at(const graph *g, quant_report *r)
 {
-    bool ok = look_at_roundings(g, r);
+    bool ok = look_at_roundings(g, r) && quant_look_at_pairs(g, r);
 
     for (uint32_t v = 0; v < g->value_count; v++)
         if (is_constant(&g->values[v].info))
@@ -259,6 +224,8 @@ bool quant_look(const graph_model *m, quant_report *out)
     ok = look_at(m->main, out);
     for (uint32_t i = 0; ok && i < m->function_count; i++)
         ok = look_at(m->functions[i].body, out);
+    for (uint32_t i = 0; i < out->unused_count; i++)
+        note(out, QUANT_UNUSED, out->unused[i].node, 1, 0);
     return ok;
 }
 
@@ -277,6 +244,9 @@ void quant_print(const quant_report *r)
         if (r->found[k].bytes > 0)
             (void)printf(" (%.1f MiB)", (double)r->found[k].bytes / 1048576);
         (void)printf(", first '%s'\n         %s\n", r->found[k].first, kinds[k].todo);
+        for (uint32_t i = 0; k == QUANT_UNUSED && i < r->unused_count; i++)
+            (void)printf("         '%s'%s%s: %s\n", r->unused[i].node, r->unused[i].by != NULL ? ", read by " : "",
+                         r->unused[i].by != NULL ? r->unused[i].by : "", r->unused[i].reason);
     }
     if (!any)
         (void)printf("  nothing that costs digits, time or memory for nothing\n");
@@ -284,13 +254,20 @@ void quant_print(const quant_report *r)
 
 json_t *quant_to_json(const quant_report *r)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *pairs = json_array();
 
+    for (uint32_t i = 0; i < r->unused_count; i++)
+        (void)json_array_append_new(pairs, json_pack("{s:s, s:s*, s:s}", "node", r->unused[i].node, "by", r->unused[i].by,
+                                                     "reason", r->unused[i].reason));
     for (int k = 0; k < QUANT_KINDS; k++)
         if (r->found[k].count > 0)
             (void)json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "code", kinds[k].code,
                                                         "count", (json_int_t)r->found[k].count, "bytes",
                                                         (json_int_t)r->found[k].bytes, "first", r->found[k].first,
                                                         "what", kinds[k].what, "todo", kinds[k].todo));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(list, i), "code")), kinds[QUANT_UNUSED].code) == 0)
+            (void)json_object_set(json_array_get(list, i), "pairs", pairs);
+    json_decref(pairs);
     return list;
 }

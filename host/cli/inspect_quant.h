@@ -7,16 +7,27 @@
 
 enum { QUANT_DYNAMIC, QUANT_HALVES, QUANT_DEAD, QUANT_UNUSED, QUANT_SCALE, QUANT_OVERFLOW, QUANT_KINDS };
 
-/* What was found of each kind. */
+/* DequantizeLinear of a QuantizeLinear that no kernel on integers reads. */
+typedef struct quant_unused {
+    const char *node, *by; /* names of the model; by: the operator that reads it, NULL where it is the pair's own fault */
+    const char *reason;
+} quant_unused;
+
+/* What was found of each kind; zero it first, and release it. */
 typedef struct quant_report {
     struct {
         uint64_t count, bytes;
         const char *first; /* the model's: the first node or value that has it */
     } found[QUANT_KINDS];
+    quant_unused *unused; /* [unused_count] */
+    uint32_t unused_count;
 } quant_report;
 
 /* Looks at all graphs of a model as it was loaded. false: no memory. */
 INLAY_NODISCARD bool quant_look(const graph_model *m, quant_report *out);
+/* The pairs of one graph (inspect_pairs.c); what was found is kept in any case. */
+INLAY_NODISCARD bool quant_look_at_pairs(const graph *g, quant_report *r);
+void quant_release(quant_report *r);
 void quant_print(const quant_report *r);
 json_t *quant_to_json(const quant_report *r);
 #endif

@@ -15,6 +15,8 @@ static void tensor(wire *w, const char *name, int dtype, uint32_t rank, const in
     wire_end(w, t);
 }
 
+static char reason[96]; /* of the first pair that nothing uses */
+
 static quant_report look(wire *w, wire_mark mark)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -28,6 +30,9 @@ static quant_report look(wire *w, wire_mark mark)
     assert_true(quant_look(m, &r));
     for (int k = 0; k < QUANT_KINDS; k++) /* names go with the model */
         r.found[k].first = r.found[k].first != NULL ? "" : NULL;
+    (void)snprintf(reason, sizeof reason, "%s", r.unused_count > 0 ? r.unused[0].reason : "");
+    assert_int_equal(r.unused_count, r.found[QUANT_UNUSED].count);
+    quant_release(&r);
     graph_model_destroy(m);
     wire_deinit(w);
     return r;
@@ -69,20 +74,69 @@ static void dynamic_and_dead(void **state)
     assert_int_equal(r.found[QUANT_UNUSED].count + r.found[QUANT_SCALE].count + r.found[QUANT_HALVES].count, 0);
 }
 
+/* A pair, what reads it, and why not on integers; NULL: it does. */
 static void pairs_that_nothing_uses(void **state)
 {
+    static const struct {
+        const char *nodes[3][3]; /* operator, inputs, outputs */
+        const char *reason;
+    } rows[] = {
+        { { { "Erf", "d", "y" } }, "it has no kernel that reads integers" },
+        { { { "Relu", "d", "y" } }, "what it makes is not quantized again" },
+        { { { "Relu", "d", "r" }, { "QuantizeLinear", "r,s", "y" } }, NULL },
+        { { { "Relu", "d", "r" }, { "Add", "r,r", "t" }, { "QuantizeLinear", "t,s", "y" } }, NULL },
+        { { { "DequantizeLinear", "w,s", "f" }, { "MatMul", "d,f", "y" } }, NULL },
+        { { { "MatMul", "d,v", "y" } }, "its weights are floats" },
+        { { { "MatMul", "d,x2", "y" } }, "its other operand is computed" },
+        { { { "DequantizeLinear", "w16,s", "f" }, { "MatMul", "d,f", "y" } }, "its weights have other than 8 bits" },
+        { { { "MaxPool", "d", "y" } }, NULL },
+    };
+    const int16_t wide[] = { 1, 2, 3, 4, 5, 6 };
+    const float floats[] = { 1, 2, 3, 4, 5, 6 };
+
     (void)state;
-    for (int used = 0; used < 2; used++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         wire w = { 0 };
         wire_mark g = begin(&w, 0.5f);
         quant_report r;
 
+        tensor(&w, "w16", INLAY_INT16, 2, square, wide, sizeof wide);
+        tensor(&w, "v", INLAY_FLOAT, 2, square, floats, sizeof floats);
+        mw_value(&w, MW_INPUT, "x2", INLAY_FLOAT, "2,3");
         mw_node(&w, "QuantizeLinear", "x,s", "q");
         mw_node(&w, "DequantizeLinear", "q,s", "d");
-        mw_node(&w, used ? "Relu" : "Erf", "d", "y");
+        for (size_t k = 0; k < 3 && rows[i].nodes[k][0] != NULL; k++)
+            mw_node(&w, rows[i].nodes[k][0], rows[i].nodes[k][1], rows[i].nodes[k][2]);
         r = look(&w, g);
-        expect(&r, QUANT_UNUSED, used ? 0 : 1);
+        assert_int_equal(r.found[QUANT_UNUSED].count, rows[i].reason != NULL);
+        assert_string_equal(reason, rows[i].reason != NULL ? rows[i].reason : "");
     }
+}
+
+/* Pairs whose own numbers no kernel reads. */
+static void pairs_of_their_own(void **state)
+{
+    const int16_t zero = 0;
+    wire w = { 0 };
+    wire_mark g = begin(&w, 0.5f);
+    quant_report r;
+
+    (void)state;
+    tensor(&w, "z", INLAY_INT16, 0, NULL, &zero, sizeof zero);
+    mw_node(&w, "QuantizeLinear", "x,s,z", "q");
+    mw_node(&w, "DequantizeLinear", "q,s,z", "d");
+    mw_node(&w, "Relu", "d", "y");
+    r = look(&w, g);
+    assert_int_equal(r.found[QUANT_UNUSED].count, 1);
+    assert_string_equal(reason, "integers of other than 8 bits have no kernels");
+    w = (wire){ 0 };
+    g = begin(&w, 0.5f);
+    mw_value(&w, MW_INPUT, "t", INLAY_FLOAT, "");
+    mw_node(&w, "QuantizeLinear", "x,t", "q");
+    mw_node(&w, "DequantizeLinear", "q,t", "d");
+    mw_node(&w, "Relu", "d", "y");
+    r = look(&w, g);
+    assert_string_equal(reason, "its scale or zero point is no constant");
 }
 
 static void scales(void **state)
@@ -142,6 +196,7 @@ static void halves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead), cmocka_unit_test(pairs_that_nothing_uses),
+                                        cmocka_unit_test(pairs_of_their_own),
                                         cmocka_unit_test(scales), cmocka_unit_test(beyond_float16),
                                         cmocka_unit_test(halves) };
 

@@ -3,21 +3,10 @@
 # bench --sweep, extract --partition, cache export and import.
 #   toolbox.sh INLAY MAKE_MODELS PLUGINS   the executable; the program that writes the models; the folder with planted.so
 set -u
-inlay=$1
 plugins=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export TMPDIR=$work
-checks=0 wrong=0
-"$2" "$work" || exit 1
-cd "$work" || exit 1
+# shellcheck source=tests/support/verbs.bash
+. "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 common=(--no-config --cache-dir "" --intra-threads 1 --providers reference)
-
-complain() {
-    wrong=$((wrong + 1))
-    echo "WRONG: $*"
-    head -c 900 out err
-}
 
 # does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
 does() {
@@ -322,5 +311,4 @@ for verb in doctor edit diff sparsity; do
     done <examples
 done
 
-echo "$checks checks, $wrong wrong"
-[ $wrong -eq 0 ]
+finish

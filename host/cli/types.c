@@ -1,0 +1,232 @@
+#include "cli/types.h"
+#include "check/bench.h"
+#include "check/generate.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PLUGINS = 16, MOST_PROVIDERS = 8, ENOUGH_CASES = 12 };
+
+/* One version of an operator. */
+typedef struct types_row {
+    char name[96];
+    long long since;
+    uint32_t tried;                 /* types of which there was a legal node */
+    uint32_t taken[MOST_PROVIDERS]; /* of them, those that a provider takes */
+    uint32_t others;                /* types that the schema allows and nothing legal was made of */
+    char why[512];                  /* the types that nobody takes, and what the reference says of them */
+    bool spelled;                   /* the optimiser puts others in its place */
+} types_row;
+
+typedef struct types_table {
+    loaded_plugin plugins[MOST_PLUGINS];
+    loaded_provider providers[MOST_PROVIDERS];
+    uint32_t plugin_count, provider_count;
+    bool takes[MOST_PROVIDERS]; /* any of all these */
+    types_row *rows;
+    uint32_t count, capacity;
+    uint32_t cases[INLAY_DTYPE_COUNT]; /* legal nodes of each type of the operator at hand */
+    char why[INLAY_DTYPE_COUNT][128];
+} types_table;
+
+static const char *const short_names[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = "f32",     [INLAY_DOUBLE] = "f64",      [INLAY_FLOAT16] = "f16", [INLAY_BFLOAT16] = "bf16",
+    [INLAY_INT8] = "i8",       [INLAY_INT16] = "i16",       [INLAY_INT32] = "i32",   [INLAY_INT64] = "i64",
+    [INLAY_UINT8] = "u8",      [INLAY_UINT16] = "u16",      [INLAY_UINT32] = "u32",  [INLAY_UINT64] = "u64",
+    [INLAY_COMPLEX64] = "c64", [INLAY_COMPLEX128] = "c128",
+};
+
+static const char *name_of(uint32_t type)
+{
+    return short_names[type] != NULL ? short_names[type] : inlay_dtype_name((inlay_dtype)type);
+}
+
+static void print_types(uint32_t types, uint32_t of)
+{
+    if (types == of || types == 0) {
+        (void)printf(" %s |", types == 0 ? "-" : "all");
+        return;
+    }
+    for (uint32_t t = 1; t < INLAY_DTYPE_COUNT; t++)
+        if ((types & INLAY_DTYPE_BIT(t)) != 0)
+            (void)printf(" %s", name_of(t));
+    (void)printf(" |");
+}
+
+static void print_row(const types_table *t, const types_row *row)
+{
+    (void)printf("| %s | %lld |", row->name, row->since);
+    print_types(row->tried, 0);
+    for (uint32_t p = 0; p < t->provider_count; p++)
+        if (t->takes[p])
+            print_types(row->taken[p], row->tried);
+    (void)printf(" %s", row->spelled      ? "the optimiser puts others in its place"
+                        : row->tried == 0 ? "not asked: its attributes and inputs belong together"
+                                          : row->why);
+    if (row->tried != 0 && row->others != 0) {
+        (void)printf("%snot asked:", row->why[0] != '\0' ? "; " : "");
+        for (uint32_t d = 1; d < INLAY_DTYPE_COUNT; d++)
+            if ((row->others & INLAY_DTYPE_BIT(d)) != 0)
+                (void)printf(" %s", name_of(d));
+    }
+    (void)puts(" |");
+}
+
+/* ------------------------------------------------------------------ asking */
+
+/* Those that passes spell out. */
+static bool is_spelled(const case_source *source)
+{
+    static const char *const names[] = {
+#define CONTRIBUTED(name, function) #name,
+#include "passes/contributed.def"
+#undef CONTRIBUTED
+        "BeamSearch",
+        "FlexAttention",
+        "GreedySearch",
+        "Sampling",
+    };
+
+    if (strcmp(source->domain, "ai.onnx") == 0)
+        return strcmp(source->op_type, "SimplifiedLayerNormalization") == 0 ||
+               strcmp(source->op_type, "ImageScaler") == 0 || strcmp(source->op_type, "SwiGLU") == 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(source->op_type, names[i]) == 0)
+            return true;
+    return strcmp(source->domain, "com.microsoft") == 0 &&
+           (strncmp(source->op_type, "QLinear", 7) == 0 || strcmp(source->op_type, "QGemm") == 0);
+}
+
+/* Some providers take few shapes: several are tried until each has one that it takes. */
+static bool ask(void *user, op_case *k)
+{
+    types_table *t = user;
+    types_row *row = &t->rows[t->count];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const inlay_dtype dtype = k->in_count > 0 ? k->in[0].dtype : INLAY_FLOAT;
+    bench_answer answer;
+    case_one one;
+
+    if (t->cases[dtype] >= ENOUGH_CASES || case_graph(k, NULL, CASE_SIZES, &one, &diag) != INLAY_OK)
+        return true;
+    t->cases[dtype]++;
+    row->tried |= INLAY_DTYPE_BIT(dtype);
+    for (uint32_t p = 0; p < t->provider_count; p++) {
+        if ((row->taken[p] & INLAY_DTYPE_BIT(dtype)) != 0)
+            continue;
+        bench_assess(&t->providers[p], &one, &answer);
+        if (answer.kind == BENCH_OFFERED) {
+            row->taken[p] |= INLAY_DTYPE_BIT(dtype);
+            t->takes[p] = true;
+        } else if (strcmp(t->providers[p].name, "reference") == 0) {
+            (void)snprintf(t->why[dtype], sizeof t->why[dtype], "%.120s", answer.why);
+        }
+    }
+    case_one_deinit(&one);
+    return true;
+}
+
+/* Types that nobody takes, those with the same reason together. */
+static void tell_none(types_table *t, types_row *row)
+{
+    uint32_t none = row->tried;
+    size_t used = 0;
+
+    for (uint32_t p = 0; p < t->provider_count; p++)
+        none &= ~row->taken[p];
+    for (uint32_t d = 1; d < INLAY_DTYPE_COUNT; d++) {
+        if ((none & INLAY_DTYPE_BIT(d)) == 0)
+            continue;
+        used += (size_t)snprintf(row->why + used, sizeof row->why - used, "%s%s", used > 0 ? ", " : "", name_of(d));
+        for (uint32_t e = d + 1; e < INLAY_DTYPE_COUNT && used < sizeof row->why; e++)
+            if ((none & INLAY_DTYPE_BIT(e)) != 0 && strcmp(t->why[d], t->why[e]) == 0) {
+                used += (size_t)snprintf(row->why + used, sizeof row->why - used, " %s", name_of(e));
+                none &= ~INLAY_DTYPE_BIT(e);
+            }
+        if (used < sizeof row->why)
+            used += (size_t)snprintf(row->why + used, sizeof row->why - used, ": %s", t->why[d]);
+        if (used >= sizeof row->why)
+            return;
+    }
+}
+
+static bool take_operator(void *user, const case_source *source)
+{
+    const case_range range = { .seed = 1, .scale = 1, .quick = true };
+    const bool own = strcmp(source->domain, "ai.onnx") == 0;
+    types_table *t = user;
+    types_row *row;
+
+    if (t->count == t->capacity) {
+        const uint32_t capacity = 2 * t->capacity + 256;
+        types_row *rows = realloc(t->rows, capacity * sizeof *rows);
+
+        if (rows == NULL)
+            return false;
+        t->rows = rows;
+        t->capacity = capacity;
+    }
+    row = &t->rows[t->count];
+    memset(row, 0, sizeof *row);
+    memset(t->cases, 0, sizeof t->cases);
+    (void)snprintf(row->name, sizeof row->name, "%s%s%s", own ? "" : source->domain, own ? "" : ".", source->op_type);
+    row->since = (long long)source->opset;
+    generate_cases(source, &range, ask, t);
+    tell_none(t, row);
+    if (source->schema->input_count > 0 && source->schema->inputs[0].type_param >= 0)
+        row->others = source->schema->types[source->schema->inputs[0].type_param].types.tensor & ~row->tried;
+    row->spelled = (row->tried == 0 || row->why[0] != '\0') && is_spelled(source);
+    t->count++;
+    return true;
+}
+
+/* By name, so that the table does not depend on the order of files. */
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const loaded_provider *)a)->name, ((const loaded_provider *)b)->name);
+}
+
+static void open_all(types_table *t, const plugin_set *set)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < plugin_set_file_count(set) && t->plugin_count < MOST_PLUGINS; i++) {
+        const plugin_file *f = plugin_set_file(set, i);
+        loaded_plugin *p = &t->plugins[t->plugin_count];
+
+        if (!f->loaded || loaded_open(f->path, p, &diag) != INLAY_OK)
+            continue;
+        t->plugin_count++;
+        for (uint32_t k = 0; k < p->table.provider_count && t->provider_count < MOST_PROVIDERS; k++)
+            if (loaded_create(p, k, NULL, &t->providers[t->provider_count], &diag) == INLAY_OK)
+                t->provider_count++;
+    }
+    qsort(t->providers, t->provider_count, sizeof *t->providers, by_name);
+}
+
+inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
+{
+    types_table *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a table of types");
+    open_all(t, set);
+    generate_sources(NULL, 0, NULL, false, take_operator, t);
+    (void)printf("| operator | since | types |");
+    for (uint32_t p = 0; p < t->provider_count; p++)
+        if (t->takes[p])
+            (void)printf(" %s |", t->providers[p].name);
+    (void)printf(" taken by none |\n|---|---|---|");
+    for (uint32_t p = 0; p < t->provider_count; p++)
+        if (t->takes[p])
+            (void)printf("---|");
+    (void)puts("---|");
+    for (uint32_t r = 0; r < t->count; r++)
+        print_row(t, &t->rows[r]);
+    for (uint32_t p = 0; p < t->provider_count; p++)
+        loaded_destroy(&t->providers[p]);
+    for (uint32_t i = 0; i < t->plugin_count; i++)
+        loaded_close(&t->plugins[i]);
+    free(t->rows);
+    free(t);
+    return INLAY_OK;
+}

@@ -1,0 +1,275 @@
+"""Each verb of verbs.def by one table: --help and its examples, --json, bad input, Ctrl-C.
+
+  table.py INLAY VERBS_DEF PLUGINS     the executable; host/cli/verbs.def; the folder with image_decoder.so
+
+Examples are those that --help prints. Each runs, in a folder with the files that it names, on the first of a few small
+models that it fits. Those that take long run with INLAY_EXAMPLES=all alone."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+from PIL import Image
+
+INLAY, VERBS_DEF, PLUGINS = (os.path.abspath(a) for a in sys.argv[1:4])
+VERBS = [name.replace("_", "-") for name in re.findall(r'^VERB\((\w+),', pathlib.Path(VERBS_DEF).read_text(), re.M)]
+ALL = os.environ.get("INLAY_EXAMPLES") == "all"
+RNG = np.random.default_rng(3)
+TENSOR = helper.make_tensor_value_info
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+# Arguments of a plain run, and one that takes so long that it can be stopped (None: nothing of it does).
+PLAIN = {
+    "run": "model.onnx", "test": "onnx/test_one", "bench": "model.onnx --runs 2", "serve": None,
+    "inspect": "model.onnx", "check": "model.onnx", "doctor": "model.onnx --seconds 0", "optimize": "model.onnx -o out.onnx",
+    "edit": "model.onnx --set-metadata a=b -o out.onnx", "diff": "model.onnx model.onnx",
+    "extract": "model.onnx --outputs features -o out.onnx", "bundle": None, "pipe": "classify.onnx --post softmax -o out.onnx",
+    "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx", "calibrate": None,
+    "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
+    "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
+    "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
+}
+LONG = {
+    "bench": "model.onnx --seconds 60", "doctor": "model.onnx --seconds 60", "profile": "model.onnx --runs 4000 --seconds 60 --no-peak",
+    "explain": "model.onnx --measure --seconds 60", "reduce": "model.onnx --check 'sleep 1; false' -o out.onnx",
+    "compare": "model.onnx model.onnx --metric 'custom:sleep 1; echo 1 #' --samples 60",
+    "calibrate": "", "test": "onnx",
+}
+# Verbs that read a model, and what comes behind it.
+BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
+          "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
+          "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
+          "plugin-check": "", "config": None, "cache": None, "providers": None, "calibrate": None}
+SLOW = ("calibrate", "tune", "bundle", "plugin-check")
+# Examples of what this machine or this folder cannot have: the exit code then.
+EXPECTED = {
+    "inlay cache import fleet.cache": (0, 3),
+    "inlay providers --retry my_plugin": (3,),
+    "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),
+    "inlay plugin-check build/mine.so --op 'Conv*' --quick --json": (0, 2),
+    "inlay reduce model.onnx --check 'inlay run' -o small.onnx": (2,),  # the check has to fail, and that model runs
+    "inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx": (2,),
+    "inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose": (0, 3),
+    "inlay compare a.onnx b.onnx --metric kl --at-least 0.01": (0, 1),
+    "inlay compare model.onnx small.onnx --data samples/ --at-least 0.99": (0, 1),
+    "inlay diff model.onnx optimized.onnx": (0, 1), "inlay diff a.onnx b.onnx --context 0": (0, 1),
+}
+
+
+def write(path, content):
+    pathlib.Path(path).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def outputs():
+    return [f for f in os.listdir(".") if f.startswith(("out", "inlay-"))]
+
+
+def graph_file(path, nodes, inputs, outputs, weights=()):
+    inits = [numpy_helper.from_array(np.asarray(v), n) for n, v in weights]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, inits)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def network(path, dims, ids=None):
+    """x through layers that examples name; ids: a second input of that shape."""
+    w = RNG.normal(size=(4, 64)).astype(np.float32), RNG.normal(size=(64, 64)).astype(np.float32)
+    name = "image" if ids else "x"
+    nodes = [helper.make_node("MatMul", [name, "w1"], ["h"], "/layer1/MatMul"),
+             helper.make_node("Softmax", ["h"], ["features"], "/encoder/Softmax"),
+             helper.make_node("Relu", ["features"], ["layer3/out"], "layer3/Relu"),
+             helper.make_node("MatMul", ["layer3/out", "w2"], ["scores"], "/head/MatMul")]
+    inputs, made = [TENSOR(name, FLOAT, dims)], [TENSOR("scores", FLOAT, None)]
+    if ids:
+        inputs.append(TENSOR("ids", INT64, ids))
+        nodes.append(helper.make_node("Gather", ["w1", "ids"], ["rows"]))
+        made.append(TENSOR("rows", FLOAT, None))
+    graph_file(path, nodes, inputs, made, [("w1", w[0]), ("w2", w[1])])
+
+
+def stage_pipes():
+    line = TENSOR("x", FLOAT, [1, 3, 48, "W"])
+    graph_file("ocr.onnx", [helper.make_node("ReduceMean", ["x"], ["m"], axes=[2], keepdims=0),
+                            helper.make_node("Transpose", ["m"], ["y"], perm=[0, 2, 1])], [line], [TENSOR("y", FLOAT, None)])
+    graph_file("classify.onnx", [helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)],
+               [TENSOR("x", FLOAT, [1, 3, 224, 224])], [TENSOR("y", FLOAT, [1, 3])])
+    graph_file("yolo.onnx", [helper.make_node("ReduceMean", ["x"], ["m"], axes=[1, 2, 3], keepdims=1),
+                             helper.make_node("Squeeze", ["m", "one"], ["s"]), helper.make_node("Mul", ["s", "p"], ["y"])],
+               [TENSOR("x", FLOAT, [1, 3, 640, 640])], [TENSOR("y", FLOAT, [1, 84, 10])],
+               [("p", RNG.random((1, 84, 10), np.float32)), ("one", np.array([1]))])
+    graph_file("encoder.onnx", [helper.make_node("Relu", ["x"], ["y"])], [TENSOR("x", FLOAT, [1, 80, 3000])],
+               [TENSOR("y", FLOAT, None)])
+    graph_file("bert.onnx", [helper.make_node("Mul", ["input_ids", "attention_mask"], ["y"])],
+               [TENSOR("input_ids", INT64, [1, "L"]), TENSOR("attention_mask", INT64, [1, "L"])], [TENSOR("y", INT64, None)])
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]
+    write("tokenizer.json", json.dumps({"model": {
+        "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+        "vocab": {w: i for i, w in enumerate(words)}}}))
+    write("keys.txt", "a\nb\n")
+    write("labels.txt", "cat\ndog\nbird\n")
+    Image.fromarray(RNG.integers(0, 255, (64, 96, 3), np.uint8)).save("picture.jpg")
+
+
+def stage():
+    """The files that examples name; models by the variants that model.onnx can be."""
+    os.makedirs("variants")
+    network("variants/open.onnx", ["batch", "N", 4])
+    network("variants/batch.onnx", ["batch", 4])
+    network("variants/fixed.onnx", [2, 4])
+    network("variants/image.onnx", ["batch", 4], ids=["batch", 128])
+    graph_file("variants/rows.onnx", [helper.make_node("MatMul", ["x", "w1"], ["h"]), helper.make_node("Cast", ["h"], ["i"], to=INT64),
+                                      helper.make_node("Mod", ["i", "four"], ["k"]), helper.make_node("Gather", ["w1", "k"], ["y"])],
+               [TENSOR("x", FLOAT, [2, 4])], [TENSOR("y", FLOAT, None)],
+               [("w1", RNG.normal(size=(4, 64)).astype(np.float32)), ("four", np.array([4]))])
+    network("a.onnx", [2, 4])
+    network("b.onnx", [2, 4])
+    network("optimized.onnx", [2, 4])
+    graph_file("decoder.onnx", [helper.make_node("Relu", ["a"], ["c"]), helper.make_node("Neg", ["b"], ["d"])],
+               [TENSOR("a", FLOAT, ["past", 4]), TENSOR("b", FLOAT, ["total"])], [TENSOR("c", FLOAT, None), TENSOR("d", FLOAT, None)])
+    shutil.copy("variants/fixed.onnx", "vad.onnx")
+    stage_pipes()
+    for folder in ("case", "cases", "data", "samples", "build", "onnx/test_one/test_data_set_0"):
+        os.makedirs(folder)
+    np.save("cat.npy", np.ones((1, 4), np.float32))
+    np.save("case/image.npy", np.ones((1, 4), np.float32))
+    np.save("case/ids.npy", np.ones((1, 128), np.int64))
+    for folder in ("data", "samples"):
+        np.save(folder + "/x.npy", RNG.normal(size=(2, 4)).astype(np.float32))
+    np.savez("samples.npz", x=RNG.normal(size=(2, 4)).astype(np.float32))
+    shutil.copy("variants/fixed.onnx", "onnx/test_one/model.onnx")
+    x = numpy_helper.from_array(np.ones((2, 4), np.float32), "x").SerializeToString()
+    write("onnx/test_one/test_data_set_0/input_0.pb", x)
+    for name in ("mine", "blur", "fast_blur"):
+        shutil.copy(os.path.join(PLUGINS, "image_decoder.so"), "build/" + name + ".so")
+    write("inlay.yaml", "policy: cost\n")
+    write("differs.sh", "#!/bin/sh\nexit 1\n")
+    os.chmod("differs.sh", 0o755)
+
+
+def run(arguments, seconds=300):
+    return subprocess.run([INLAY] + arguments, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=seconds)
+
+
+def examples(verb):
+    text = subprocess.run([INLAY, verb, "--help"], capture_output=True, text=True,
+                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=500"}).stdout
+    lines = text.partition("Examples:\n")[2].split("\n\n")[0].split("\n")
+    return [re.split(r"\s{2,}(?:#|or )", line.strip())[0] for line in lines if line.startswith("  inlay")]
+
+
+class Table(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.before, cls.folder = os.getcwd(), tempfile.TemporaryDirectory()
+        os.chdir(cls.folder.name)
+        os.environ.update(TMPDIR=cls.folder.name, XDG_CONFIG_HOME=cls.folder.name, XDG_CACHE_HOME=cls.folder.name,
+                          PATH=os.path.dirname(INLAY) + ":" + os.environ["PATH"])
+        stage()
+
+    @classmethod
+    def tearDownClass(cls):
+        os.chdir(cls.before)
+        cls.folder.cleanup()
+
+    def setUp(self):
+        for name in outputs():
+            os.remove(name) if os.path.isfile(name) else shutil.rmtree(name)
+
+    def try_example(self, line):
+        """The first exit code that is good, otherwise the last; what it printed."""
+        good = EXPECTED.get(line, (0,))
+        for variant in ("fixed", "batch", "open", "rows", "image"):
+            shutil.copy(f"variants/{variant}.onnx", "model.onnx")
+            if "small.onnx" in line and "-o small.onnx" not in line:
+                shutil.copy("model.onnx", "small.onnx")
+            done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+            if done.returncode in good:
+                return done, True
+        return done, False
+
+    def test_examples(self):
+        shutil.copy("variants/image.onnx", "model.onnx")
+        self.assertEqual(run(["run", "model.onnx", "--inputs", "case", "--outputs", "case"]).returncode, 0)
+        failed = []
+        for verb in VERBS:
+            lines = examples(verb)
+            self.assertTrue(lines, f"{verb} has no examples")
+            if verb == "serve" or (verb in SLOW and not ALL):
+                lines = [l for l in lines if l == "inlay serve --help" or (verb == "tune" and "--" not in l)]
+            for line in lines:
+                needed = re.search(r"(/usr|/opt)\S*", line)
+                if needed and (not os.path.exists(needed.group()) or not ALL):
+                    continue
+                done, good = self.try_example(line)
+                if not good:
+                    failed.append(f"{line}\n  ended with {done.returncode}: {done.stderr[-600:]}{done.stdout[-200:]}")
+        self.assertFalse(failed, "\n".join(failed))
+
+    def test_help(self):
+        for verb in VERBS:
+            done = run([verb, "--help"])
+            self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+            self.assertIn("Usage: inlay " + verb, done.stdout)
+            self.assertTrue(all(len(l) < 100 for l in done.stdout.split("\n")), verb)
+
+    def test_json(self):
+        shutil.copy("variants/fixed.onnx", "model.onnx")
+        for verb, line in PLAIN.items():
+            if line is None:
+                continue
+            done = run([verb] + shlex.split(line) + ["--json"])
+            self.assertIn(done.returncode, (0, 1), f"{verb}: {done.stderr[-400:]}")
+            json.loads(done.stdout)  # one value, and nothing else
+            self.assertNotIn("\r", done.stderr, f"{verb} draws a bar where there is no terminal")
+        self.assertEqual(set(PLAIN), set(VERBS), "verbs.def and the table of plain runs differ")
+
+    def test_bad_input(self):
+        write("text.onnx", "no model\n")
+        for verb in VERBS:
+            done = run([verb, "--no-such-flag"])
+            self.assertEqual(done.returncode, 2, verb)
+            behind = BEHIND.get(verb, "")
+            if behind is None:
+                continue
+            for name in ("none.onnx", "text.onnx"):
+                line = [verb, name] + (shlex.split(behind) if behind != "@" else [name])
+                done = run(line)
+                errors = [l for l in done.stderr.split("\n") if l]
+                self.assertIn(done.returncode, (1, 2, 3), f"{verb} {name}")
+                self.assertTrue(len(errors) == 1 and name.split(".")[0] in errors[0] or verb == "plugin-check",
+                                f"{verb} {name}: {done.stderr[:400]}")
+                self.assertFalse(outputs(), f"{verb} left something behind")
+                if verb != "plugin-check":
+                    self.assertIn("error", json.loads(run(line + ["--json"]).stdout), verb)
+
+    def test_cancel(self):
+        network("model.onnx", [30000, 4])
+        for i in range(400):  # a folder that takes a while
+            shutil.copytree("onnx/test_one", f"onnx/test_{i}", dirs_exist_ok=True)
+        for verb, line in LONG.items():
+            done = subprocess.Popen([INLAY, verb] + shlex.split(line) + ["--json"], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
+            until = time.monotonic() + 60
+            while done.poll() is None and time.monotonic() < until:  # until SIGINT is caught
+                if int(re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{done.pid}/status").read_text()).group(1), 16) & 2:
+                    break
+                time.sleep(0.01)
+            time.sleep(0.2)
+            if done.poll() is None:
+                os.killpg(done.pid, signal.SIGINT)
+            out, err = done.communicate(timeout=120)
+            self.assertEqual(done.returncode, 130, f"{verb}: {out[:300]} {err[:300]}")
+            self.assertFalse(outputs(), f"{verb} left something behind")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
