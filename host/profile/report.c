@@ -97,15 +97,18 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
                             .offer = &e->program->parts.offers[region->offers[i]], .values = e->plan->states,
                             .max_threads = p->session->env.max_threads,
                             .weight_bytes = e->program->parts.weight_bytes, .runs = true };
+        uint32_t source;
         inlay_cost cost;
         double error;
 
-        if ((e->node != INLAY_NONE && !has_node(q.offer, e->node)) ||
-            cost_of_offer(env->costs, &q, &cost, &error) == COST_NONE)
+        if (e->node != INLAY_NONE && !has_node(q.offer, e->node))
+            continue;
+        source = cost_of_offer(env->costs, &q, &cost, &error);
+        if (source == COST_NONE)
             continue;
         row->flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
-        row->predicted_ns += cost.ns;
+        row->predicted_ns += cost_told(q.provider, source) * cost.ns;
     }
 }
 

@@ -123,6 +123,7 @@ static void describe_provider(const kit_provider *self, inlay_provider *out)
         .name = self->name,
         .description = self->description,
         .device_kind = INLAY_DEVICE_CPU,
+        .flags = self->flags,
         .options = self->options,
         .option_count = self->option_count,
         .option_stride = sizeof(inlay_option),

@@ -2,7 +2,7 @@
 # Runs a command as root in a clean Debian, and throws away what it changed.
 #   chroot.sh [--keep NAME] [--bind FROM:TO]... SUITE COMMAND...
 #
-# SUITE is bookworm or trixie. The system (debootstrap's minbase) is made once, from the Debian mirror among this
+# SUITE is bookworm, trixie or sid. The system (debootstrap's minbase) is made once, from the Debian mirror among this
 # machine's apt sources (or INLAY_DEBIAN_MIRROR), and is never written to again: changes go into a layer over it. With
 # --keep the layer has a name and is there the next time. It all lies in INLAY_CHROOTS, by default
 # ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start afresh. --bind shows a folder of this machine

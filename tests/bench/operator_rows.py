@@ -123,6 +123,7 @@ def axes():
     for name, size, k in (("classes", "[1,1000]", 5), ("vocabulary", "[1,50257]", 50), ("anchors", "[1,25200]", 1000)):
         yield Row(f"TopK f32 {name} {k}", "TopK", ["f32" + size, f"=i64[1]:is {k}"], ["f32", "i64"])
     yield Row("TopK f32 rows 8", "TopK", ["f32[4096,64]", "=i64[1]:is 8"], ["f32", "i64"])
+    yield Row("TopK f32 rows of 160, 32", "TopK", ["f32[1000,160]", "=i64[1]:is 32"], ["f32", "i64"])
     yield Row("LayerNormalization f32", "LayerNormalization", ["f32" + ROWS, "=f32[768]", "=f32[768]"])
     yield Row("LayerNormalization f16", "LayerNormalization", ["f16" + ROWS, "=f16[768]", "=f16[768]"], ["f16"])
     yield Row("InstanceNormalization f32", "InstanceNormalization", ["f32" + IMAGE, "=f32[64]", "=f32[64]"])
@@ -199,9 +200,14 @@ def windows():
     yield Row("Conv f32 7x7 stride 2", "Conv", ["f32[1,3,224,224]", "=f32[64,3,7,7]"], pads=[3, 3, 3, 3], strides=[2, 2])
     yield Row("Conv f32 depthwise 3x3", "Conv", ["f32[1,144,56,56]", "=f32[144,1,3,3]"], pads=[1, 1, 1, 1], group=144)
     yield Row("Conv f32 depthwise 5x5", "Conv", ["f32[1,240,28,28]", "=f32[240,1,5,5]"], pads=[2, 2, 2, 2], group=240)
+    yield Row("Conv f32 depthwise 3x3 stride 2", "Conv", ["f32[1,96,112,112]", "=f32[96,1,3,3]"], pads=[1, 1, 1, 1],
+              strides=[2, 2], group=96)
+    yield Row("Conv f32 depthwise sound", "Conv", ["f32[1,256,400]", "=f32[256,1,31]"], pads=[15, 15], group=256)
     yield Row("Conv f32 sound", "Conv", ["f32[1,80,300]", "=f32[384,80,3]"], pads=[1, 1])
     yield Row("Conv f16 3x3", "Conv", ["f16[1,64,56,56]", "=f16[64,64,3,3]"], ["f16"], pads=[1, 1, 1, 1])
     yield Row("ConvTranspose f32", "ConvTranspose", ["f32[1,64,56,56]", "=f32[64,32,2,2]"], strides=[2, 2])
+    yield Row("ConvTranspose f32 4x4", "ConvTranspose", ["f32[1,128,28,28]", "=f32[128,64,4,4]"], strides=[2, 2],
+              pads=[1, 1, 1, 1])
     yield Row("DeformConv f32", "DeformConv", ["f32[1,64,28,28]", "=f32[64,64,3,3]", "f32[1,18,28,28]", "=f32[64]",
               "f32[1,9,28,28]:unit"], opset=19, pads=[1, 1, 1, 1], kernel_shape=[3, 3])
     yield Row("Col2Im f32", "Col2Im", ["f32[1,576,3136]", "=i64[2]:is 56 56", "=i64[2]:is 3 3"], opset=18,

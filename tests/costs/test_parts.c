@@ -1,5 +1,6 @@
 /* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never
  * an error; each allocation fails in turn. */
+#include "base/pace.h"
 #include "failing_alloc.h"
 #include "folder.h"
 #include "measure/calibrate.h"
@@ -522,11 +523,31 @@ static void memory_may_run_out(void **state)
     assert_true(stored(2) == 200);
 }
 
+/* ------------------------------------------------------------------ prices as times */
+
+/* Only what a provider of the reference core models is of that core. */
+static void prices_are_told_as_times(void **state)
+{
+    static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
+    const part_provider of_reference = { .table = &modelled }, of_its_own = { .table = &other };
+    const double pace = pace_of_cpu();
+
+    (void)state;
+    assert_true(pace >= 0.25 && pace <= 16);
+    assert_true(pace_of_cpu() == pace); /* measured once */
+    assert_true(cost_told(&of_reference, COST_MODEL) == pace);
+    assert_true(cost_told(&of_reference, COST_GUESS) == pace);
+    assert_true(cost_told(&of_reference, COST_CLAIMED) == 1);
+    assert_true(cost_told(&of_reference, COST_PROFILE) == 1);
+    assert_true(cost_told(&of_reference, COST_MEASURED) == 1);
+    assert_true(cost_told(&of_its_own, COST_MODEL) == 1);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
+        cmocka_unit_test(prices_are_told_as_times), cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
         cmocka_unit_test(fits_follow_the_model),
         cmocka_unit_test(fits_are_in_the_middle),
         cmocka_unit_test(disturbed_runs_do_not_count),

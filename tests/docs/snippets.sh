@@ -64,6 +64,36 @@ if [ -n "$node" ]; then
     } >"$work/example.js"
     does "Node's" "$node" example.js
 fi
+
+# ONNX Runtime's library: both ways to put it in place, with the folder of this build for the installed one.
+if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
+    cat >"$work/program.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+struct base { const void *(*get_api)(unsigned version); const char *(*version)(void); };
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : "libonnxruntime.so.1";
+    void *library = dlopen(path, RTLD_NOW);
+    const struct base *(*get)(void) = library != NULL ? (const struct base *(*)(void))dlsym(library, "OrtGetApiBase") : NULL;
+
+    if (get == NULL)
+        return printf("%s\n", dlerror()), 1;
+    return printf("%s\n", get()->version()), get()->get_api(16) == NULL || strncmp(get()->version(), "1.", 2) != 0;
+}
+END
+    does "a program for ONNX Runtime's library compiles" cc -w program.c -o program -ldl
+    mkdir -p "$work/node_modules/onnxruntime-node/bin/napi-v6/linux/x64"
+    {
+        echo "set -e; PATH=$work:\$PATH; export LD_LIBRARY_PATH=$build/lib"
+        block sdk/bindings/onnxruntime/README.md | sed -e "s|/usr/lib/[^/]*/inlay/onnxruntime|$build/lib/inlay/onnxruntime|" \
+            -e "s|^\(LD_LIBRARY_PATH=[^ ]*\)|\1:$build/lib|"
+        echo "program node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
+    } >"$work/commands.sh"
+    does "ONNX Runtime's" sh commands.sh
+fi
+
 # The server's: each of its two ways to start answers the request that follows them, on a port that is free.
 served() { # COMMAND
     local port pid ready=1

@@ -126,6 +126,11 @@ for _n, (_c, _kw, _s, _o, _b) in CLASSIFIERS.items():
     reg(_n)(_f)
 
 
+# A vision transformer of four blocks, 36 patches and a class token.
+reg("vit_small")(lambda: classifier(TV.vision_transformer.VisionTransformer(96, 16, 4, 4, 128, 256, num_classes=100),
+                                    96, 14))
+
+
 @reg("squeezenet1_1_extdata")
 def _():  # weights in model.onnx.data (external tensors)
     s = classifier(TV.squeezenet1_1(weights=None), 224, 13)

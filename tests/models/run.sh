@@ -63,6 +63,6 @@ check torch "$dir/torch" "${names[@]}"
 # The doctor has nothing to say of exports that are in order.
 for name in densenet121 mobilenet_v2 mobilenet_v3_large resnet50 squeezenet1_1 squeezenet1_1_extdata; do
     model=$dir/torch/$name/model.onnx
-    [ ! -e "$model" ] || [ "$("$inlay" doctor "$model" --seconds 0 --quiet)" = "$model: nothing found" ] ||
+    [[ " ${names[*]} " != *" $name "* ]] || [ "$("$inlay" doctor "$model" --seconds 0 --quiet)" = "$model: nothing found" ] ||
         { echo "inlay doctor finds something in $model"; exit 1; }
 done

@@ -57,6 +57,16 @@ const KINDS = { 1: ['float32', Float32Array], 2: ['uint8', Uint8Array], 3: ['int
   5: ['int16', Int16Array], 6: ['int32', Int32Array], 7: ['int64', BigInt64Array], 8: ['string'], 9: ['bool', Uint8Array],
   10: ['float16', Uint16Array], 11: ['float64', Float64Array], 12: ['uint32', Uint32Array], 13: ['uint64', BigUint64Array] };
 
+const TYPES = new Set(Object.values(KINDS).map(([name]) => name));
+
+// The number that the bits of a float16 are.
+function ofHalf(bits) {
+  const exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const size = exponent === 31 ? (fraction ? NaN : Infinity)
+    : exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25);
+  return bits & 0x8000 ? -size : size;
+}
+
 function tensorOf(t) {
   const [type, Elements] = KINDS[t.type];
   if (type === 'string') return new Tensor('string', t.texts, t.dims);
@@ -68,9 +78,11 @@ function close(got, want, name) {
   assert.strictEqual(got.type, want.type, name);
   assert.deepStrictEqual(got.dims, want.dims, name);
   for (let i = 0; i < want.data.length; i++) {
-    const a = got.data[i], b = want.data[i];
-    if (typeof b === 'number' && got.type.startsWith('float') && got.type !== 'float16')
-      assert(Object.is(a, b) || Math.abs(a - b) <= 1e-4 + 1e-3 * Math.abs(b), `${name}[${i}]: ${a}, not ${b}`);
+    const half = got.type === 'float16';
+    const a = half ? ofHalf(got.data[i]) : got.data[i], b = half ? ofHalf(want.data[i]) : want.data[i];
+    if (got.type.startsWith('float'))
+      assert(Object.is(a, b) || Math.abs(a - b) <= (half ? 1e-3 : 1e-4) + (half ? 2e-3 : 1e-3) * Math.abs(b),
+        `${name}[${i}]: ${a}, not ${b}`);
     else
       assert.strictEqual(a, b, `${name}[${i}]`);
   }
@@ -124,7 +136,7 @@ const tests = {
       if (!fs.existsSync(folder)) continue;
       const session = await InferenceSession.create(model(name), { intraOpNumThreads: 1 }).catch(() => null);
       if (!session) continue;
-      if (![...session.inputMetadata, ...session.outputMetadata].every((m) => m.isTensor && m.type in { float32: 1, int64: 1, string: 1, bool: 1, int32: 1, uint8: 1, int8: 1, float64: 1 })) continue;
+      if (![...session.inputMetadata, ...session.outputMetadata].every((m) => m.isTensor && TYPES.has(m.type))) continue;
       const read = (kind, i) => tensorOf(readTensor(path.join(folder, `${kind}_${i}.pb`)));
       const feeds = Object.fromEntries(session.inputNames.map((n, i) => [n, read('input', i)]));
       const results = await session.run(feeds);
@@ -133,7 +145,7 @@ const tests = {
       ran++;
       await session.release();
     }
-    assert(ran > 700, `${ran} cases ran`);
+    assert(ran > 850, `${ran} cases ran`);
     console.log(`${ran} cases ran`);
   },
 

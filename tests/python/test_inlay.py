@@ -88,6 +88,12 @@ class Sessions(unittest.TestCase):
             again = inlay.Session(case("test_add"), config=False, plan=path)
             np.testing.assert_array_equal(again.run([self.x, self.y])["sum"], self.x + self.y)
 
+    def test_devices(self):
+        found = inlay.devices(config=False)
+        self.assertIn("reference", [d.provider for d in found])
+        self.assertEqual([d.kind for d in found if d.provider == "reference"], ["cpu"])
+        self.assertTrue(all(d.name or d.unusable for d in found))
+
     def test_options(self):
         self.assertIn("intra_threads", inlay.options())
         seen = []

@@ -8,11 +8,13 @@ from ._library import lib as _lib
 from .custom import operator
 from .errors import (Busy, Cancelled, DeadlineExceeded, DeviceLost, InlayError, InputOutputError, InternalError,
                      InvalidArgument, InvalidModel, LimitExceeded, NotFound, OutOfMemory, ShapeMismatch, Unsupported)
-from .session import Cancel, Context, Info, Model, Plan, Profile, Provider, Report, Session, options
+from .session import (Cancel, Context, Device, Info, Model, Plan, Profile, Provider, Report, Session, devices,
+                      options)
 from .values import Value
 
 __version__ = _lib.version().decode()
-__all__ = ["Session", "Context", "Value", "Cancel", "Info", "Model", "Plan", "Profile", "Provider", "Report", "operator",
+__all__ = ["Session", "Context", "Value", "Cancel", "Device", "Info", "Model", "Plan", "Profile", "Provider", "Report",
+           "devices", "operator",
            "options",
            "InlayError", "Busy", "Cancelled", "DeadlineExceeded", "DeviceLost", "InputOutputError", "InternalError",
            "InvalidArgument", "InvalidModel", "LimitExceeded", "NotFound", "OutOfMemory", "ShapeMismatch",

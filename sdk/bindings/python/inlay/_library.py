@@ -58,7 +58,14 @@ class Str(Structure):
     _fields_ = [("data", c_void_p), ("bytes", c_uint64)]
 
 
+class DeviceInfo(Structure):
+    _fields_ = [("struct_size", c_uint64), ("provider", c_char_p), ("name", c_char_p), ("setting", c_char_p),
+                ("value", c_char_p), ("unusable", c_char_p), ("facts", c_char_p), ("memory_bytes", c_uint64),
+                ("free_bytes", c_uint64), ("kind", c_uint32), ("unified", c_uint32)]
+
+
 LogFn = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p)
+DeviceFn = CFUNCTYPE(None, c_void_p, POINTER(DeviceInfo))
 ProgressFn = CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
 WriteFn = CFUNCTYPE(None, c_void_p, POINTER(c_char), c_size_t)
 
@@ -75,6 +82,7 @@ _PROTOTYPES = {
     "options_set_log": (None, [c_void_p, LogFn, c_void_p]),
     "options_set_progress": (None, [c_void_p, ProgressFn, c_void_p]),
     "plugin_register": (_STATUS, [c_void_p, _DIAG]),
+    "device_list": (_STATUS, [c_void_p, DeviceFn, c_void_p, _DIAG]),
     "value_borrow": (_STATUS, [c_int32, c_uint32, POINTER(c_int64), c_void_p, c_uint64, _OUT, _DIAG]),
     "value_create_strings": (_STATUS, [c_uint32, POINTER(c_int64), POINTER(Str), _OUT, _DIAG]),
     "value_create_list": (_STATUS, [c_uint32, c_int32, _OUT, c_uint32, _OUT, _DIAG]),

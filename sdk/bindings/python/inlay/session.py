@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Named
 
 import numpy as np
 
-from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, ExplainOptions, IoInfo, LogFn, ModelInfo, OptionDoc,
-                       PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
+from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo,
+                       OptionDoc, PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
 from .errors import InlayError, InvalidArgument, NotFound, check
 from .values import DTYPES, NUMPY, Value
 
@@ -67,6 +67,20 @@ class Model(NamedTuple):
     version: int
     ir_version: int
     metadata: Dict[str, str]
+
+
+class Device(NamedTuple):
+    """A device that a provider could use: with Session(**{setting: value}), unless unusable has a reason."""
+    provider: str
+    name: str
+    setting: str
+    value: str
+    unusable: str
+    facts: str
+    memory_bytes: int
+    free_bytes: int
+    kind: str
+    unified: bool
 
 
 class Plan(NamedTuple):
@@ -179,6 +193,25 @@ class _Options:
 
     def close(self):
         lib.options_destroy(self.handle)
+
+
+def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> Tuple[Device, ...]:
+    """The devices of the plugins that sessions with these options find; none is opened."""
+    found: List[Device] = []
+    kinds = ("", "cpu", "gpu", "npu", "other")
+
+    def take(_, info):
+        d = info.contents
+        found.append(Device(_text(d.provider), _text(d.name), _text(d.setting), _text(d.value), _text(d.unusable),
+                            _text(d.facts), d.memory_bytes, d.free_bytes, kinds[d.kind] if d.kind < 5 else "",
+                            d.unified != 0))
+
+    made = _Options(config, list(options.items()), None)
+    try:
+        check(lib.device_list, made.handle, DeviceFn(take), None)
+    finally:
+        made.close()
+    return tuple(found)
 
 
 # ---------------------------------------------------------------- running

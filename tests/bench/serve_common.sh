@@ -1,0 +1,69 @@
+# serve_common.sh - what the scripts about inlay-serve share: models, requests for wrk, starting and ending a server.
+# Sourced; $tmp is a folder of the caller's, $port where its server listens.
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$tmp"' EXIT
+
+# make_mlp FILE SIZE...: layers of these sizes, ReLU between them, input x [N, first], output y.
+make_mlp() {
+    /usr/bin/python3 - "$@" <<'PY'
+import sys
+import numpy as np, onnx
+from onnx import helper as h, numpy_helper as nh, TensorProto as T
+rng = np.random.default_rng(1)
+sizes, nodes, weights = [int(n) for n in sys.argv[2:]], [], {}
+last = len(sizes) - 2
+for i in range(last + 1):
+    weights[f"w{i}"] = rng.standard_normal((sizes[i], sizes[i + 1])) / sizes[i] ** .5
+    weights[f"b{i}"] = np.zeros(sizes[i + 1])
+    nodes.append(h.make_node("Gemm", ["x" if i == 0 else f"r{i - 1}", f"w{i}", f"b{i}"], ["y" if i == last else f"h{i}"]))
+    if i < last:
+        nodes.append(h.make_node("Relu", [f"h{i}"], [f"r{i}"]))
+graph = h.make_graph(nodes, "mlp", [h.make_tensor_value_info("x", T.FLOAT, ["N", sizes[0]])],
+                     [h.make_tensor_value_info("y", T.FLOAT, ["N", sizes[-1]])],
+                     [nh.from_array(w.astype("f"), name) for name, w in weights.items()])
+model = h.make_model(graph, opset_imports=[h.make_opsetid("", 13)])
+model.ir_version = 8
+onnx.save(model, sys.argv[1])
+PY
+}
+
+# make_requests FILE MODEL INPUT OUTPUT SHAPE FLOATS: a script for wrk, binary requests of ones.
+make_requests() {
+    cat >"$1" <<LUA
+local json = '{"inputs":[{"name":"$3","shape":[$5],"datatype":"FP32","parameters":{"binary_data_size":$((4 * $6))}}],' ..
+    '"outputs":[{"name":"$4","parameters":{"binary_data":true}}]}'
+wrk.method = "POST"
+wrk.path = "/v2/models/$2/infer"
+wrk.headers["Inference-Header-Content-Length"] = tostring(#json)
+wrk.headers["Content-Type"] = "application/octet-stream"
+wrk.body = json .. string.rep("\0\0\128\63", $6)
+LUA
+}
+
+# start_server COMMAND...: in the background, until it says that it is ready.
+start_server() {
+    "$@" >"$tmp/log" 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        ! grep -qE 'listening$|ready, models' "$tmp/log" || return 0
+        sleep 0.1
+    done
+    cat "$tmp/log"
+    exit 1
+}
+
+stop_server() {
+    kill "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+}
+
+# load CONNECTIONS SECONDS SCRIPT: wrk, its words in $tmp/wrk; wrk_says WORD: a figure of them.
+load() {
+    wrk -t1 -c"$1" -d"$2" --timeout 60 --latency -s "$3" "http://127.0.0.1:$port" >"$tmp/wrk"
+    ! grep -q 'Non-2xx\|Socket errors' "$tmp/wrk" || cat "$tmp/wrk"
+}
+wrk_says() { awk -v word="$1" '$1 == word {print $2}' "$tmp/wrk"; }
+# Hundredths of a second that the server's threads have computed, and so many microseconds a request: ticks, requests.
+cpu_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
+cpu_us() { awk -v t="$1" -v n="$2" 'BEGIN {printf "%.1f", t * 10000 / (n > 0 ? n : 1)}'; }

@@ -1,0 +1,86 @@
+"""Is `inlay bench --sweep` right? For each model: the best batch of a sweep beside one of all batches, and how often the
+interval of the best holds a second measurement.
+
+  sweep.py INLAY [MODEL...] [--most 32] [--repeats 20] [--seconds 0.5]
+
+MODEL has an open first axis; without one, two small networks are made. A machine that others use makes intervals wide
+(the column `noisy`), and what is measured minutes later may lie elsewhere all the same."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+
+def made(folder):
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    rng = np.random.default_rng(1)
+
+    def write(name, nodes, shape, weights):
+        inits = [numpy_helper.from_array(rng.normal(0, 0.05, s).astype(np.float32), n) for n, s in weights]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch"] + shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], inits)
+        path = os.path.join(folder, name)
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        return path
+
+    dense = []
+    for i in range(4):
+        dense += [helper.make_node("MatMul", ["x" if i == 0 else f"r{i - 1}", f"w{i}"], [f"h{i}"]),
+                  helper.make_node("Relu", [f"h{i}"], ["y" if i == 3 else f"r{i}"])]
+    conv = [helper.make_node("Conv", ["x", "w0"], ["a"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("Conv", ["b", "w1"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
+            helper.make_node("GlobalAveragePool", ["c"], ["y"])]
+    return [write("mlp.onnx", dense, [256], [(f"w{i}", (256, 256)) for i in range(4)]),
+            write("conv.onnx", conv, [3, 32, 32], [("w0", (16, 3, 3, 3)), ("w1", (32, 16, 3, 3))])]
+
+
+def sweep(args, model, what):
+    done = subprocess.run([args.inlay, "bench", model, "--no-config", "--cache-dir", "", "--intra-threads", "1", "--quiet",
+                           "--sweep", what, "--seconds", str(args.seconds), "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{model}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def behind_of(args, model, one, other):
+    """How far the rate of batch `one` is behind that of the other, both measured in turns."""
+    if one == other:
+        return 0.0
+    rates = {p["batch"]: p["items_per_s"] for p in sweep(args, model, f"batch={one}/{other}")["points"]}
+    return 1 - rates[one] / rates[other]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("inlay")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--most", type=int, default=32)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"{'model':16} {'best':>5} {'of all':>6} {'behind':>8} {'held':>7} {'noisy':>5} {'width':>7}")
+        for model in args.models or made(folder):
+            every = {p["batch"]: p for p in sweep(args, model, f"batch=1..{args.most}+1")["points"] if not p["skipped"]}
+            top = max(every.values(), key=lambda p: p["items_per_s"])
+            held, noisy, widths, chosen = 0, 0, [], []
+            for _ in range(args.repeats):
+                best = sweep(args, model, f"batch=1..{args.most}")["best"]
+                again = sweep(args, model, f"batch={best['batch']}")["best"]
+                held += best["low"] <= again["items_per_s"] <= best["high"]
+                noisy += best["noisy"]
+                widths.append((best["high"] - best["low"]) / 2 / best["items_per_s"])
+                chosen.append(best["batch"])
+            behind = [behind_of(args, model, statistics.mode(chosen), top["batch"]) for _ in range(5)]
+            print(f"{os.path.basename(model):16} {statistics.mode(chosen):5} {top['batch']:6} "
+                  f"{100 * statistics.median(behind):7.1f}% {held:3}/{args.repeats:<3} {noisy:5} "
+                  f"{100 * statistics.median(widths):6.1f}%", flush=True)
+
+
+if __name__ == "__main__":
+    main()
