@@ -238,8 +238,7 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     }
     plan(b, &a);
     floats = a.worker_floats * a.workers;
-    rg_md_plain(&md, 1, &floats);
-    INLAY_TRY(rg_new_place(b, &md, &scratch));
+    INLAY_TRY(rg_new_floats(b, floats, &scratch));
     if (goes_to_rows(b, group->out)) {
         rg_md_strides(&md, 4, b->dims[group->out], transposed);
         INLAY_TRY(rg_new_place(b, &md, &y));

@@ -37,6 +37,14 @@ inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out)
     return add_buffer(b, (rg_buffer){ .kind = RG_WORK, .bytes = rg_md_bytes(md) }, &out->buffer);
 }
 
+inlay_status rg_new_floats(rg_build *b, int64_t count, rg_place *out)
+{
+    rg_md md;
+
+    rg_md_plain(&md, 1, &count);
+    return rg_new_place(b, &md, out);
+}
+
 /* A constant as it lies in the file, or our copy. */
 static inlay_status place_constant(rg_build *b, uint32_t value, rg_place *out)
 {
@@ -198,6 +206,14 @@ inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, c
     return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = pack->data, .bytes = rg_md_bytes(md) }, &out->buffer);
 }
 
+inlay_status rg_read_floats(rg_build *b, uint32_t value, int64_t count, rg_place *out)
+{
+    rg_md md;
+
+    rg_md_plain(&md, 1, &count);
+    return rg_read_constant(b, value, &md, &md, out);
+}
+
 inlay_status rg_output_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)
 {
     *out = (rg_place){ .md = *md };
@@ -213,6 +229,11 @@ inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_pl
     if (v->output == INLAY_NONE || !rg_md_is_plain(md))
         return rg_new_place(b, md, out);
     return rg_output_place(b, value, md, out);
+}
+
+inlay_status rg_made_place(rg_build *b, const rg_group *group, uint32_t posts_done, const rg_md *md, rg_place *out)
+{
+    return posts_done == group->post_count ? rg_result_place(b, group->out, md, out) : rg_new_place(b, md, out);
 }
 
 inlay_status rg_set_place(rg_build *b, uint32_t value, const rg_place *place)

@@ -244,14 +244,21 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out);
 /* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+/* A constant of so many floats in a row: a bias, say. */
+inlay_status rg_read_floats(rg_build *b, uint32_t value, int64_t count, rg_place *out);
 /* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to);
 /* A copy of an image, which has channels last, with zeros before and after each axis but the channels (pad.c). */
 inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *before, const int64_t *after, rg_place *out);
 /* A buffer for a tensor of this layout. */
 inlay_status rg_new_place(rg_build *b, const rg_md *md, rg_place *out);
+/* The same for so many floats in a row: scratch of a step. */
+inlay_status rg_new_floats(rg_build *b, int64_t count, rg_place *out);
 /* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */
 inlay_status rg_result_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
+/* Where a step makes what the group's result becomes: the result's place if it does all of the group's posts, otherwise
+ * a buffer. */
+inlay_status rg_made_place(rg_build *b, const rg_group *group, uint32_t posts_done, const rg_md *md, rg_place *out);
 /* The region's output, in whatever layout the host expects there. */
 inlay_status rg_output_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out);
 /* The value lies there from now on; copies it out if it leaves the region. */

@@ -194,22 +194,17 @@ inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *
     r.low = ending.low;
     r.high = ending.high;
     rg_md_plain(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    if (posts == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, posts, &md, &y));
     places[ARG_X] = &x;
     places[ARG_W] = &w;
     places[ARG_Y] = &y;
     r.biased = c->bias_value != INLAY_NONE;
     if (r.biased) {
-        rg_md_plain(&md, 1, &r.w.out);
-        INLAY_TRY(rg_read_constant(b, c->bias_value, &md, &md, &bias));
+        INLAY_TRY(rg_read_floats(b, c->bias_value, r.w.out, &bias));
         places[count++] = &bias;
     }
     floats = (r.panel_floats + r.copy_floats) * r.workers;
-    rg_md_plain(&md, 1, &floats);
-    INLAY_TRY(rg_new_place(b, &md, &scratch));
+    INLAY_TRY(rg_new_floats(b, floats, &scratch));
     r.scratch = count;
     places[count++] = &scratch;
     INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, places, count));

@@ -325,18 +325,14 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
     } else {
         INLAY_TRY(take_posts(b, group, d, args, others, &taken));
         rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-        if (taken == group->post_count)
-            INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-        else
-            INLAY_TRY(rg_new_place(b, &md, &y));
+        INLAY_TRY(rg_made_place(b, group, taken, &md, &y));
     }
     args->list[args->count++] = &y;
     d->arg_count = args->count;
     if (d->paired || d->sparse) {
         const int64_t floats = d->workers * (d->paired ? pairs_scratch_floats : sparse_scratch_floats)(&d->job);
 
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        INLAY_TRY(rg_new_floats(b, floats, &scratch));
         args->list[args->count++] = &scratch;
     }
     INLAY_TRY(rg_emit_step(b, &d->native, sizeof *d, args->list, args->count));
@@ -432,8 +428,7 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     d.few = column != 1 && d.job.m <= SG_FEW && !b->state->reproducible;
     if (column != 1 && !d.few) {
         floats = d.b_count * d.job.k * ((d.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        INLAY_TRY(rg_new_floats(b, floats, &scratch));
         args.list[args.count++] = &scratch;
         d.job.b_step = SG_WIDTH;
         d.job.b_panel = d.job.k * SG_WIDTH;

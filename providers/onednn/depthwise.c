@@ -368,15 +368,13 @@ static inlay_status read_maker(rg_build *b, depthwise *d, const kn_ahead *a, rg_
     if (!tiles_panel_layout(&a->c.weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
     INLAY_TRY(rg_read_constant(b, b->c->ops[a->group->op].in[1], &a->c.weights, &md, &own[0]));
-    rg_md_plain(&md, 1, &block_floats);
-    INLAY_TRY(rg_new_place(b, &md, &own[1]));
+    INLAY_TRY(rg_new_floats(b, block_floats, &own[1]));
     m->w = *io_count;
     places[(*io_count)++] = &own[0];
     m->ring = *io_count;
     places[(*io_count)++] = &own[1];
     if (a->c.bias_value != INLAY_NONE) {
-        rg_md_plain(&md, 1, &a->c.w.out);
-        INLAY_TRY(rg_read_constant(b, a->c.bias_value, &md, &md, &own[2]));
+        INLAY_TRY(rg_read_floats(b, a->c.bias_value, a->c.w.out, &own[2]));
         m->ending.bias = *io_count;
         places[(*io_count)++] = &own[2];
     }

@@ -219,14 +219,10 @@ inlay_status rg_lower_groups(rg_build *b, const rg_group *group, const rg_md *we
     INLAY_TRY(read_image(b, op, &x));
     INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
     if (bias != INLAY_NONE) {
-        rg_md_plain(&md, 1, &b->dims[op->out[0]][1]);
-        INLAY_TRY(rg_read_constant(b, bias, &md, &md, &bias_place));
+        INLAY_TRY(rg_read_floats(b, bias, b->dims[op->out[0]][1], &bias_place));
     }
     rg_md_channels_last(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    if (group->post_count == 0)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, 0, &md, &y));
     g = new_step(b, op, &x, weights, thin);
     if (g == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);

@@ -128,8 +128,7 @@ inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c)
     rg_md_plain(&md, (uint32_t)c->weights.ndims, c->weights.dims);
     INLAY_TRY(rg_read_constant(b, op->in[1], &c->weights, &md, &w));
     if (p.biased) {
-        rg_md_plain(&md, 1, &c->w.out);
-        INLAY_TRY(rg_read_constant(b, c->bias_value, &md, &md, &bias));
+        INLAY_TRY(rg_read_floats(b, c->bias_value, c->w.out, &bias));
     }
     posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
@@ -141,10 +140,7 @@ inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c)
         p.at[k] = plane_offset(&p.copy, &p.w, k);
     cut(&p);
     rg_md_plain(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    if (posts == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, posts, &md, &y));
     INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ &x, &w, &y, &bias },
                            p.biased ? ARG_BIAS + 1 : ARG_BIAS));
     status = rg_finish(b, group, posts, &y, true);

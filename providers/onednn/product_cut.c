@@ -195,10 +195,7 @@ inlay_status rg_lower_cut(rg_build *b, const rg_group *group, uint32_t bias_valu
     if (d.biased)
         INLAY_TRY(rg_read_constant(b, bias_value, &md, &md, &bias));
     rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
-    if (group->post_count == 0)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, 0, &md, &y));
     INLAY_TRY(emit(b, &d, (const rg_place *const[]){ &a, &w, &y, &bias }, d.biased ? 4 : 3));
     y.md = md;
     status = rg_finish(b, group, 0, &y, true);

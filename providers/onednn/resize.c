@@ -205,7 +205,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     const rg_place *places[3];
     rg_place x, y, scratch;
     resize_loop *loop = NULL;
-    rg_md x_md, y_md, md;
+    rg_md x_md, y_md;
     inlay_status status;
     bool image;
 
@@ -225,8 +225,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     places[1] = &y;
     if (!loop->copies) {
         scratch_count = (int64_t)(loop->plan.scratch_bytes / sizeof(float) * b->instance->threads);
-        rg_md_plain(&md, 1, &scratch_count);
-        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        INLAY_TRY(rg_new_floats(b, scratch_count, &scratch));
         places[2] = &scratch;
     }
     status = rg_emit_native(b, &loop->native, places, loop->copies ? 2 : 3);

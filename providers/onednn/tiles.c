@@ -483,8 +483,7 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     }
     if (c->bias_value != INLAY_NONE) {
-        rg_md_plain(&md, 1, &g->out);
-        INLAY_TRY(rg_read_constant(b, c->bias_value, &md, &md, &bias_place));
+        INLAY_TRY(rg_read_floats(b, c->bias_value, g->out, &bias_place));
         places[count] = &bias_place;
         ending.bias = count++;
     }

@@ -329,8 +329,7 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     places[ARG_Y] = y;
     if (g.unfolded) {
         floats = g.block_floats * g.workers;
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &scratch));
+        INLAY_TRY(rg_new_floats(b, floats, &scratch));
         places[count++] = &scratch;
         move_on(&g.ending);
     }
@@ -338,8 +337,7 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
         places[count++] = operands[i];
     if (paired) {
         floats = pairs_scratch_floats(&g.job) * g.workers;
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(b, &md, &prepared));
+        INLAY_TRY(rg_new_floats(b, floats, &prepared));
         g.prepared = count;
         places[count++] = &prepared;
     }

@@ -504,8 +504,7 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     w->total = xd[0] * w->down * w->across;
     cut(w, b->instance->threads);
     floats = scratch_floats(w) * (w->apart ? b->instance->threads : 1);
-    rg_md_plain(&md, 1, &floats);
-    status = rg_new_place(b, &md, &scratch);
+    status = rg_new_floats(b, floats, &scratch);
     if (status != INLAY_OK) {
         free(w);
         return status;

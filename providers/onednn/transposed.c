@@ -365,14 +365,12 @@ static inlay_status add_bias(rg_build *b, const rg_group *group, const rg_place 
                              uint32_t *count, bool *out_biased)
 {
     uint32_t value = b->op->in_count > 2 && b->op->in[2] != INLAY_NONE ? b->op->in[2] : group->bias;
-    rg_md md;
     inlay_status status;
 
     *out_biased = value != INLAY_NONE;
     if (value == INLAY_NONE)
         return INLAY_OK;
-    rg_md_plain(&md, 1, &b->dims[b->op->out[0]][1]);
-    status = rg_read_constant(b, value, &md, &md, bias);
+    status = rg_read_floats(b, value, b->dims[b->op->out[0]][1], bias);
     places[(*count)++] = bias;
     return status;
 }
@@ -400,10 +398,7 @@ static inlay_status lower_sums(rg_build *b, const rg_group *group, sums **io)
         rg_md_plain(&md, rank, b->dims[y_value]);
     s->kernel = b->state->sgemm;
     taken = transposed_take(group, &s->ending);
-    if (taken == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, taken, &md, &y));
     places[0] = &from;
     places[1] = &y;
     INLAY_TRY(add_bias(b, group, places, &bias, &count, &s->biased));

@@ -276,22 +276,17 @@ inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *o
     }
     taken = transposed_take(group, &s.ending);
     rg_md_plain(&md, b->ranks[op->out[0]], b->dims[op->out[0]]);
-    if (taken == group->post_count)
-        INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    else
-        INLAY_TRY(rg_new_place(b, &md, &y));
+    INLAY_TRY(rg_made_place(b, group, taken, &md, &y));
     places[ARG_X] = &x;
     places[ARG_W] = &w;
     places[ARG_Y] = &y;
     s.biased = bias_value != INLAY_NONE;
     if (s.biased) {
-        rg_md_plain(&md, 1, &s.w.out);
-        INLAY_TRY(rg_read_constant(b, bias_value, &md, &md, &bias));
+        INLAY_TRY(rg_read_floats(b, bias_value, s.w.out, &bias));
         places[count++] = &bias;
     }
     floats = (s.made_floats + s.packed_floats) * s.workers;
-    rg_md_plain(&md, 1, &floats);
-    INLAY_TRY(rg_new_place(b, &md, &made));
+    INLAY_TRY(rg_new_floats(b, floats, &made));
     s.made = count;
     places[count++] = &made;
     *out_done = true;
