@@ -15,20 +15,21 @@ if ! ls /usr/share/vulkan/explicit_layer.d/*validation*.json >/dev/null 2>&1; th
     exit 77
 fi
 said=$(mktemp) || exit 1
-trap 'rm -f "$said"' EXIT
+trap 'rm -f "$said" "$said.bad"' EXIT
 failed=0
-# KIND NUMBER WHAT-THE-LAYER-SAYS TIMES
-while read -r kind number says times; do
+excused=$(sed -E '/^#/d; s/[[:space:]].*//' "$(dirname "$0")/../conformance/wrong_data.txt")
+# KIND NUMBER WHAT-THE-LAYER-SAYS (0: it does not; +: it does, once, or once for each access: releases differ)
+while read -r kind number says wanted; do
     VK_INSTANCE_LAYERS=$layer "$planted" "$kind" "$number" >"$said" 2>&1 || { cat "$said"; exit 1; }
     seen=$(grep -c "Validation Error.*$says" "$said")
-    if [ "$seen" != "$times" ]; then
-        echo "planted $kind $number: the layer said $says $seen times, not $times"
+    if { [ "$wanted" = 0 ] && [ "$seen" != 0 ]; } || { [ "$wanted" = + ] && [ "$seen" = 0 ]; }; then
+        echo "planted $kind $number: the layer said $says $seen times"
         failed=1
     fi
 done <<'END'
 beyond 0 . 0
-beyond 64 out.of.bounds 1
-race 0 SYNC-HAZARD-READ-AFTER-WRITE 1
+beyond 64 out.of.bounds +
+race 0 SYNC-HAZARD-READ-AFTER-WRITE +
 race 1 . 0
 END
 for match in 'test_relu' 'test_add*' 'test_conv_with*' 'test_matmul_*' 'test_gemm_all*' 'test_softmax_axis*' \
@@ -40,9 +41,9 @@ for match in 'test_relu' 'test_add*' 'test_conv_with*' 'test_matmul_*' 'test_gem
         echo "$match: the layer was not loaded"; tail -2 "$said"
         exit 1
     fi
-    if grep -qE 'VUID|Validation Error|UNASSIGNED|SYNC-HAZARD|^FAIL' "$said"; then
+    if grep -vwF "$excused" "$said" | grep -E 'VUID|Validation Error|UNASSIGNED|SYNC-HAZARD|^FAIL' >"$said.bad"; then
         echo "$match:"
-        grep -E 'VUID|Validation Error|UNASSIGNED|SYNC-HAZARD|^FAIL' "$said" | head -5
+        head -5 "$said.bad"
         failed=1
     fi
 done
