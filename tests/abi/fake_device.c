@@ -191,7 +191,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     *out_state = NULL;
     if (d == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
-    if (strcmp(args->options[14].s, "1") == 0) {
+    if (strcmp(args->options[13].s, "1") == 0) {
         free(d);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", gone);
     }
@@ -205,12 +205,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->link_mb_s = args->options[5].i;
     d->element_ps = args->options[6].i;
     d->hang_at = args->options[7].i;
-    d->deaf = args->options[8].i != 0;
-    d->memory_kib = args->options[10].i;
-    d->host_input = args->options[9].i != 0;
-    d->unified = args->options[11].i != 0;
-    d->unordered = args->options[12].i != 0;
-    d->narrow = args->options[13].i != 0;
+    d->memory_kib = args->options[9].i;
+    d->host_input = args->options[8].i != 0;
+    d->unified = args->options[10].i != 0;
+    d->unordered = args->options[11].i != 0;
+    d->narrow = args->options[12].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -271,7 +270,11 @@ static uint32_t cache_verdict(void *state, const void *blob, uint64_t bytes, inl
 
 static const void *extension(void *state, const char *name)
 {
-    return strcmp(name, "fake.counters") == 0 ? &((device *)state)->counters : NULL;
+    device *d = state;
+
+    if (strcmp(name, "fake.hold") == 0)
+        return &d->hold;
+    return strcmp(name, "fake.counters") == 0 ? &d->counters : NULL;
 }
 
 static const inlay_option options[] = {
@@ -290,8 +293,6 @@ static const inlay_option options[] = {
       .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
     { .name = "hang_at", .doc = "the job that never ends, 0 = none", .default_value = "0", .min = 0, .max = 1000000,
       .kind = INLAY_OPTION_INT },
-    { .name = "deaf", .doc = "jobs do not look whether the run was stopped", .default_value = "false",
-      .kind = INLAY_OPTION_BOOL },
     { .name = "host_input", .doc = "NonZero takes its input from host memory", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "memory_kib", .doc = "memory of the device, 0 = no limit", .default_value = "0", .min = 0,
@@ -320,7 +321,7 @@ static const inlay_provider provider = {
     .domain_count = 1,
     .domain_stride = sizeof domains[0],
     .default_domain = 1,
-    .poll_ms = 1,
+    .poll_ms = 2000, /* however busy the machine is */
     .create = create,
     .destroy = destroy,
     .quiesce = quiesce,

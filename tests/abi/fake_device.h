@@ -1,7 +1,16 @@
-/* fake_device.h - what the fake device tells its tests, through its extension "fake.counters". */
+/* fake_device.h - what the fake device tells its tests, through its extension "fake.counters", and what they tell it,
+ * through "fake.hold". */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 #include <stdint.h>
+
+/* What "fake.hold" points to, a uint32_t that is written with __atomic_store_n: whether jobs that begin get on with it.
+ * A test that has work in flight for as long as it wants needs no delay that somebody else might outlast. */
+enum {
+    FAKE_FREE,
+    FAKE_HELD,         /* jobs wait, until this changes or their run is stopped, which they then are, too */
+    FAKE_UNTIL_STOPPED /* jobs wait until their run is stopped, and then end as if nothing had been */
+};
 
 /* Read with __atomic_load_n, since the device's thread counts too. */
 typedef struct fake_counters {
@@ -9,6 +18,7 @@ typedef struct fake_counters {
     uint32_t largest;       /* nodes of the largest region */
     uint32_t groups;        /* regions made of a group offer */
     uint32_t executed;
+    uint32_t begun;         /* jobs, done or not */
     uint32_t copied_in;     /* host to device */
     uint32_t copied_out;
     uint32_t live_buffers;

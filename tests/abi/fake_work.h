@@ -17,7 +17,7 @@ typedef struct device {
     int64_t lose_after; /* jobs until the device is lost, 0 = never */
     int64_t hang_at;    /* jobs until one never ends, 0 = never */
     int64_t memory_kib; /* of the device, 0 = as much as there is */
-    bool deaf;          /* jobs do not look up while they take their time */
+    uint32_t hold;      /* FAKE_FREE ... */
     bool host_input;    /* NonZero wants its input in host memory */
     int64_t link_us;    /* that a copy takes at least, by the clock, with the CPU kept busy */
     int64_t link_mb_s;  /* megabytes a second of copies, 0 = as fast as memory is */
