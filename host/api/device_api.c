@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/known.h"
 #include "session/search.h"
+#include "threads/fence.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,7 @@ typedef struct async_runs {
     inlay_done_fn done;
     void *user;
     bool busy, ends;           /* a run is under way; the context goes */
+    inlay_fence run;           /* reached when the run under way is over */
     inlay_status status;       /* of the last one, and what it said */
     inlay_diag diag;
 } async_runs;
@@ -119,7 +121,8 @@ static void *run_all(void *arg)
             continue;
         }
         (void)pthread_mutex_unlock(&a->mutex);
-        status = inlay_context_run(a->context, &a->options, &diag);
+        status = context_run_ready(a->context, &a->options, &diag);
+        fence_signal(a->run, status, &diag);
         if (a->done != NULL)
             a->done(a->user, status);
         (void)pthread_mutex_lock(&a->mutex);
@@ -146,12 +149,29 @@ static async_runs *start_thread(inlay_context *context)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&a->moved, &attr);
     (void)pthread_condattr_destroy(&attr);
-    if (pthread_create(&a->thread, NULL, run_all, a) == 0)
+    if (timeline_create(&a->run.timeline, NULL) == INLAY_OK && pthread_create(&a->thread, NULL, run_all, a) == 0)
         return a;
+    timeline_destroy(a->run.timeline);
     (void)pthread_cond_destroy(&a->moved);
     (void)pthread_mutex_destroy(&a->mutex);
     free(a);
     return NULL;
+}
+
+/* Whoever uses the values that the run writes comes behind it. */
+static void begin_run(async_runs *a)
+{
+    inlay_context *c = a->context;
+
+    context_find_ready(c);
+    if (a->status != INLAY_OK) { /* the last one's failure is not that of the next */
+        timeline_renew(&a->run.timeline);
+        a->run.value = 0;
+    }
+    a->run.value++;
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++)
+        if (c->wanted[k] != NULL && c->wanted[k]->buffer.domain != INLAY_DOMAIN_HOST)
+            c->wanted[k]->ready = a->run;
 }
 
 inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
@@ -172,6 +192,7 @@ inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_opt
         known_take(&a->options, sizeof a->options, options != NULL ? (const void *)options : (const void *)&a->options,
                    options != NULL ? options->struct_size : 0);
         a->options.struct_size = sizeof a->options;
+        begin_run(a);
         a->done = done;
         a->user = user;
         a->busy = true;
@@ -226,6 +247,7 @@ void context_end_async(inlay_context *context)
     (void)pthread_cond_broadcast(&a->moved);
     (void)pthread_mutex_unlock(&a->mutex);
     (void)pthread_join(a->thread, NULL);
+    timeline_destroy(a->run.timeline);
     (void)pthread_cond_destroy(&a->moved);
     (void)pthread_mutex_destroy(&a->mutex);
     free(a);

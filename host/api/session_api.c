@@ -3,6 +3,7 @@
 #include "base/known.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,9 +157,10 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     c->inputs = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     c->in = calloc((size_t)g->input_count + 1, sizeof *c->in);
     c->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+    c->ready = calloc((size_t)g->input_count + g->output_count + 1, sizeof *c->ready);
     c->defaults = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     (void)__atomic_add_fetch(&session->contexts, 1, __ATOMIC_RELAXED);
-    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->defaults == NULL) {
+    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->ready == NULL || c->defaults == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
         goto done;
     }
@@ -207,6 +209,7 @@ void inlay_context_destroy(inlay_context *c)
     free(c->inputs);
     free(c->in);
     free(c->wanted);
+    free(c->ready);
     free(c->defaults);
     free(c);
 }
@@ -476,7 +479,31 @@ static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
 
 static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 
+void context_find_ready(inlay_context *context)
+{
+    const uint32_t inputs = inlay_session_input_count(context->session);
+    const uint32_t count = inputs + inlay_session_output_count(context->session);
+
+    context->runner->ready = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        inlay_status status = INLAY_OK;
+
+        context->ready[i] = (inlay_fence){ 0 };
+        if (v == NULL || v->ready.timeline == 0 || (fence_reached(v->ready, &status) && status == INLAY_OK))
+            continue;
+        context->ready[i] = v->ready;
+        context->runner->ready = context->ready;
+    }
+}
+
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    context_find_ready(context);
+    return context_run_ready(context, options, diag);
+}
+
+inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
     inlay_status status;

@@ -1,7 +1,9 @@
 /* exec/device_value.c - tensors in the memory of a device: made, copied, given back. */
+#include "base/boundary.h"
 #include "base/clock.h"
 #include "base/known.h"
 #include "exec/value.h"
+#include "inlay/extensions.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include "threads/run.h"
@@ -173,9 +175,72 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
                                                                      "inlay_native_memory.struct_size is not set");
 }
 
-/* By the device, which may answer before it is done. */
-static inlay_status copy_by(const provider *p, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+/* ------------------------------------------------------------------ streams of other libraries */
+
+static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)
 {
+    const provider *p = device_of(v);
+
+    *out = p != NULL && p->table->extension != NULL ? p->table->extension(p->state, INLAY_EXT_STREAMS) : NULL;
+    if (*out != NULL)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s knows no streams of others; wait for the stream instead",
+                      p == NULL ? "the host" : p->name);
+}
+
+static inlay_status ask(const inlay_value *v,
+                        inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
+                        uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    const provider *p = device_of(v);
+    const boundary_call call = { .provider = p->name };
+    inlay_diag own = INLAY_DIAG_INIT;
+    void *state = p->state;
+
+    (void)provider_direct(p->table, &state);
+    return boundary_tell(&call, order(state, stream, fence, &own), &own, diag);
+}
+
+inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_fence *own = &value->streams;
+    inlay_status last = INLAY_OK, status = find_streams(value, &e, diag);
+
+    if (status == INLAY_OK && !fence_reached(value->ready, NULL))
+        status = ask(value, e->wait, stream, value->ready, diag);
+    if (status == INLAY_OK && own->timeline == 0)
+        status = timeline_create(&own->timeline, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (fence_reached(*own, &last) && last != INLAY_OK) {
+        timeline_renew(&own->timeline);
+        own->value = 0;
+    }
+    own->value++;
+    status = ask(value, e->signal, stream, *own, diag);
+    if (status == INLAY_OK)
+        value->ready = *own;
+    else
+        own->value--;
+    return status;
+}
+
+inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_status status = find_streams(value, &e, diag);
+
+    return status != INLAY_OK || fence_reached(value->ready, NULL) ? status
+                                                                  : ask(value, e->wait, stream, value->ready, diag);
+}
+
+/* ------------------------------------------------------------------ copies */
+
+/* By the device, which may answer before it is done. */
+static inlay_status copy_by(const provider *p, const inlay_value *source, const inlay_value *target, inlay_diag *diag)
+{
+    const inlay_buffer *from = &source->buffer, *to = &target->buffer;
     static const uint32_t never;
     inlay_run run = { .cancel = &never, .max_threads = 1 };
     inlay_fence done = { 0, 1 };
@@ -183,6 +248,10 @@ static inlay_status copy_by(const provider *p, const inlay_buffer *from, const i
 
     if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
+    if (status == INLAY_OK)
+        status = fence_settle(source->ready, diag);
+    if (status == INLAY_OK)
+        status = fence_settle(target->ready, diag);
     if (status == INLAY_OK)
         status = p->table->buffer_copy(p->state, &run, from, to, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0) {
@@ -213,5 +282,5 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
     if (source != NULL && target != NULL && source != target)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s and %s know nothing of each other; copy by way of a value in host "
                           "memory", source->name, target->name);
-    return copy_by(source != NULL ? source : target, &from->buffer, &to->buffer, diag);
+    return copy_by(source != NULL ? source : target, from, to, diag);
 }

@@ -1,6 +1,7 @@
 #include "exec/value.h"
 #include "base/checked.h"
 #include "exec/run_memory.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,6 +278,8 @@ void inlay_value_unref(inlay_value *value)
     }
     if (value->free_memory != NULL)
         value->free_memory(value->owner, value);
+    if (value->streams.timeline != 0)
+        timeline_destroy(value->streams.timeline);
     free(value);
 }
 

@@ -24,6 +24,8 @@ struct inlay_value {
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
     struct run_memory *from; /* that the memory came from, a reference; NULL: malloc */
+    inlay_fence ready;   /* on a device: what comes before the next use, a stream's work or a run's; timeline 0: nothing */
+    inlay_fence streams; /* its own timeline, and how often streams were asked to signal it */
 };
 
 /* A tensor in 64-byte aligned memory of its own, not cleared unless zeroed. A bad shape is INLAY_INVALID_ARGUMENT. */

@@ -258,6 +258,57 @@ static bool find_last_uses(program *p)
     return true;
 }
 
+bool program_hands_on(const program_step *s, uint32_t v)
+{
+    const inlay_node_info *n = &s->node->info;
+    const inlay_attr_info *scans = graph_attr(s->node, "num_scan_inputs");
+    const bool loop = strcmp(n->op_type.data, "Loop") == 0;
+    const bool scan = scans != NULL && strcmp(n->op_type.data, "Scan") == 0 && n->since_version >= 9;
+
+    if (s->provider != NULL || s->node->body_count == 0)
+        return false;
+    for (uint32_t i = 0; i < n->input_count; i++)
+        if (n->inputs[i] == v && !(loop && i >= 2) && !(scan && (int64_t)i + scans->i < n->input_count))
+            return false;
+    return strcmp(n->op_type.data, "SequenceMap") != 0;
+}
+
+/* Where the bodies of a node read v, in which they are handed it as it is. */
+static uint32_t read_in_bodies(const program_step *s, uint32_t v)
+{
+    uint32_t domain = INLAY_DOMAIN_HOST;
+
+    for (uint32_t k = 0; k < s->node->body_count && program_hands_on(s, v); k++) {
+        const graph_body *body = &s->node->bodies[k];
+        const program *p = s->bodies[k];
+
+        for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (body->capture_outer[i] == v)
+                domain = p->read_in[body->capture_inner[i]];
+        for (uint32_t i = 0; i < s->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (s->node->info.inputs[i] == v && i < p->graph->input_count)
+                domain = p->read_in[p->graph->inputs[i]];
+    }
+    return domain;
+}
+
+static bool find_readers(program *p)
+{
+    p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
+    for (uint32_t i = 0; p->read_in != NULL && i < p->step_count; i++) {
+        const program_step *s = &p->steps[i];
+
+        for (uint32_t k = 0; k < s->region->input_count; k++) {
+            const uint32_t v = s->region->inputs[k];
+            const uint32_t domain = s->provider != NULL ? s->placements[k].domain : read_in_bodies(s, v);
+
+            if (domain != INLAY_DOMAIN_HOST)
+                p->read_in[v] = domain;
+        }
+    }
+    return p->read_in != NULL;
+}
+
 /* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
 static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_declined, inlay_diag *diag)
 {
@@ -304,7 +355,7 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
              late_assign(p, which, &declined, &quiet) == INLAY_OK);
     p->declined = NULL;
-    if (status == INLAY_OK && (!find_last_uses(p) || !program_find_states(p)))
+    if (status == INLAY_OK && (!find_last_uses(p) || !find_readers(p) || !program_find_states(p)))
         status = out_of_memory(p->graph, diag);
     p->compiled = status == INLAY_OK;
     if (status == INLAY_CANCELLED)

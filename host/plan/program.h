@@ -67,6 +67,7 @@ struct program {
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
+    uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
@@ -104,6 +105,9 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? They are planned for that: what they
+ * capture, and what a Loop or a Scan begins with. All else the host reads itself. */
+bool program_hands_on(const program_step *s, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
 bool program_find_states(program *p);
 /* How many programs: this one and its bodies'. */

@@ -5,6 +5,7 @@
  * and fences are signalled from that thread. It runs Neg, Relu, Add and Mul of equal shapes on floats, merges
  * neighbours, offers Mul followed by Add as a group, and runs NonZero, whose shape depends on data, in two ways. */
 #include "fake_work.h"
+#include "inlay/extensions.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,10 +269,49 @@ static uint32_t cache_verdict(void *state, const void *blob, uint64_t bytes, inl
     return INLAY_CACHE_UNSUPPORTED;
 }
 
+static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
+{
+    fake_stream *s = (fake_stream *)(uintptr_t)number;
+
+    if (s != NULL && s->kind == FAKE_STREAM && s->mark_count < FAKE_STREAM_MOST && s->gate_count < FAKE_STREAM_MOST)
+        return s;
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this stream is none of mine");
+    return NULL;
+}
+
+static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    const device *d = state;
+    fake_stream *s = stream_of(stream, diag);
+
+    if (s == NULL)
+        return INLAY_UNSUPPORTED;
+    if (s->busy)
+        s->marks[s->mark_count++] = fence;
+    else
+        d->host->fence_signal(d->host->ctx, fence, INLAY_OK, NULL);
+    return INLAY_OK;
+}
+
+static inlay_status stream_wait(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    fake_stream *s = stream_of(stream, diag);
+
+    (void)state;
+    if (s == NULL)
+        return INLAY_UNSUPPORTED;
+    s->gates[s->gate_count++] = fence;
+    return INLAY_OK;
+}
+
+static const inlay_ext_streams streams = { .struct_size = sizeof streams, .signal = stream_signal, .wait = stream_wait };
+
 static const void *extension(void *state, const char *name)
 {
     device *d = state;
 
+    if (strcmp(name, INLAY_EXT_STREAMS) == 0)
+        return &streams;
     if (strcmp(name, "fake.hold") == 0)
         return &d->hold;
     return strcmp(name, "fake.counters") == 0 ? &d->counters : NULL;

@@ -268,13 +268,24 @@ static void do_job(device *d, job *j)
     free(j);
 }
 
-/* Takes the next job out of the queue: the first, once it is ready, or the last of those that are. The mutex is held. */
+/* Is there a job of the same run before it? */
+static bool is_behind(const device *d, const job *j)
+{
+    const job *x = d->first;
+
+    while (x != j && x->run != j->run)
+        x = x->next;
+    return x != j;
+}
+
+/* Takes the next job out of the queue: the first that is ready, in the order of its run, or the last of those that are.
+ * The mutex is held. */
 static job *next_job(device *d)
 {
     job *before = NULL, *at = NULL, *last = NULL;
 
     for (job *j = d->first, *prev = NULL; j != NULL; prev = j, j = j->next) {
-        if (j->pending == 0 && (d->unordered || j == d->first)) {
+        if (j->pending == 0 && (d->unordered || (at == NULL && !is_behind(d, j)))) {
             at = j;
             before = prev;
         }

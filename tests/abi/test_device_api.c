@@ -1,6 +1,7 @@
 /* Devices through inlay.h, on the fake device: listed, mapped, wrapped, handed to others by DLPack, and runs that go on
  * after the call. */
 #include "fake_rig.h"
+#include "threads/fence.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -237,6 +238,149 @@ static void dlpack_names_the_device(void **state)
     close_rig(&r);
 }
 
+/* ------------------------------------------------------------------ streams of others */
+
+/* The work in a stream ends, or fails. */
+static void end_stream(fake_stream *s, inlay_status status)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&why, status, "somebody else's kernel failed");
+    s->busy = 0;
+    while (s->mark_count > 0)
+        fence_signal(s->marks[--s->mark_count], status, &why);
+}
+
+static inlay_value *on_device(inlay_session *session, const float *data)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *x, *home;
+
+    assert_int_equal(inlay_session_value_create_on(session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, (void *)(uintptr_t)data, 24, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    inlay_value_unref(home);
+    return x;
+}
+
+/* A tensor comes in while its producer's stream still works on it: the run begins behind that, which the device sees to
+ * while the host has gone on to the end of the run. */
+static void runs_come_after_streams(void **state)
+{
+    fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 }, strange = { 0 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct DLManagedTensorVersioned *out;
+    inlay_value *x, *in, *home;
+    uint32_t done = 0;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, NULL);
+    x = on_device(r.session, a);
+    assert_int_equal(inlay_value_to_dlpack_versioned(x, &out, &diag), INLAY_OK);
+    inlay_value_unref(x);
+    assert_int_equal(inlay_session_value_from_dlpack(r.session, "fake", out, &in, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 0, in, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, b);
+    for (int both = 0; both < 2; both++) { /* one producer, then two at once */
+        const uint32_t told = counted(&r.counters->notices);
+
+        first.busy = second.busy = 1;
+        assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+        if (both) {
+            assert_int_equal(inlay_value_after(in, (uintptr_t)&second, &diag), INLAY_OK);
+            assert_int_equal(second.gate_count, 1);
+        }
+        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&r.counters->notices, told + 1);
+        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
+        assert_int_equal(counted(&r.counters->executed), done);
+        end_stream(&first, INLAY_OK);
+        if (both) {
+            assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
+            end_stream(&second, INLAY_OK);
+        }
+        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
+        expect_floats(r.context, 0, chain_result, 6);
+        assert_int_equal(counted(&r.counters->executed), ++done);
+    }
+    /* Its failure is the run's, and not that of the next. */
+    first.busy = 1;
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+    end_stream(&first, INLAY_IO_ERROR);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_IO_ERROR);
+    if (strstr(diag.text, "somebody else's kernel failed") == NULL)
+        fail_msg("%s", diag.text);
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* which has nothing to do now */
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    /* Streams of others, and values that no stream can reach. */
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "none of mine"));
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_after(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_before(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    inlay_value_unref(home);
+    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(in);
+    close_rig(&r);
+}
+
+/* A result goes out while the run that makes it is under way: a consumer's stream, and another session's run, come
+ * behind it. */
+static void streams_come_after_runs(void **state)
+{
+    static const float want[6] = { 1, -2, 3, -4, 5, -6 };
+    fake_stream consumer = { .kind = FAKE_STREAM };
+    onnx_bytes g[2] = { { .count = 0 }, { .count = 0 } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *x, *y;
+    rig r[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        onnx_input(&g[i], "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&g[i], "Neg", "", "a", "y");
+        onnx_output(&g[i], "y", INLAY_FLOAT, 2, dims);
+        r[i] = open_rig(&g[i], NULL);
+    }
+    assert_ptr_equal(r[0].device, r[1].device);
+    x = on_device(r[0].session, a);
+    y = on_device(r[0].session, a);
+    assert_int_equal(inlay_context_set_input(r[0].context, 0, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(r[0].context, 0, y, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r[1].context, 0, y, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* of no run */
+    assert_int_equal(consumer.gate_count, 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        hold(r[0].device, FAKE_HELD);
+        assert_int_equal(inlay_context_run_async(r[0].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK);
+        assert_int_equal(consumer.gate_count, i);
+        assert_false(fence_reached(consumer.gates[i - 1], NULL));
+        assert_int_equal(inlay_context_run_async(r[1].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&r[0].counters->notices, i);
+        hold(r[0].device, FAKE_FREE);
+        assert_int_equal(inlay_context_wait(r[1].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_true(fence_reached(consumer.gates[i - 1], NULL));
+        expect_floats(r[1].context, 0, want, 6);
+    }
+    assert_int_equal(inlay_context_set_input(r[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(r[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r[1].context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(x);
+    inlay_value_unref(y);
+    inlay_context_destroy(r[1].context);
+    inlay_session_destroy(r[1].session);
+    provider_close(r[1].device);
+    plugin_set_destroy(r[1].set);
+    free(r[1].file);
+    close_rig(&r[0]);
+}
+
 /* ------------------------------------------------------------------ runs that go on after the call */
 
 static void note_done(void *user, inlay_status status)
@@ -296,6 +440,8 @@ int main(void)
         cmocka_unit_test(unified_memory_at_many_sizes),
         cmocka_unit_test(native_handles_are_wrapped),
         cmocka_unit_test(dlpack_names_the_device),
+        cmocka_unit_test(runs_come_after_streams),
+        cmocka_unit_test(streams_come_after_runs),
         cmocka_unit_test(runs_return_before_they_are_done),
     };
 

@@ -712,7 +712,9 @@ typedef struct inlay_provider {
     /* Optional: for HOST_VISIBLE domains. */
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
-    /* Optional: for IMPORTS_HOST domains. The memory outlives the import; buffer_free ends it. */
+    /* Optional: for IMPORTS_HOST domains: memory of the host's as a buffer, which is read where it is: the user's input
+     * tensors. The memory outlives the import; buffer_free ends it. INLAY_UNSUPPORTED: not this memory (it begins in the
+     * middle of a page, say); the host copies then. */
     inlay_status (*import_host)(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 
