@@ -91,6 +91,55 @@ inlay_status inlay_session_value_wrap(inlay_session *session, const char *provid
     return status == INLAY_OK ? value_wrap_on(p, memory, dtype, rank, dims, NULL, NULL, out_value, diag) : status;
 }
 
+/* ------------------------------------------------------------------ what a run is given */
+
+/* May the run write there? */
+static bool is_output(const inlay_context *c, const inlay_value *value)
+{
+    const uint64_t begin = value->buffer.handle + value->buffer.offset, end = begin + value->buffer.bytes;
+
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
+        const inlay_value *w = c->wanted[k];
+        const uint64_t at = w != NULL ? w->buffer.handle + w->buffer.offset : 0;
+
+        if (w != NULL && w->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + w->capacity)
+            return true;
+    }
+    return false;
+}
+
+void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
+{
+    const program *p = c->session->main;
+    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : stay_provider(p->env, domain);
+    const inlay_provider *t = i != INLAY_NONE ? p->env->providers[i].table : NULL;
+
+    if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
+        in->buffer.bytes == 0 || t->import_host == NULL ||
+        (INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, domain - p->env->providers[i].first_domain)->flags &
+         INLAY_DOMAIN_IMPORTS_HOST) == 0 || is_output(c, value))
+        return;
+    (void)value_import(value, c->session->open[i], domain, &in->buffer);
+}
+
+void context_find_ready(inlay_context *context)
+{
+    const uint32_t inputs = inlay_session_input_count(context->session);
+    const uint32_t count = inputs + inlay_session_output_count(context->session);
+
+    context->runner->ready = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        inlay_status status = INLAY_OK;
+
+        context->ready[i] = (inlay_fence){ 0 };
+        if (v == NULL || v->ready.timeline == 0 || (fence_reached(v->ready, &status) && status == INLAY_OK))
+            continue;
+        context->ready[i] = v->ready;
+        context->runner->ready = context->ready;
+    }
+}
+
 /* ------------------------------------------------------------------ runs that go on after the call */
 
 typedef struct async_runs {

@@ -3,7 +3,6 @@
 #include "base/known.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
-#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -346,6 +345,7 @@ static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
             /* An empty tensor over no memory at all is there nonetheless. */
             if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
                 c->in[i].buffer.handle = (uintptr_t)bound_value;
+            context_import_input(c, g->inputs[i], bound_value, &c->in[i]);
         } else if (v->info.kind == INLAY_VALUE_OPTIONAL ||
                    (c->states != NULL && run_states_of_input(&c->session->env, i) != INLAY_NONE)) {
             c->in[i] = (rt_value){ 0 };
@@ -478,24 +478,6 @@ static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
 }
 
 static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
-
-void context_find_ready(inlay_context *context)
-{
-    const uint32_t inputs = inlay_session_input_count(context->session);
-    const uint32_t count = inputs + inlay_session_output_count(context->session);
-
-    context->runner->ready = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
-        inlay_status status = INLAY_OK;
-
-        context->ready[i] = (inlay_fence){ 0 };
-        if (v == NULL || v->ready.timeline == 0 || (fence_reached(v->ready, &status) && status == INLAY_OK))
-            continue;
-        context->ready[i] = v->ready;
-        context->runner->ready = context->ready;
-    }
-}
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {

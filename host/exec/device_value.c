@@ -175,6 +175,56 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
                                                                      "inlay_native_memory.struct_size is not set");
 }
 
+/* ------------------------------------------------------------------ host memory that a device reads */
+
+struct value_import {
+    const provider *p;   /* NULL: it refused */
+    inlay_buffer buffer;
+};
+
+void value_end_import(struct value_import *import)
+{
+    if (import->p != NULL) {
+        import->p->table->buffer_free(import->p->state, &import->buffer);
+        provider_close(import->p);
+    }
+    free(import);
+}
+
+static struct value_import *ask_for_import(const inlay_value *v, const provider *p, uint32_t domain)
+{
+    struct value_import *import = calloc(1, sizeof *import);
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    if (import != NULL && p->table->import_host(p->state, domain, inlay_value_data((inlay_value *)(uintptr_t)v),
+                                                v->buffer.bytes, &import->buffer, &why) == INLAY_OK) {
+        import->p = provider_hold(p);
+        import->buffer.bytes = v->buffer.bytes;
+    }
+    return import;
+}
+
+bool value_import(inlay_value *v, const provider *p, uint32_t domain, inlay_buffer *out)
+{
+    struct value_import *known = __atomic_load_n(&v->import, __ATOMIC_ACQUIRE);
+
+    if (known == NULL) {
+        struct value_import *made = ask_for_import(v, p, domain);
+
+        if (made == NULL)
+            return false;
+        if (__atomic_compare_exchange_n(&v->import, &known, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            known = made;
+        else
+            value_end_import(made);
+    }
+    if (known->p != p || known->buffer.domain != domain || known->buffer.bytes < v->buffer.bytes)
+        return false;
+    *out = known->buffer;
+    out->bytes = v->buffer.bytes;
+    return true;
+}
+
 /* ------------------------------------------------------------------ streams of other libraries */
 
 static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)

@@ -276,6 +276,8 @@ void inlay_value_unref(inlay_value *value)
             inlay_value_unref(value->items[i]);
         free(value->items);
     }
+    if (value->import != NULL)
+        value_end_import(value->import);
     if (value->free_memory != NULL)
         value->free_memory(value->owner, value);
     if (value->streams.timeline != 0)

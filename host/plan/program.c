@@ -295,7 +295,10 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
 static bool find_readers(program *p)
 {
     p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
-    for (uint32_t i = 0; p->read_in != NULL && i < p->step_count; i++) {
+    p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
+    if (p->read_in == NULL || p->read_here == NULL)
+        return false;
+    for (uint32_t i = 0; i < p->step_count; i++) {
         const program_step *s = &p->steps[i];
 
         for (uint32_t k = 0; k < s->region->input_count; k++) {
@@ -304,9 +307,13 @@ static bool find_readers(program *p)
 
             if (domain != INLAY_DOMAIN_HOST)
                 p->read_in[v] = domain;
+            p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
         }
     }
-    return p->read_in != NULL;
+    for (uint32_t k = 0; k < p->graph->output_count; k++)
+        if (p->graph->outputs[k] != INLAY_NONE)
+            p->read_here[p->graph->outputs[k]] = true;
+    return true;
 }
 
 /* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */

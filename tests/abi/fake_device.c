@@ -179,7 +179,8 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
     out->memory_bytes = d->memory_kib > 0 ? (uint64_t)d->memory_kib * 1024 : at[0].memory_bytes;
     out->flags = d->unified ? INLAY_DEVICE_UNIFIED : 0;
     at[0].memory_bytes = out->memory_bytes;
-    at[0].flags = d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0;
+    at[0].flags = (d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0) |
+                  (d->imports ? INLAY_DOMAIN_IMPORTS_HOST : 0);
     return INLAY_OK;
 }
 
@@ -211,6 +212,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->unified = args->options[10].i != 0;
     d->unordered = args->options[11].i != 0;
     d->narrow = args->options[12].i != 0;
+    d->imports = args->options[14].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -344,6 +346,8 @@ static const inlay_option options[] = {
     { .name = "narrow", .doc = "regions pass bfloat16 on to each other", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
+    { .name = "imports", .doc = "reads the host's memory where it is", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },
@@ -379,6 +383,7 @@ static const inlay_provider provider = {
     .buffer_copy = buffer_copy,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
+    .import_host = import_host,
     .extension = extension,
     .enumerate = enumerate,
     .describe = describe,

@@ -41,6 +41,7 @@ typedef struct fake_counters {
     uint32_t seen_blobs;
     uint32_t copy_requests; /* of one copy or several */
     uint32_t mapped;        /* buffers, now */
+    uint32_t imported;      /* pieces of the host's memory, so far */
     uint32_t live_bindings;
     uint32_t bound_runs;    /* regions executed with what was kept for the context */
     uint32_t own_waits;     /* fences that the device had been given itself */

@@ -25,6 +25,7 @@ typedef struct device {
     bool bounded;       /* NonZero into a buffer of the largest size; otherwise it allocates */
     bool refuse;        /* offers nothing */
     bool unified;       /* its memory is the host's */
+    bool imports;       /* it reads the host's memory where that is, at multiples of 64 */
     bool unordered;     /* jobs that are ready run before those that wait, the latest first */
     bool narrow;        /* passes bfloat16 from region to region */
     pthread_mutex_t mutex;
@@ -91,6 +92,8 @@ void buffer_unmap(void *state, const inlay_buffer *buffer);
 inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag);
 inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
                            inlay_diag *diag);
+inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
+                         inlay_diag *diag);
 inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag);
 inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
                   inlay_binding **out_binding, inlay_diag *diag);

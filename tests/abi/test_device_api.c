@@ -103,6 +103,71 @@ static void unified_memory_copies_nothing(void **state)
     }
 }
 
+/* Inputs in the caller's own memory are read there, as often as he changes them; each is made known to the device once. What
+ * the device refuses is copied, and so is what the host reads, too. */
+static void inputs_are_read_where_they_are(void **state)
+{
+    static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
+    static _Alignas(64) float memory[64];
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *odd, *even, *small;
+    inlay_context *second;
+    float want[6], c[6];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Add", "", "a,b", "y");
+    onnx_node(&g, "Ceil", "", "b", "c");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, imports);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory, 24, &even, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory + 17, 24, &odd, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(r.session, &second, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, b);
+    set_floats(second, 1, 2, dims, b);
+    for (uint32_t i = 1; i <= 4; i++) {
+        inlay_context *context = i % 2 != 0 ? r.context : second;
+
+        assert_int_equal(inlay_context_set_input(context, 0, even, &diag), INLAY_OK);
+        for (int k = 0; k < 6; k++) {
+            memory[k] = (float)k * (float)i;
+            want[k] = memory[k] + b[k];
+            c[k] = b[k];
+        }
+        assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+        expect_floats(context, 0, want, 6);
+        expect_floats(context, 1, c, 6);
+        assert_int_equal(counted(&r.counters->imported), 1);
+        assert_int_equal(counted(&r.counters->copied_in), i); /* b, which the host reads */
+    }
+    inlay_context_destroy(second);
+    for (uint32_t i = 1; i <= 2; i++) {
+        assert_int_equal(inlay_context_set_input(r.context, 0, odd, &diag), INLAY_OK);
+        for (int k = 0; k < 6; k++) {
+            memory[17 + k] = (float)i;
+            want[k] = (float)i + b[k];
+        }
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        assert_int_equal(counted(&r.counters->copied_in), 4 + 2 * i);
+    }
+    /* What is not the device's any more is given back with the value. */
+    assert_int_equal(counted(&r.counters->imported), 1);
+    inlay_value_unref(even);
+    inlay_value_unref(odd);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &small, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 0, small, &diag), INLAY_OK);
+    inlay_value_unref(small);
+    run(&r);
+    expect_floats(r.context, 0, b, 6);
+    assert_int_equal(counted(&r.counters->imported), 2);
+    close_rig(&r);
+}
+
 /* Many plans, many sizes, and work that ends late: bytes that both see are shared with care. */
 static void unified_memory_at_many_sizes(void **state)
 {
@@ -437,6 +502,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(unified_memory_copies_nothing),
+        cmocka_unit_test(inputs_are_read_where_they_are),
         cmocka_unit_test(unified_memory_at_many_sizes),
         cmocka_unit_test(native_handles_are_wrapped),
         cmocka_unit_test(dlpack_names_the_device),
