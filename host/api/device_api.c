@@ -133,7 +133,8 @@ void context_find_ready(inlay_context *context)
         inlay_status status = INLAY_OK;
 
         context->ready[i] = (inlay_fence){ 0 };
-        if (v == NULL || v->ready.timeline == 0 || (fence_reached(v->ready, &status) && status == INLAY_OK))
+        if (v == NULL || v->ready.timeline == 0 ||
+            (fence_reached(v->ready, &status) && (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
             continue;
         context->ready[i] = v->ready;
         context->runner->ready = context->ready;

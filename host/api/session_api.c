@@ -481,8 +481,14 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
+    inlay_status status;
+
     context_find_ready(context);
-    return context_run_ready(context, options, diag);
+    status = context_run_ready(context, options, diag);
+    for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
+        if (context->wanted[k] != NULL)
+            context->wanted[k]->ready = (inlay_fence){ 0 };
+    return status;
 }
 
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)

@@ -7,7 +7,8 @@
 static uint64_t limit_of(const runner *r, uint32_t p)
 {
     const program_env *env = r->prog->env;
-    const uint64_t resident = r->prog->parts.memory != NULL ? r->prog->parts.memory[p].resident_bytes : 0;
+    const uint64_t resident =
+        env->resident_bytes != NULL ? __atomic_load_n(&env->resident_bytes[p], __ATOMIC_RELAXED) : 0;
 
     for (uint32_t i = 0; env->rules != NULL && i < env->rules->limit_count; i++)
         if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)

@@ -288,9 +288,17 @@ inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag 
 /* ------------------------------------------------------------------ copies */
 
 /* By the device, which may answer before it is done. */
-static inlay_status copy_by(const provider *p, const inlay_value *source, const inlay_value *target, inlay_diag *diag)
+static inlay_status wait_a_minute(const provider *p, inlay_fence fence, inlay_diag *diag)
 {
-    const inlay_buffer *from = &source->buffer, *to = &target->buffer;
+    const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
+
+    if (status != INLAY_BUSY || fence_reached(fence, NULL))
+        return status;
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
+}
+
+static inlay_status copy_by(const provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
+{
     static const uint32_t never;
     inlay_run run = { .cancel = &never, .max_threads = 1 };
     inlay_fence done = { 0, 1 };
@@ -299,16 +307,15 @@ static inlay_status copy_by(const provider *p, const inlay_value *source, const 
     if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = fence_settle(source->ready, diag);
+        status = wait_a_minute(p, from->ready, diag);
+    if (status == INLAY_OK && !fence_reached(to->ready, NULL)) /* that it failed does not count: it is written over */
+        (void)wait_a_minute(p, to->ready, NULL);
     if (status == INLAY_OK)
-        status = fence_settle(target->ready, diag);
+        status = p->table->buffer_copy(p->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
+    if (status == INLAY_OK && done.timeline != 0)
+        status = wait_a_minute(p, done, diag);
     if (status == INLAY_OK)
-        status = p->table->buffer_copy(p->state, &run, from, to, NULL, 0, done, diag);
-    if (status == INLAY_OK && done.timeline != 0) {
-        status = fence_wait_until(done, NULL, clock_ns() + COPY_NS, diag);
-        if (status == INLAY_BUSY && !fence_reached(done, NULL))
-            status = inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
-    }
+        to->ready = (inlay_fence){ 0 };
     if (status == INLAY_DEVICE_LOST)
         provider_lost(p->state);
     timeline_destroy(done.timeline);

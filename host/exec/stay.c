@@ -279,12 +279,12 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
 
         if (!can_stay(l->g, v))
             continue;
-        if (i < l->carried) {
-            homes[k] = made_in(l->body->prog, v);
+        homes[k] = made_in(l->body->prog, v);
+        if (i < l->carried)
             l->lifts |= homes[k] != INLAY_DOMAIN_HOST;
-        } else if (stacks && i < n->output_count && n->outputs[i] != INLAY_NONE) {
-            homes[k] = stay_domain(l->c->r, n->outputs[i]);
-        }
+        else if (!stacks || i >= n->output_count || n->outputs[i] == INLAY_NONE ||
+                 homes[k] != stay_domain(l->c->r, n->outputs[i]))
+            homes[k] = INLAY_DOMAIN_HOST;
         if (homes[k] != INLAY_DOMAIN_HOST)
             l->body->homes = homes;
     }

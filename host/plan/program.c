@@ -115,6 +115,23 @@ static void forget_constants(const program *p, const part_region *r, uint8_t *fa
     }
 }
 
+static void count_resident(const program_env *env, const program_step *s, bool released)
+{
+    uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[s->provider - env->providers] : NULL;
+
+    if (all != NULL)
+        (void)__atomic_add_fetch(all, released ? 0 - s->resident_bytes : s->resident_bytes, __ATOMIC_RELAXED);
+}
+
+void program_release_step(const program_env *env, program_step *s)
+{
+    if (s->compiled == NULL || s->borrowed)
+        return;
+    count_resident(env, s, true);
+    s->provider->table->release_compiled(s->provider->state, s->compiled);
+    s->compiled = NULL;
+}
+
 static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
                                    arena *scratch, inlay_diag *diag)
 {
@@ -131,8 +148,15 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
 
     if (cookies == NULL || placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
-    for (uint32_t i = 0; i < r->offer_count; i++)
-        cookies[i] = p->parts.offers[r->offers[i]].cookie;
+    step->resident_bytes = 0;
+    for (uint32_t i = 0; i < r->offer_count; i++) {
+        const part_offer *o = &p->parts.offers[r->offers[i]];
+
+        cookies[i] = o->cookie;
+        if (__builtin_add_overflow(step->resident_bytes, o->resident_bytes, &step->resident_bytes))
+            step->resident_bytes = UINT64_MAX / 2;
+    }
+    request.resident_bytes = &step->resident_bytes;
     call.hooks.timings = timings_of(p, step->provider);
     request.handle = &call.hooks;
     request.graph = &p->snapshot;
@@ -167,6 +191,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
             *p->declined = own;
         return status;
     }
+    count_resident(p->env, step, false);
     forget_constants(p, r, fates);
     return INLAY_OK;
 }
@@ -545,11 +570,8 @@ void program_destroy(program *p)
         plan_unref(p->plans);
         p->plans = next;
     }
-    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++) {
-        program_step *s = &p->steps[i];
-        if (s->compiled != NULL && !s->borrowed)
-            s->provider->table->release_compiled(s->provider->state, s->compiled);
-    }
+    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++)
+        program_release_step(p->env, &p->steps[i]);
     for (uint32_t i = 0; p->base == NULL && i < p->body_count; i++)
         program_destroy(p->bodies[i]);
     for (uint32_t i = 0; i < p->owned_count; i++)

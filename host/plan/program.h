@@ -21,6 +21,7 @@ typedef struct program_env {
     uint32_t provider_count;
     uint32_t max_threads;
     uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
+    uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
     bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
@@ -51,6 +52,7 @@ typedef struct program_step {
     bool foldable;      /* may run while planning: deterministic, one node, on the host, synchronous */
     bool view;          /* the output is the input's memory under another shape */
     bool borrowed;      /* compiled belongs to another program's step */
+    uint64_t resident_bytes; /* that compiled keeps, as the provider told, or as its offers had it */
 } program_step;
 
 struct program {
@@ -120,6 +122,9 @@ part_job *program_jobs(program *p, part_job *next);
 uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
+
+/* Releases what a step has compiled, unless that is another's. */
+void program_release_step(const program_env *env, program_step *s);
 
 /* Puts the node that a step failed at in front of what diag says, and into diag->node. Returns status; diag may be
  * NULL. */

@@ -213,6 +213,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->unordered = args->options[11].i != 0;
     d->narrow = args->options[12].i != 0;
     d->imports = args->options[14].i != 0;
+    d->in_place = args->options[15].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -347,6 +348,8 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL },
     { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
     { .name = "imports", .doc = "reads the host's memory where it is", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "in_place", .doc = "single nodes write where their first input is", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {

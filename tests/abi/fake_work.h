@@ -25,6 +25,7 @@ typedef struct device {
     bool bounded;       /* NonZero into a buffer of the largest size; otherwise it allocates */
     bool refuse;        /* offers nothing */
     bool unified;       /* its memory is the host's */
+    bool in_place;      /* a region of one node may write where its first input is */
     bool imports;       /* it reads the host's memory where that is, at multiples of 64 */
     bool unordered;     /* jobs that are ready run before those that wait, the latest first */
     bool narrow;        /* passes bfloat16 from region to region */

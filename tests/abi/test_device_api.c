@@ -399,6 +399,8 @@ static void streams_come_after_runs(void **state)
 {
     static const float want[6] = { 1, -2, 3, -4, 5, -6 };
     fake_stream consumer = { .kind = FAKE_STREAM };
+    uint32_t cancel = 0;
+    const inlay_run_options stop = { .struct_size = sizeof stop, .cancel = &cancel };
     onnx_bytes g[2] = { { .count = 0 }, { .count = 0 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *x, *y;
@@ -433,6 +435,16 @@ static void streams_come_after_runs(void **state)
         assert_true(fence_reached(consumer.gates[i - 1], NULL));
         expect_floats(r[1].context, 0, want, 6);
     }
+    /* What a run leaves that failed is of no use, until it is written over. */
+    hold(r[0].device, FAKE_HELD);
+    assert_int_equal(inlay_context_run_async(r[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
+    __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
+    assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_CANCELLED);
+    hold(r[0].device, FAKE_FREE);
+    assert_int_equal(inlay_context_run(r[1].context, NULL, &diag), INLAY_CANCELLED);
+    run(&r[0]);
+    run(&r[1]);
+    expect_floats(r[1].context, 0, want, 6);
     assert_int_equal(inlay_context_set_input(r[0].context, 0, NULL, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_output(r[0].context, 0, NULL, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(r[1].context, 0, NULL, &diag), INLAY_OK);

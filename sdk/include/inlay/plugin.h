@@ -385,7 +385,7 @@ typedef struct inlay_offer {
     uint32_t placement_count;
     uint32_t placement_stride;
     uint64_t workspace_bytes; /* estimate for one run; 0 = unknown or none */
-    uint64_t resident_bytes;  /* packed weights kept between runs, estimate */
+    uint64_t resident_bytes;  /* packed weights kept between runs, estimate; compile tells how many they are */
 } inlay_offer;
 
 enum {
@@ -498,6 +498,9 @@ typedef struct inlay_compile_request {
     const inlay_value_state *profile; /* [graph->value_count] */
     uint32_t profile_stride;
     uint32_t max_threads; /* workers that a run may use */
+    /* Out, or NULL: bytes that the region keeps in the provider's domains until release_compiled. What is written counts
+     * against a limit of memory in place of the offers' estimates. */
+    uint64_t *resident_bytes;
 } inlay_compile_request;
 
 typedef struct inlay_compiled inlay_compiled; /* the provider's, shared by all shapes and threads */
