@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "base/known.h"
 #include "session/search.h"
+#include "threads/fence.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,56 @@ inlay_status inlay_session_value_wrap(inlay_session *session, const char *provid
     return status == INLAY_OK ? value_wrap_on(p, memory, dtype, rank, dims, NULL, NULL, out_value, diag) : status;
 }
 
+/* ------------------------------------------------------------------ what a run is given */
+
+/* May the run write there? */
+static bool is_output(const inlay_context *c, const inlay_value *value)
+{
+    const uint64_t begin = value->buffer.handle + value->buffer.offset, end = begin + value->buffer.bytes;
+
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
+        const inlay_value *w = c->wanted[k];
+        const uint64_t at = w != NULL ? w->buffer.handle + w->buffer.offset : 0;
+
+        if (w != NULL && w->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + w->capacity)
+            return true;
+    }
+    return false;
+}
+
+void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
+{
+    const program *p = c->session->main;
+    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : stay_provider(p->env, domain);
+    const inlay_provider *t = i != INLAY_NONE ? p->env->providers[i].table : NULL;
+
+    if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
+        in->buffer.bytes == 0 || t->import_host == NULL ||
+        (INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, domain - p->env->providers[i].first_domain)->flags &
+         INLAY_DOMAIN_IMPORTS_HOST) == 0 || is_output(c, value))
+        return;
+    (void)value_import(value, c->session->open[i], domain, &in->buffer);
+}
+
+void context_find_ready(inlay_context *context)
+{
+    const uint32_t inputs = inlay_session_input_count(context->session);
+    const uint32_t count = inputs + inlay_session_output_count(context->session);
+
+    context->runner->ready = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        inlay_status status = INLAY_OK;
+
+        context->ready[i] = (inlay_fence){ 0 };
+        if (v == NULL || v->ready.timeline == 0 ||
+            (fence_reached(v->ready, &status) && (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
+            continue;
+        context->ready[i] = v->ready;
+        context->runner->ready = context->ready;
+    }
+}
+
 /* ------------------------------------------------------------------ runs that go on after the call */
 
 typedef struct async_runs {
@@ -101,6 +152,7 @@ typedef struct async_runs {
     inlay_done_fn done;
     void *user;
     bool busy, ends;           /* a run is under way; the context goes */
+    inlay_fence run;           /* reached when the run under way is over */
     inlay_status status;       /* of the last one, and what it said */
     inlay_diag diag;
 } async_runs;
@@ -119,7 +171,8 @@ static void *run_all(void *arg)
             continue;
         }
         (void)pthread_mutex_unlock(&a->mutex);
-        status = inlay_context_run(a->context, &a->options, &diag);
+        status = context_run_ready(a->context, &a->options, &diag);
+        fence_signal(a->run, status, &diag);
         if (a->done != NULL)
             a->done(a->user, status);
         (void)pthread_mutex_lock(&a->mutex);
@@ -146,12 +199,29 @@ static async_runs *start_thread(inlay_context *context)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&a->moved, &attr);
     (void)pthread_condattr_destroy(&attr);
-    if (pthread_create(&a->thread, NULL, run_all, a) == 0)
+    if (timeline_create(&a->run.timeline, NULL) == INLAY_OK && pthread_create(&a->thread, NULL, run_all, a) == 0)
         return a;
+    timeline_destroy(a->run.timeline);
     (void)pthread_cond_destroy(&a->moved);
     (void)pthread_mutex_destroy(&a->mutex);
     free(a);
     return NULL;
+}
+
+/* Whoever uses the values that the run writes comes behind it. */
+static void begin_run(async_runs *a)
+{
+    inlay_context *c = a->context;
+
+    context_find_ready(c);
+    if (a->status != INLAY_OK) { /* the last one's failure is not that of the next */
+        timeline_renew(&a->run.timeline);
+        a->run.value = 0;
+    }
+    a->run.value++;
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++)
+        if (c->wanted[k] != NULL && c->wanted[k]->buffer.domain != INLAY_DOMAIN_HOST)
+            c->wanted[k]->ready = a->run;
 }
 
 inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
@@ -172,6 +242,7 @@ inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_opt
         known_take(&a->options, sizeof a->options, options != NULL ? (const void *)options : (const void *)&a->options,
                    options != NULL ? options->struct_size : 0);
         a->options.struct_size = sizeof a->options;
+        begin_run(a);
         a->done = done;
         a->user = user;
         a->busy = true;
@@ -226,6 +297,7 @@ void context_end_async(inlay_context *context)
     (void)pthread_cond_broadcast(&a->moved);
     (void)pthread_mutex_unlock(&a->mutex);
     (void)pthread_join(a->thread, NULL);
+    timeline_destroy(a->run.timeline);
     (void)pthread_cond_destroy(&a->moved);
     (void)pthread_mutex_destroy(&a->mutex);
     free(a);

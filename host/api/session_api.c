@@ -156,9 +156,10 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     c->inputs = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     c->in = calloc((size_t)g->input_count + 1, sizeof *c->in);
     c->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+    c->ready = calloc((size_t)g->input_count + g->output_count + 1, sizeof *c->ready);
     c->defaults = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     (void)__atomic_add_fetch(&session->contexts, 1, __ATOMIC_RELAXED);
-    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->defaults == NULL) {
+    if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->ready == NULL || c->defaults == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
         goto done;
     }
@@ -207,6 +208,7 @@ void inlay_context_destroy(inlay_context *c)
     free(c->inputs);
     free(c->in);
     free(c->wanted);
+    free(c->ready);
     free(c->defaults);
     free(c);
 }
@@ -343,6 +345,7 @@ static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
             /* An empty tensor over no memory at all is there nonetheless. */
             if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
                 c->in[i].buffer.handle = (uintptr_t)bound_value;
+            context_import_input(c, g->inputs[i], bound_value, &c->in[i]);
         } else if (v->info.kind == INLAY_VALUE_OPTIONAL ||
                    (c->states != NULL && run_states_of_input(&c->session->env, i) != INLAY_NONE)) {
             c->in[i] = (rt_value){ 0 };
@@ -477,6 +480,18 @@ static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
 static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    inlay_status status;
+
+    context_find_ready(context);
+    status = context_run_ready(context, options, diag);
+    for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
+        if (context->wanted[k] != NULL)
+            context->wanted[k]->ready = (inlay_fence){ 0 };
+    return status;
+}
+
+inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
     inlay_status status;

@@ -266,6 +266,38 @@ static void check_map(scene *s)
         check_pass(s->c, "device.map", s->link.p->name, "what is written through a mapping is there");
 }
 
+/* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the memory,
+ * and it is the host's again when the buffer has gone. */
+static void check_import(scene *s)
+{
+    const inlay_provider *t = s->link.p->table;
+    unsigned char *own = aligned_alloc(4096, 2 * 4096);
+    inlay_buffer there = { 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = own == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+    bool same = true;
+
+    if (status == INLAY_OK)
+        status = t->import_host(s->link.p->state, s->buffers[0].domain, own, BYTES, &there, &diag);
+    for (int round = 0; round < 2 && status == INLAY_OK && same; round++) {
+        memset(own, 0x31 + round, BYTES);
+        status = device_copy(&s->link, s->got[0], &there, BYTES, false, &diag);
+        same = s->got[0][0] == 0x31 + round && s->got[0][BYTES - 1] == 0x31 + round;
+    }
+    if (there.handle != 0)
+        t->buffer_free(s->link.p->state, &there);
+    same = same && own != NULL && own[0] == 0x32 && own[BYTES - 1] == 0x32;
+    if (status == INLAY_UNSUPPORTED)
+        check_skip(s->c, "device.import", s->link.p->name, "%.200s", diag.text);
+    else if (status != INLAY_OK || !same)
+        check_fail(s->c, "device.import", s->link.p->name, "host memory that import_host makes known, read where it is",
+                   "drop INLAY_DOMAIN_IMPORTS_HOST, or answer INLAY_UNSUPPORTED for memory of that kind", "%s",
+                   status != INLAY_OK ? diag.text : "other bytes");
+    else
+        check_pass(s->c, "device.import", s->link.p->name, "what the host writes is there");
+    free(own);
+}
+
 /* Exported, imported again: the same memory by two handles, of which one goes first. */
 static void check_native(scene *s)
 {
@@ -316,6 +348,8 @@ static void check_memory(check *c, const loaded_provider *p, uint32_t flags)
             check_poison(s);
         if ((flags & INLAY_DOMAIN_HOST_VISIBLE) != 0)
             check_map(s);
+        if ((flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
+            check_import(s);
         if (t->export_native != NULL)
             check_native(s);
     } else {

@@ -23,6 +23,7 @@ typedef struct binder {
     uint32_t busy_count;
     uint32_t *waits;    /* [step_count] what this step waits for so far ... */
     uint32_t wait_count;
+    uint32_t port_count; /* places on devices that are the caller's, which it uses */
     uint32_t *waits_of; /* ... [step_count] and who has it in that list: 1 + the number of the step */
     uint32_t leader;    /* the copy that those behind it go with, INLAY_NONE */
     inlay_diag *diag;
@@ -215,6 +216,13 @@ static void add_wait(binder *k, uint32_t index, uint32_t step)
     k->waits[k->wait_count++] = step;
 }
 
+static void count_port(binder *k, uint32_t place)
+{
+    const plan_place *pl = &k->b->plan->places[place];
+
+    k->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
+}
+
 /* The step writes the place, which nobody may be using then; whoever was has gone. */
 static void wait_for_bytes(binder *k, uint32_t index, uint32_t place)
 {
@@ -292,10 +300,10 @@ static inlay_status keep_waits(binder *k, bound_step *s)
 {
     const part_provider *own = provider_of(k, s->plan);
 
-    if (k->wait_count == 0)
+    if (k->wait_count + k->port_count == 0)
         return INLAY_OK;
-    s->wait_steps = arena_array(&k->b->a, k->wait_count, sizeof *s->wait_steps);
-    s->waits = arena_array(&k->b->a, k->wait_count, sizeof *s->waits);
+    s->wait_steps = arena_array(&k->b->a, k->wait_count + 1, sizeof *s->wait_steps);
+    s->waits = arena_array(&k->b->a, k->wait_count + k->port_count + 1, sizeof *s->waits);
     if (s->wait_steps == NULL || s->waits == NULL)
         return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
     s->wait_step_count = 0;
@@ -319,11 +327,15 @@ static inlay_status bind_waits(binder *k, uint32_t step, uint32_t index, bool is
     const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
 
     if (step == index)
-        k->wait_count = 0;
-    for (uint32_t i = 0; i < ins; i++)
+        k->wait_count = k->port_count = 0;
+    for (uint32_t i = 0; i < ins; i++) {
         add_wait(k, index, k->maker[plan_bytes_of(b->plan, ps->in[i])]);
-    for (uint32_t i = 0; i < outs; i++)
+        count_port(k, ps->in[i]);
+    }
+    for (uint32_t i = 0; i < outs; i++) {
         wait_for_bytes(k, index, written(b, ps, i));
+        count_port(k, written(b, ps, i));
+    }
     if (ps->workspace != INLAY_NONE)
         wait_for_bytes(k, index, ps->workspace);
     for (uint32_t i = 0; is_async && i < ins; i++)
@@ -519,7 +531,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     if (p->dynamic_count > 0) {
         b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
         b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
-        has_room = seen_create(b, values);
+        b->twins = arena_array(&b->a, values, sizeof(inlay_value *));
+        has_room = b->twins != NULL && seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
     if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||

@@ -72,19 +72,64 @@ static char *stack_bytes(const stack *s)
     return s->room == NULL ? NULL : inlay_value_data(s->room);
 }
 
-static inlay_status stack_grow(host_call *c, stack *s, size_t more)
+static uint32_t stack_domain(const stack *s)
+{
+    return s->room == NULL ? (uint32_t)INLAY_DOMAIN_HOST : s->room->buffer.domain;
+}
+
+/* Copies v to offset `at` of the stack's room. */
+static inlay_status stack_put(host_call *c, const inlay_value *room, uint64_t at, const inlay_value *v, uint64_t bytes)
+{
+    inlay_buffer to = room->buffer, from = v->buffer;
+
+    to.offset += at;
+    to.bytes -= at;
+    from.bytes = bytes;
+    if (to.domain != INLAY_DOMAIN_HOST || from.domain != INLAY_DOMAIN_HOST)
+        return stay_copy(c->r, &from, &to, c->diag);
+    if (bytes > 0)
+        memcpy(inlay_buffer_host(&to), inlay_buffer_host(&from), (size_t)bytes);
+    return INLAY_OK;
+}
+
+/* Where results like v are stacked: on their device, if each begins where that can begin. */
+static uint32_t stacks_in(const host_call *c, const inlay_value *v)
+{
+    const uint32_t domain = v->buffer.domain;
+
+    return domain == INLAY_DOMAIN_HOST || v->buffer.bytes % plan_alignment(c->r->prog->env, domain) != 0
+               ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+}
+
+/* Room in the domain; of the host's where a device has none. */
+static inlay_status stack_take(host_call *c, uint32_t domain, const int64_t *bytes, inlay_value **out)
+{
+    inlay_status status;
+
+    if (domain != INLAY_DOMAIN_HOST) {
+        status = stay_make(c->r, domain, INLAY_UINT8, 1, bytes, out, c->diag);
+        if (!stay_lacks_room(status))
+            return status;
+        c->r->failed = NULL;
+    }
+    return pool_take(c->r->shared, INLAY_UINT8, 1, bytes, out, c->diag);
+}
+
+static inlay_status stack_grow(host_call *c, stack *s, uint32_t domain, size_t more)
 {
     int64_t capacity = (int64_t)((s->used + more) * 2 + 64);
     inlay_value *bigger = NULL;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
     if (s->room != NULL && s->used + more <= s->room->buffer.bytes)
         return INLAY_OK;
-    status = pool_take(c->r->shared, INLAY_UINT8, 1, &capacity, &bigger, c->diag);
-    if (status != INLAY_OK)
+    status = stack_take(c, domain, &capacity, &bigger);
+    if (status == INLAY_OK && s->used > 0)
+        status = stack_put(c, bigger, 0, s->room, s->used);
+    if (status != INLAY_OK) {
+        pool_give(c->r->shared, bigger);
         return status;
-    if (s->used > 0)
-        memcpy(inlay_value_data(bigger), stack_bytes(s), s->used);
+    }
     pool_give(c->r->shared, s->room);
     s->room = bigger;
     return INLAY_OK;
@@ -94,7 +139,6 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
 {
     size_t more = v == NULL ? 0 : (size_t)inlay_value_bytes(v);
     inlay_status status;
-    char *top;
 
     if (v == NULL || v->kind != INLAY_KIND_TENSOR || v->rank >= INLAY_MAX_RANK || inlay_dtype_bits(v->dtype) < 8)
         return inlay_fail(c->diag, INLAY_INVALID_MODEL, "a scan output of node '%s' is no tensor that can be stacked",
@@ -108,14 +152,14 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
                           "a scan output of node '%s' changes its shape in iteration %lld", c->node->info.name.data,
                           (long long)s->count);
     }
-    status = stack_grow(c, s, more);
+    status = stack_grow(c, s, s->room != NULL ? stack_domain(s) : stacks_in(c, v), more);
+    if (status == INLAY_OK)
+        status = stack_put(c, s->room, s->used, v, more);
     if (status != INLAY_OK)
         return status;
-    top = stack_bytes(s) + s->used;
-    memcpy(top, inlay_value_data(v), more);
     if (v->dtype == INLAY_STRING) {
         /* The texts belong to a value that the next iteration overwrites. */
-        inlay_str *texts = (inlay_str *)(void *)top;
+        inlay_str *texts = (inlay_str *)(void *)(stack_bytes(s) + s->used);
         for (int64_t i = 0; i < v->count; i++) {
             char *copy = c->r->shared->run.string_alloc(c->r->shared, texts[i].bytes + 1);
             if (copy == NULL)
@@ -157,6 +201,12 @@ inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inla
 
     for (uint32_t d = 0; d <= s->rank; d++)
         dims[d] = d < axis ? s->dims[d] : d == axis ? s->count : s->dims[d - 1];
+    if (stack_domain(s) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_stay() */
+        (void)value_reshape(s->room, s->dtype, s->rank + 1, dims);
+        *out_value = s->room;
+        s->room = NULL;
+        return INLAY_OK;
+    }
     status = pool_take(c->r->shared, s->dtype, s->rank + 1, dims, out_value, c->diag);
     if (status != INLAY_OK || s->count == 0 || s->used == 0)
         return status;
@@ -177,7 +227,7 @@ inlay_status loop_run(loop *l)
 
     if (status == INLAY_OK)
         status = runner_run(l->body, l->in, l->c->diag);
-    if (l->body->homes != NULL && (status == INLAY_LIMIT_EXCEEDED || status == INLAY_OUT_OF_MEMORY)) {
+    if (l->body->homes != NULL && stay_lacks_room(status)) {
         status = loop_ground(l);
         if (status == INLAY_OK)
             status = runner_run(l->body, l->in, l->c->diag);
@@ -211,9 +261,12 @@ inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output)
         l->in[first_input + i] = rt_from_value(v);
     }
     for (uint32_t i = 0; i < l->scans; i++) {
-        inlay_status status = stack_push(l->c, &l->stacks[i], l->body->outputs[first_output + l->carried + i]);
+        const inlay_value *v = l->body->outputs[first_output + l->carried + i];
+        inlay_status status = stack_push(l->c, &l->stacks[i], v);
         if (status != INLAY_OK)
             return status;
+        if (stack_domain(&l->stacks[i]) == INLAY_DOMAIN_HOST && l->homes != NULL)
+            l->homes[l->carried + i] = INLAY_DOMAIN_HOST;
     }
     return INLAY_OK;
 }
@@ -222,14 +275,16 @@ inlay_status loop_finish_carried(loop *l, uint32_t first_input)
 {
     for (uint32_t i = 0; i < l->carried; i++) {
         uint32_t v = i < l->c->node->info.output_count ? l->c->node->info.outputs[i] : INLAY_NONE;
+        rt_value *x = &l->in[first_input + i];
         inlay_value *value = NULL;
         inlay_status status;
 
-        if (v == INLAY_NONE || l->in[first_input + i].kind == 0)
+        if (v == INLAY_NONE || x->kind == 0)
             continue;
-        status = l->in[first_input + i].buffer.domain != INLAY_DOMAIN_HOST
-                     ? stay_fetch(l->body, &l->in[first_input + i], &value, l->c->diag)
-                     : pool_value(l->c->r->shared, &l->in[first_input + i], &value, l->c->diag);
+        if (x->buffer.domain == INLAY_DOMAIN_HOST || (x->owner != NULL && stay_domain(l->c->r, v) == x->buffer.domain))
+            status = pool_value(l->c->r->shared, x, &value, l->c->diag);
+        else
+            status = stay_move(l->body, x, INLAY_DOMAIN_HOST, &value, l->c->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(l->c->r, l->c->b, v, value);
@@ -237,15 +292,12 @@ inlay_status loop_finish_carried(loop *l, uint32_t first_input)
     return INLAY_OK;
 }
 
-inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans)
+inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans)
 {
-    uint32_t body = find_body(c, "body");
+    host_call *c = l->c;
     inlay_status status;
 
     *l = (loop){ .c = c, .carried = carried, .scans = scans };
-    if (body == INLAY_NONE)
-        return inlay_fail(c->diag, INLAY_INVALID_MODEL, "%s node '%s' has no body", c->node->info.op_type.data,
-                          c->node->info.name.data);
     status = body_runner(c, body, &l->body);
     if (status != INLAY_OK)
         return status;
@@ -256,4 +308,15 @@ inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans)
     if (l->in == NULL || l->held == NULL || l->stacks == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", c->node->info.name.data);
     return INLAY_OK;
+}
+
+inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans)
+{
+    uint32_t body = find_body(c, "body");
+
+    *l = (loop){ .c = c };
+    if (body == INLAY_NONE)
+        return inlay_fail(c->diag, INLAY_INVALID_MODEL, "%s node '%s' has no body", c->node->info.op_type.data,
+                          c->node->info.name.data);
+    return loop_enter(l, body, carried, scans);
 }

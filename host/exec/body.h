@@ -25,7 +25,8 @@ typedef struct stack {
     inlay_dtype dtype;
     uint32_t rank; /* of one result */
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *room; /* a tensor of bytes from the pool, taken anew when it gets too small; NULL at first */
+    inlay_value *room; /* a tensor of bytes, taken anew when it gets too small; NULL at first. On a device where the results
+                          lie there and are as long as its alignment asks for */
     size_t used;
     int64_t count;
 } stack;
@@ -49,14 +50,19 @@ typedef struct loop {
     inlay_value **held;    /* [carried] references to what `in` shows, NULL for the node's own inputs */
     stack *stacks;         /* [scans] */
     uint32_t first_input;  /* of the body that is carried */
-    const uint32_t *homes; /* [carried] domains that they stay in; NULL: the host's */
+    uint32_t *homes;       /* [carried + scans] domains that they stay in; NULL: the host's */
     bool lifts;            /* some are to go there before the first iteration */
 } loop;
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */
 INLAY_NODISCARD inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans);
-/* What is carried stays on the device whose regions make it; its numbers among the body's inputs and outputs. */
-void loop_stay(loop *l, uint32_t first_input, uint32_t first_output);
+/* The same for the body of that number; l->c is set. */
+INLAY_NODISCARD inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans);
+/* What is carried stays on the device whose regions make it; its numbers among the body's inputs and outputs. stacks: what
+ * is stacked, along the first axis, stays where it is read next. */
+void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks);
+/* The results of a branch stay where they are read next. */
+void branch_stay(loop *l);
 /* Takes it there before the first iteration, and home again where a device has no room: these are loop_run's. */
 INLAY_NODISCARD inlay_status loop_lift(loop *l);
 INLAY_NODISCARD inlay_status loop_ground(loop *l);

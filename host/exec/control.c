@@ -31,8 +31,8 @@ static inlay_status read_bool(const host_call *c, const rt_value *x, const char 
 static inlay_status run_if(host_call *c)
 {
     inlay_status status;
-    rt_value cond = host_value(c, c->node->info.inputs[0]), *in = NULL;
-    runner *body = NULL;
+    rt_value cond = host_value(c, c->node->info.inputs[0]);
+    loop l = { .c = c };
     uint32_t index;
     bool yes = false;
 
@@ -42,17 +42,14 @@ static inlay_status run_if(host_call *c)
     index = find_body(c, yes ? "then_branch" : "else_branch");
     if (index == INLAY_NONE)
         return inlay_fail(c->diag, INLAY_INVALID_MODEL, "If node '%s' lacks a branch", c->node->info.name.data);
-    INLAY_TRY(body_runner(c, index, &body));
-    INLAY_TRY(body_arity(c, body->prog->graph, 0, c->node->info.output_count));
-    in = body_inputs(c, index);
-    if (in == NULL) {
-        status = inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", c->node->info.name.data);
-        goto done;
-    }
-    INLAY_TRY(runner_run(body, in, c->diag));
+    INLAY_TRY(loop_enter(&l, index, 0, 0));
+    INLAY_TRY(body_arity(c, l.g, 0, c->node->info.output_count));
+    branch_stay(&l);
+    INLAY_TRY(loop_run(&l));
     for (uint32_t o = 0; o < c->node->info.output_count; o++)
-        pass_output(c, o, body, o);
+        pass_output(c, o, l.body, o);
 done:
+    loop_deinit(&l);
     return status;
 }
 
@@ -87,7 +84,7 @@ static inlay_status run_loop(host_call *c)
         INLAY_TRY(read_bool(c, &cond, "condition", &go));
     for (uint32_t i = 0; i < carried; i++)
         l.in[2 + i] = host_value(c, n->inputs[2 + i]);
-    loop_stay(&l, 2, 1);
+    loop_stay(&l, 2, 1, true);
     for (iteration = 0; go && iteration < most; iteration++) {
         rt_value again;
 

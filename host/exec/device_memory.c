@@ -7,7 +7,8 @@
 static uint64_t limit_of(const runner *r, uint32_t p)
 {
     const program_env *env = r->prog->env;
-    const uint64_t resident = r->prog->parts.memory != NULL ? r->prog->parts.memory[p].resident_bytes : 0;
+    const uint64_t resident =
+        env->resident_bytes != NULL ? __atomic_load_n(&env->resident_bytes[p], __ATOMIC_RELAXED) : 0;
 
     for (uint32_t i = 0; env->rules != NULL && i < env->rules->limit_count; i++)
         if (strcmp(env->rules->limits[i].provider, env->providers[p].name) == 0)
@@ -25,20 +26,8 @@ static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t
     return false;
 }
 
-/* Plans for other sizes keep their memory for when these come again; now it is needed. */
-static void drop_idle(runner *r)
-{
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
-        if (r->bounds[i] == NULL || r->bounds[i] == r->busy)
-            continue;
-        if (r->now == r->bounds[i])
-            r->now = NULL;
-        bound_destroy(r, r->bounds[i]);
-        r->bounds[i] = NULL;
-    }
-}
-
-inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+static inlay_status try_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                             inlay_diag *diag)
 {
     const program_env *env = r->prog->env;
     const part_provider *pr = &env->providers[p];
@@ -46,16 +35,11 @@ inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes,
     inlay_status status;
 
     *out = (inlay_buffer){ 0 };
-    if (env->device_bytes != NULL && !reserve(env, p, bytes, limit)) {
-        drop_idle(r);
-        if (!reserve(env, p, bytes, limit)) {
-            r->failed = pr;
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                              "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
-                              "without weights)",
-                              (unsigned long long)bytes, pr->name, (unsigned long long)limit);
-        }
-    }
+    if (env->device_bytes != NULL && !reserve(env, p, bytes, limit))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
+                          "without weights)",
+                          (unsigned long long)bytes, pr->name, (unsigned long long)limit);
     status = pr->table->buffer_alloc(pr->state, domain, bytes, out, diag);
     if (status == INLAY_OK) {
         out->bytes = bytes;
@@ -66,7 +50,20 @@ inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes,
     if (status == INLAY_DEVICE_LOST)
         provider_lost(pr->state);
     *out = (inlay_buffer){ 0 };
-    r->failed = pr;
+    return status;
+}
+
+/* What plans for other sizes keep for when these come again goes first, then what the run holds for later steps. */
+inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+{
+    inlay_status status = try_take(r, p, domain, bytes, out, diag);
+
+    for (int all = 0; all < 2 && stay_lacks_room(status); all++) {
+        stay_make_room(r->shared->root, false, all != 0);
+        status = try_take(r, p, domain, bytes, out, diag);
+    }
+    if (status != INLAY_OK)
+        r->failed = &r->prog->env->providers[p];
     return status;
 }
 

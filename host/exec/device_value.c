@@ -1,7 +1,9 @@
 /* exec/device_value.c - tensors in the memory of a device: made, copied, given back. */
+#include "base/boundary.h"
 #include "base/clock.h"
 #include "base/known.h"
 #include "exec/value.h"
+#include "inlay/extensions.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include "threads/run.h"
@@ -173,8 +175,129 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
                                                                      "inlay_native_memory.struct_size is not set");
 }
 
+/* ------------------------------------------------------------------ host memory that a device reads */
+
+struct value_import {
+    const provider *p;   /* NULL: it refused */
+    inlay_buffer buffer;
+};
+
+void value_end_import(struct value_import *import)
+{
+    if (import->p != NULL) {
+        import->p->table->buffer_free(import->p->state, &import->buffer);
+        provider_close(import->p);
+    }
+    free(import);
+}
+
+static struct value_import *ask_for_import(const inlay_value *v, const provider *p, uint32_t domain)
+{
+    struct value_import *import = calloc(1, sizeof *import);
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    if (import != NULL && p->table->import_host(p->state, domain, inlay_value_data((inlay_value *)(uintptr_t)v),
+                                                v->buffer.bytes, &import->buffer, &why) == INLAY_OK) {
+        import->p = provider_hold(p);
+        import->buffer.bytes = v->buffer.bytes;
+    }
+    return import;
+}
+
+bool value_import(inlay_value *v, const provider *p, uint32_t domain, inlay_buffer *out)
+{
+    struct value_import *known = __atomic_load_n(&v->import, __ATOMIC_ACQUIRE);
+
+    if (known == NULL) {
+        struct value_import *made = ask_for_import(v, p, domain);
+
+        if (made == NULL)
+            return false;
+        if (__atomic_compare_exchange_n(&v->import, &known, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            known = made;
+        else
+            value_end_import(made);
+    }
+    if (known->p != p || known->buffer.domain != domain || known->buffer.bytes < v->buffer.bytes)
+        return false;
+    *out = known->buffer;
+    out->bytes = v->buffer.bytes;
+    return true;
+}
+
+/* ------------------------------------------------------------------ streams of other libraries */
+
+static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)
+{
+    const provider *p = device_of(v);
+
+    *out = p != NULL && p->table->extension != NULL ? p->table->extension(p->state, INLAY_EXT_STREAMS) : NULL;
+    if (*out != NULL)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s knows no streams of others; wait for the stream instead",
+                      p == NULL ? "the host" : p->name);
+}
+
+static inlay_status ask(const inlay_value *v,
+                        inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
+                        uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    const provider *p = device_of(v);
+    const boundary_call call = { .provider = p->name };
+    inlay_diag own = INLAY_DIAG_INIT;
+    void *state = p->state;
+
+    (void)provider_direct(p->table, &state);
+    return boundary_tell(&call, order(state, stream, fence, &own), &own, diag);
+}
+
+inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_fence *own = &value->streams;
+    inlay_status last = INLAY_OK, status = find_streams(value, &e, diag);
+
+    if (status == INLAY_OK && !fence_reached(value->ready, NULL))
+        status = ask(value, e->wait, stream, value->ready, diag);
+    if (status == INLAY_OK && own->timeline == 0)
+        status = timeline_create(&own->timeline, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (fence_reached(*own, &last) && last != INLAY_OK) {
+        timeline_renew(&own->timeline);
+        own->value = 0;
+    }
+    own->value++;
+    status = ask(value, e->signal, stream, *own, diag);
+    if (status == INLAY_OK)
+        value->ready = *own;
+    else
+        own->value--;
+    return status;
+}
+
+inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_status status = find_streams(value, &e, diag);
+
+    return status != INLAY_OK || fence_reached(value->ready, NULL) ? status
+                                                                  : ask(value, e->wait, stream, value->ready, diag);
+}
+
+/* ------------------------------------------------------------------ copies */
+
 /* By the device, which may answer before it is done. */
-static inlay_status copy_by(const provider *p, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+static inlay_status wait_a_minute(const provider *p, inlay_fence fence, inlay_diag *diag)
+{
+    const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
+
+    if (status != INLAY_BUSY || fence_reached(fence, NULL))
+        return status;
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
+}
+
+static inlay_status copy_by(const provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;
     inlay_run run = { .cancel = &never, .max_threads = 1 };
@@ -184,12 +307,15 @@ static inlay_status copy_by(const provider *p, const inlay_buffer *from, const i
     if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = p->table->buffer_copy(p->state, &run, from, to, NULL, 0, done, diag);
-    if (status == INLAY_OK && done.timeline != 0) {
-        status = fence_wait_until(done, NULL, clock_ns() + COPY_NS, diag);
-        if (status == INLAY_BUSY && !fence_reached(done, NULL))
-            status = inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
-    }
+        status = wait_a_minute(p, from->ready, diag);
+    if (status == INLAY_OK && !fence_reached(to->ready, NULL)) /* that it failed does not count: it is written over */
+        (void)wait_a_minute(p, to->ready, NULL);
+    if (status == INLAY_OK)
+        status = p->table->buffer_copy(p->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
+    if (status == INLAY_OK && done.timeline != 0)
+        status = wait_a_minute(p, done, diag);
+    if (status == INLAY_OK)
+        to->ready = (inlay_fence){ 0 };
     if (status == INLAY_DEVICE_LOST)
         provider_lost(p->state);
     timeline_destroy(done.timeline);
@@ -213,5 +339,5 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
     if (source != NULL && target != NULL && source != target)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s and %s know nothing of each other; copy by way of a value in host "
                           "memory", source->name, target->name);
-    return copy_by(source != NULL ? source : target, &from->buffer, &to->buffer, diag);
+    return copy_by(source != NULL ? source : target, from, to, diag);
 }

@@ -22,6 +22,7 @@ typedef struct dynamic_cache {
     uint64_t workspace_room;
     run_memory *memory;        /* that it came from */
     uint64_t timeline, signalled; /* of asynchronous providers */
+    bool looks, looked;        /* at what lies on devices, too: it decides sizes. Whether it does is known */
 } dynamic_cache;
 
 typedef struct dynamic_call {
@@ -32,8 +33,7 @@ typedef struct dynamic_call {
     uint32_t domain;        /* the provider's default one */
     dynamic_cache *cache;
     inlay_tensor_arg *in, *out;
-    inlay_value **made;     /* [output_count] results in host memory, ours until set */
-    inlay_buffer *device;   /* [input_count + output_count] buffers to free; handle 0 = none */
+    inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
     inlay_buffer workspace; /* on the device */
     inlay_diag *diag;
 } dynamic_call;
@@ -171,13 +171,15 @@ static inlay_status specialize(dynamic_call *c)
     return INLAY_OK;
 }
 
-static inlay_status size_step(dynamic_call *c, const rt_value *in)
+/* *out_sized = false: shapes are missing, or the provider wants to know more, and there is more to be known. */
+static inlay_status size_by(dynamic_call *c, const rt_value *in, bool more, bool *out_sized)
 {
     const part_region *r = c->s->plan->step->region;
     char *now = arena_alloc(&c->b->scratch, look_room(in, r->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
+    *out_sized = true;
     if (now == NULL)
         return no_memory(c);
     bytes = look_write(now, in, r->input_count);
@@ -185,10 +187,43 @@ static inlay_status size_step(dynamic_call *c, const rt_value *in)
         return INLAY_OK;
     release_instance(c);
     status = infer_shapes(c, in);
-    if (status == INLAY_OK)
-        status = specialize(c);
+    for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)
+        *out_sized &= !more || shape_known(&c->b->states[r->outputs[i]]);
+    if (status != INLAY_OK || !*out_sized)
+        return status;
+    status = specialize(c);
+    *out_sized = !more || status != INLAY_UNSUPPORTED;
     if (status == INLAY_OK && !look_keep(&c->cache->seen, now, bytes))
         status = no_memory(c);
+    return status;
+}
+
+/* Few elements that lie on a device come home to be looked at: where the sizes need them, which one look tells. */
+static inlay_status size_step(dynamic_call *c, rt_value *in)
+{
+    const part_region *r = c->s->plan->step->region;
+    dynamic_cache *cache = c->cache;
+    inlay_status status = INLAY_OK;
+    bool hidden = false, sized = false;
+
+    for (uint32_t i = 0; i < r->input_count; i++)
+        hidden |= in[i].buffer.domain != INLAY_DOMAIN_HOST && look_is_small(&in[i]);
+    if (!cache->looks || !hidden) {
+        status = size_by(c, in, hidden && !cache->looked, &sized);
+        if (sized)
+            return status;
+    }
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        if (look_is_small(&in[i]))
+            status = stay_read(c->r, c->b, r->inputs[i], INLAY_DOMAIN_HOST, &in[i], c->diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    c->r->late_step = NULL;
+    status = size_by(c, in, false, &sized);
+    cache->looked = true;
+    for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)
+        cache->looks |= shape_known(&c->b->states[r->outputs[i]]);
     return status;
 }
 
@@ -204,9 +239,12 @@ static uint32_t provider_index(const dynamic_call *c)
     return (uint32_t)(c->provider - c->r->prog->env->providers);
 }
 
-static inlay_status device_room(dynamic_call *c, uint32_t domain, uint64_t bytes, inlay_buffer *out)
+/* Memory for an output in the provider's hands. */
+static inlay_status make_output(dynamic_call *c, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                inlay_value **out)
 {
-    return device_take(c->r, provider_index(c), domain, bytes > 0 ? bytes : 1, out, c->diag);
+    return domain == INLAY_DOMAIN_HOST ? pool_take(c->r->shared, dtype, rank, dims, out, c->diag)
+                                       : stay_make(c->r, domain, dtype, rank, dims, out, c->diag);
 }
 
 inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -224,7 +262,7 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     if (output >= r->output_count || c->cache->outputs[output].kind != INLAY_OUTPUT_ALLOCATED)
         return INLAY_INVALID_ARGUMENT;
     arg = &c->out[output];
-    status = pool_take(shared, arg->dtype, rank, dims, &v, c->diag);
+    status = make_output(c, c->domain, arg->dtype, rank, dims, &v);
     if (status != INLAY_OK)
         return status;
     pool_give(shared, c->made[output]);
@@ -232,12 +270,6 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     arg->buffer = v->buffer;
     arg->dims = v->dims;
     arg->rank = rank;
-    if (on_device(c)) {
-        inlay_buffer *device = &c->device[r->input_count + output];
-        device_give(c->r->prog->env, provider_index(c), device);
-        status = device_room(c, c->domain, v->buffer.bytes, device);
-        arg->buffer = *device;
-    }
     *out = arg->buffer;
     return status;
 }
@@ -264,7 +296,7 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         return INLAY_OK;
     if (wanted->kind == INLAY_OUTPUT_BOUNDED) {
         bytes = (int64_t)wanted->max_bytes;
-        status = pool_take(c->r->shared, INLAY_UINT8, 1, &bytes, &c->made[i], c->diag);
+        status = make_output(c, domain, INLAY_UINT8, 1, &bytes, &c->made[i]);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank == INLAY_RANK_UNKNOWN ? 0 : shape->rank;
@@ -279,17 +311,13 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         arg->rank = shape->rank;
         return INLAY_OK;
     } else {
-        status = pool_take(c->r->shared, shape->dtype, shape->rank, shape->dims, &c->made[i], c->diag);
+        status = make_output(c, domain, shape->dtype, shape->rank, shape->dims, &c->made[i]);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank;
     }
     arg->dims = c->made[i]->dims;
     arg->buffer = c->made[i]->buffer;
-    if (domain != INLAY_DOMAIN_HOST) {
-        status = device_room(c, domain, arg->buffer.bytes, &c->device[r->input_count + i]);
-        arg->buffer = c->device[r->input_count + i];
-    }
     return status;
 }
 
@@ -301,7 +329,7 @@ static inlay_status give_workspace(dynamic_call *c, inlay_exec_args *args)
     if (bytes == 0)
         return INLAY_OK;
     if (on_device(c)) {
-        inlay_status status = device_room(c, c->domain, bytes, &c->workspace);
+        inlay_status status = device_take(c->r, provider_index(c), c->domain, bytes, &c->workspace, c->diag);
         args->workspace = c->workspace;
         return status;
     }
@@ -342,58 +370,24 @@ static inlay_status finish(dynamic_call *c, inlay_status status, inlay_fence fen
     return status;
 }
 
-static inlay_status copy_and_wait(dynamic_call *c, inlay_buffer from, inlay_buffer to)
+/* What the run made elsewhere is brought where the provider reads it; the plan has seen to all else. */
+static inlay_status bring_inputs(dynamic_call *c)
 {
-    inlay_fence fence = next_fence(c);
-    inlay_status status = c->provider->table->buffer_copy(c->provider->state, &c->r->shared->run, &from, &to, NULL, 0,
-                                                          fence, c->diag);
-    return finish(c, status, fence);
-}
+    const program_step *ps = c->s->plan->step;
 
-static inlay_status send_inputs(dynamic_call *c)
-{
-    const part_region *r = c->s->plan->step->region;
-
-    for (uint32_t i = 0; i < r->input_count; i++) {
-        const uint32_t domain = c->s->plan->step->placements[i].domain;
+    for (uint32_t i = 0; i < ps->region->input_count; i++) {
+        const uint32_t v = ps->region->inputs[i];
+        rt_value x = runner_value(c->b, v);
         inlay_status status;
 
-        if (domain == INLAY_DOMAIN_HOST)
+        if (c->in[i].buffer.domain == ps->placements[i].domain)
             continue;
-        status = device_room(c, domain, c->in[i].buffer.bytes, &c->device[i]);
-        if (status == INLAY_OK && c->in[i].buffer.bytes > 0)
-            status = copy_and_wait(c, c->in[i].buffer, c->device[i]);
+        status = stay_read(c->r, c->b, v, ps->placements[i].domain, &x, c->diag);
         if (status != INLAY_OK)
             return status;
-        c->in[i].buffer = c->device[i];
+        c->in[i].buffer = x.buffer;
     }
     return INLAY_OK;
-}
-
-static inlay_status fetch_outputs(dynamic_call *c)
-{
-    const part_region *r = c->s->plan->step->region;
-
-    for (uint32_t i = 0; i < r->output_count; i++) {
-        inlay_buffer to = c->made[i] == NULL ? (inlay_buffer){ 0 } : c->made[i]->buffer;
-        inlay_status status;
-
-        if (to.bytes == 0 || c->device[r->input_count + i].handle == 0)
-            continue;
-        status = copy_and_wait(c, c->device[r->input_count + i], to);
-        if (status != INLAY_OK)
-            return status;
-    }
-    return INLAY_OK;
-}
-
-static void free_device(dynamic_call *c)
-{
-    const part_region *r = c->s->plan->step->region;
-
-    for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
-        device_give(c->r->prog->env, provider_index(c), &c->device[i]);
-    device_give(c->r->prog->env, provider_index(c), &c->workspace);
 }
 
 static inlay_status execute(dynamic_call *c)
@@ -423,13 +417,33 @@ static inlay_status move_to_place(dynamic_call *c, uint32_t i)
     uint32_t v = c->s->plan->step->region->outputs[i];
     const inlay_value *made = c->made[i];
     const inlay_value_state *st = &c->b->plan->states[v];
-    inlay_buffer *to = &c->b->buffers[c->b->plan->values[v].place];
+    const inlay_buffer *to = &c->b->buffers[c->b->plan->values[v].place];
 
     if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
         return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "provider %s gave output %u another shape than the operator's "
                           "shape inference", c->provider->name, i);
+    if (made->buffer.domain != INLAY_DOMAIN_HOST)
+        return stay_copy(c->r, &made->buffer, to, c->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), inlay_value_data(made), (size_t)made->buffer.bytes);
+    return INLAY_OK;
+}
+
+/* An output that has no place becomes the value, on the device where somebody wants it there. */
+static inlay_status take_result(dynamic_call *c, uint32_t i)
+{
+    const uint32_t v = c->s->plan->step->region->outputs[i];
+    rt_value x = rt_from_value(c->made[i]);
+    inlay_value *home = c->made[i];
+
+    if (x.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(c->r, v) != x.buffer.domain) {
+        inlay_status status = stay_move(c->r, &x, INLAY_DOMAIN_HOST, &home, c->diag);
+        if (status != INLAY_OK)
+            return status;
+        pool_give(c->r->shared, c->made[i]);
+    }
+    c->made[i] = NULL;
+    runner_set(c->r, c->b, v, home);
     return INLAY_OK;
 }
 
@@ -455,13 +469,10 @@ static inlay_status take_results(dynamic_call *c)
                 return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s made output %u larger than its bound",
                                   c->provider->name, i);
         }
-        if (c->made[i] != NULL && has_place(c, r->outputs[i])) {
-            inlay_status status = move_to_place(c, i);
+        if (c->made[i] != NULL) {
+            inlay_status status = has_place(c, r->outputs[i]) ? move_to_place(c, i) : take_result(c, i);
             if (status != INLAY_OK)
                 return status;
-        } else if (c->made[i] != NULL) {
-            runner_set(c->r, c->b, r->outputs[i], c->made[i]);
-            c->made[i] = NULL;
         }
     }
     return INLAY_OK;
@@ -494,16 +505,13 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     in = arena_array(&b->scratch, tensors, sizeof *in);
     c.in = arena_array(&b->scratch, tensors, sizeof *c.in);
     c.made = arena_array(&b->scratch, tensors, sizeof(inlay_value *));
-    c.device = arena_array(&b->scratch, tensors, sizeof *c.device);
     c.cache = cache_of(s, ps->provider, diag);
-    if (in == NULL || c.in == NULL || c.made == NULL || c.device == NULL || c.cache == NULL)
+    if (in == NULL || c.in == NULL || c.made == NULL || c.cache == NULL)
         return no_memory(&c);
     c.out = c.in + region->input_count;
     for (uint32_t i = 0; i < region->input_count; i++) {
         uint32_t v = region->inputs[i];
         in[i] = runner_value(b, v);
-        if (in[i].kind == INLAY_KIND_TENSOR && in[i].buffer.domain != INLAY_DOMAIN_HOST)
-            in[i].buffer = b->buffers[s->plan->in[i]];
         if (in[i].kind != INLAY_KIND_TENSOR)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "input '%s' is %s, not a tensor",
                               r->prog->graph->values[v].info.name.data, in[i].kind == 0 ? "absent" : "a list");
@@ -513,18 +521,21 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
                               inlay_dtype_name(r->prog->graph->values[v].info.dtype));
         c.in[i] = (inlay_tensor_arg){ .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims,
                                       .rank = in[i].rank, .dtype = in[i].dtype };
+        if (b->plan->places[s->plan->in[i]].source != PLACE_DYNAMIC)
+            c.in[i].buffer = b->buffers[s->plan->in[i]];
+        if (!plan_is_ready(&b->plan->places[b->plan->values[v].place]))
+            in[i].buffer = c.in[i].buffer;
     }
     INLAY_TRY(size_step(&c, in));
-    INLAY_TRY(send_inputs(&c));
+    INLAY_TRY(bring_inputs(&c));
     for (uint32_t i = 0; i < region->output_count; i++)
         INLAY_TRY(give_output(&c, i));
     INLAY_TRY(execute(&c));
-    INLAY_TRY(fetch_outputs(&c));
     INLAY_TRY(take_results(&c));
 done:
     if (r->shared->unwinding)
         return status;
-    free_device(&c);
+    device_give(r->prog->env, provider_index(&c), &c.workspace);
     for (uint32_t i = 0; i < region->output_count; i++)
         pool_give(r->shared, c.made[i]);
     return status;

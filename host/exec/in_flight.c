@@ -150,6 +150,11 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
         }
         b->poisoned |= waited != INLAY_OK;
     }
+    if (status == INLAY_OK && b->has_async && r->shared->watched) { /* as behind every step that the host waits for */
+        status = run_poll(&r->shared->run);
+        if (status != INLAY_OK)
+            status = runner_step_failed(r, &b->steps[b->plan->step_count - 1], status, diag);
+    }
     return status;
 }
 

@@ -5,13 +5,16 @@
 
 enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
 
+bool look_is_small(const rt_value *x)
+{
+    const bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
+
+    return x->dtype != INLAY_STRING && rt_count(x) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+}
+
 bool look_at_data(const rt_value *x)
 {
-    int64_t count = rt_count(x);
-    bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
-
-    return x->buffer.domain == INLAY_DOMAIN_HOST && x->dtype != INLAY_STRING &&
-           count <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+    return x->buffer.domain == INLAY_DOMAIN_HOST && look_is_small(x);
 }
 
 size_t look_room(const rt_value *in, uint32_t count)

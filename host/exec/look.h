@@ -10,7 +10,9 @@ typedef struct look {
     size_t bytes, capacity;
 } look;
 
-/* Whether the elements of x are part of how it looks: small tensors in host memory, integers most of all. */
+/* Are these so few elements that they may decide a shape? Of integers that is more than of others. */
+bool look_is_small(const rt_value *x);
+/* Whether the elements of x are part of how it looks: such tensors in host memory. */
 bool look_at_data(const rt_value *x);
 
 /* How many bytes look_write writes. */

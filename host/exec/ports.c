@@ -1,5 +1,6 @@
 /* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants them. */
 #include "exec/runner.h"
+#include "threads/fence.h"
 #include <string.h>
 
 rt_value runner_value(const bound *b, uint32_t v)
@@ -25,6 +26,10 @@ void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
         seen_keep(b, v, value->rank, value->dims);
     pool_give(r->shared, b->dynamic[v].owner);
     b->dynamic[v] = rt_from_value(value);
+    if (b->twins != NULL) {
+        pool_give(r->shared, b->twins[v]);
+        b->twins[v] = NULL;
+    }
 }
 
 /* ------------------------------------------------------------------ before the steps */
@@ -67,6 +72,12 @@ static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_v
             return true;
     }
     return false;
+}
+
+static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *want, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it is bound to "
+                      "has %llu, or is an input, too", k, (unsigned long long)bytes, (unsigned long long)want->capacity);
 }
 
 inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
@@ -114,9 +125,7 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
                     return status;
             }
         } else if (pl->domain != INLAY_DOMAIN_HOST) {
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it "
-                              "is bound to has %llu, or is an input, too", pl->index, (unsigned long long)pl->bytes,
-                              (unsigned long long)(want != NULL ? want->capacity : 0));
+            return too_small(pl->index, pl->bytes, want, diag);
         } else {
             /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
             if (*out != NULL && !value_is_reusable(*out)) {
@@ -140,15 +149,18 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
     return INLAY_OK;
 }
 
+uint32_t runner_wanted(const runner *r, uint32_t k)
+{
+    return r->wanted[k] != NULL ? r->wanted[k]->buffer.domain : r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+}
+
 uint32_t runner_wants(const runner *r, plan_input *out)
 {
     const uint32_t count = r->prog->graph->output_count;
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        out[k] = (plan_input){ .domain = r->wanted[k] != NULL ? r->wanted[k]->buffer.domain
-                                         : r->homes != NULL   ? r->homes[k]
-                                                              : (uint32_t)INLAY_DOMAIN_HOST };
+        out[k] = (plan_input){ .domain = runner_wanted(r, k) };
         any |= out[k].domain != INLAY_DOMAIN_HOST;
     }
     return any ? count : 0;
@@ -156,47 +168,72 @@ uint32_t runner_wants(const runner *r, plan_input *out)
 
 /* ------------------------------------------------------------------ and after them */
 
+/* An object for output k, where its value is or has to be: in host memory, unless it is wanted elsewhere. */
+static inlay_status gather(runner *r, bound *b, uint32_t k, rt_value *now, inlay_value **made, inlay_diag *diag)
+{
+    const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
+
+    if (movable && runner_wanted(r, k) == INLAY_DOMAIN_HOST) {
+        inlay_status status = stay_read(r, b, r->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return movable && now->owner == NULL && now->buffer.domain != INLAY_DOMAIN_HOST
+               ? stay_move(r, now, now->buffer.domain, made, diag)
+               : pool_value(r->shared, now, made, diag);
+}
+
+/* Output k, which could not be made where the caller wants it. */
+static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
+{
+    inlay_value *want = r->wanted[k], *made = r->outputs[k];
+    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
+    inlay_status status = INLAY_OK;
+
+    if (!value_reshape(want, made->dtype, made->rank, made->dims))
+        return here ? INLAY_OK : too_small(k, made->buffer.bytes, want, diag);
+    if (here)
+        memmove(inlay_value_data(want), inlay_value_data(made), (size_t)want->buffer.bytes);
+    else
+        status = stay_copy(r, &made->buffer, &want->buffer, diag);
+    if (status != INLAY_OK)
+        return status;
+    r->outputs[k] = inlay_value_ref(want);
+    pool_give(r->shared, made);
+    return INLAY_OK;
+}
+
 inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
+    inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; k < g->output_count; k++) {
+    for (uint32_t i = 0; r->ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
+        status = fence_wait(r->ready[i], &r->shared->run, diag);
+    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
         uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
         inlay_value *made = NULL;
-        inlay_status status;
         rt_value now;
 
         if (place != INLAY_NONE && b->plan->places[place].source == PLACE_OUTPUT && b->plan->places[place].index == k)
             continue;
         now = runner_value(b, v);
-        if (now.kind == 0) {
-            pool_give(r->shared, r->outputs[k]);
-            r->outputs[k] = NULL;
-            continue;
-        }
-        if (now.kind == INLAY_KIND_TENSOR && now.dtype != INLAY_STRING && now.buffer.domain != INLAY_DOMAIN_HOST &&
-            now.owner == NULL)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output %u is an input or another output, too, and lies in a "
-                              "device's memory; bind a value in host memory to it", k);
-        status = pool_value(r->shared, &now, &made, diag);
+        if (now.kind != 0)
+            status = gather(r, b, k, &now, &made, diag);
         if (status != INLAY_OK)
             return status;
         pool_give(r->shared, r->outputs[k]);
         r->outputs[k] = made;
     }
     /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
-    for (uint32_t k = 0; k < g->output_count; k++) {
-        inlay_value *want = r->wanted[k], *made = r->outputs[k];
+    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
+        const inlay_value *want = r->wanted[k], *made = r->outputs[k];
 
-        if (want == NULL || made == NULL || made == want || made->kind != INLAY_KIND_TENSOR ||
-            made->dtype == INLAY_STRING || inlay_value_data(want) == NULL ||
-            !value_reshape(want, made->dtype, made->rank, made->dims))
-            continue;
-        memmove(inlay_value_data(want), inlay_value_data(made), (size_t)want->buffer.bytes);
-        r->outputs[k] = inlay_value_ref(want);
-        pool_give(r->shared, made);
+        if (want != NULL && made != NULL && made != want && made->kind == INLAY_KIND_TENSOR &&
+            made->dtype != INLAY_STRING && want->buffer.handle != 0)
+            status = bring(r, k, diag);
     }
-    return INLAY_OK;
+    return status;
 }
 
 void runner_keep_outputs(runner *r)

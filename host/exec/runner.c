@@ -2,6 +2,7 @@
 #include "exec/watch.h"
 #include "base/float_state.h"
 #include "base/boundary.h"
+#include "inlay/extensions.h"
 #include "plan/late.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
@@ -46,8 +47,59 @@ static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inl
 
 /* ------------------------------------------------------------------ a run */
 
+/* What comes before the use of a place that is the caller's. */
+static inlay_fence ready_of(const runner *r, const bound *b, uint32_t place)
+{
+    const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
+
+    if (pl->source == PLACE_INPUT && pl->index < r->prog->graph->input_count)
+        return r->ready[pl->index];
+    return pl->source == PLACE_OUTPUT ? r->ready[r->prog->graph->input_count + pl->index] : (inlay_fence){ 0 };
+}
+
+/* Lists it for a step, and for the copies that go with it; returns how many there are now. */
+static uint32_t list_ready(const runner *r, const bound *b, const bound_step *s, inlay_fence *list, uint32_t count)
+{
+    for (uint32_t c = 0; c < (s->copy_count > 1 ? s->copy_count : 1); c++) {
+        const plan_step *ps = s[c].plan;
+        const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
+        const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->kind == PLAN_EXEC ? ps->step->region->output_count : 0;
+
+        for (uint32_t i = 0; i < ins + outs; i++) {
+            list[count] = ready_of(r, b, i < ins ? ps->in[i] : ps->out[i - ins]);
+            count += list[count].timeline != 0;
+        }
+    }
+    return count;
+}
+
+/* Only who has streams is handed what may be signalled by work that it does not have yet. */
+static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const uint32_t input_count = r->prog->graph->input_count, count = input_count + r->prog->graph->output_count;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; r->ready != NULL && i < count && status == INLAY_OK; i++) {
+        const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(r, i - input_count);
+        const uint32_t p = r->ready[i].timeline != 0 ? stay_provider(r->prog->env, domain) : INLAY_NONE;
+        const part_provider *own = p != INLAY_NONE ? &r->prog->env->providers[p] : NULL;
+
+        if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||
+                            own->table->extension(own->state, INLAY_EXT_STREAMS) == NULL))
+            status = fence_wait(r->ready[i], &r->shared->run, diag);
+    }
+    return status;
+}
+
 static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *diag)
 {
+    const uint32_t ready = r->ready != NULL && s->waits != NULL ? list_ready(r, b, s, s->waits, 0) : 0;
+
+    for (uint32_t i = 0; i < ready; i++) {
+        inlay_status status = fence_wait(s->waits[i], &r->shared->run, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
     for (uint32_t i = 0; i < s->wait_step_count; i++) {
         inlay_status status = in_flight_wait(r, b, &b->steps[s->wait_steps[i]], diag);
         if (status != INLAY_OK)
@@ -57,12 +109,14 @@ static inlay_status wait_for(runner *r, bound *b, bound_step *s, inlay_diag *dia
 }
 
 /* Hands the waiting over to a device, which orders its own work. */
-static void pass_waits(bound *b, bound_step *s)
+static void pass_waits(const runner *r, bound *b, bound_step *s)
 {
     for (uint32_t i = 0; i < s->wait_step_count; i++)
         s->waits[i] = b->steps[s->wait_steps[i]].fence;
     s->args.waits = s->waits;
     s->args.wait_count = s->wait_step_count;
+    if (r->ready != NULL && s->waits != NULL)
+        s->args.wait_count = list_ready(r, b, s, s->waits, s->wait_step_count);
     s->args.own_wait_count = s->own_wait_count;
     s->fence.value++;
     s->args.signal = s->fence;
@@ -89,7 +143,7 @@ static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *dia
     if (count == 0)
         return INLAY_OK;
     if (s->async) {
-        pass_waits(b, s);
+        pass_waits(r, b, s);
     } else {
         status = wait_for(r, b, s, diag);
         if (status != INLAY_OK)
@@ -118,7 +172,7 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     if (s->plan->kind == PLAN_COPY)
         return run_copy(r, b, s, diag);
     if (s->plan->kind == PLAN_EXEC && s->async) {
-        pass_waits(b, s);
+        pass_waits(r, b, s);
         status = s->execute(s->state, s->compiled, s->instance, &s->args);
         if (status != INLAY_OK)
             fence_signal(s->fence, status, diag); /* nobody else will */
@@ -129,6 +183,7 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
         return status;
     if (s->plan->kind == PLAN_EXEC)
         return s->execute(s->state, s->compiled, s->instance, &s->args);
+    b->at = s;
     status = s->plan->kind == PLAN_HOST ? host_node_run(r, b, s, diag) : dynamic_run(r, b, s, diag);
     if (status == INLAY_OK) {
         /* What this step was the last to read goes back to the pool. */
@@ -266,6 +321,7 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
     }
     r->now = NULL;
     memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
+    x->ready = r->ready;
     x->homes = r->homes;
     status = runner_run(x, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
@@ -364,13 +420,16 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     if (status != INLAY_OK)
         goto failed;
     r->now = r->busy = b;
+    b->at = NULL;
     r->failed = b->has_async ? in_flight_lost(r) : NULL;
     if (r->failed != NULL) {
         status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
         goto failed;
     }
     runner_bind_inputs(r, b, inputs);
-    status = runner_bind_outputs(r, b, inputs, diag);
+    status = wait_first(r, inputs, diag);
+    if (status == INLAY_OK)
+        status = runner_bind_outputs(r, b, inputs, diag);
     if (status == INLAY_OK) {
         for (uint32_t i = 0; i < b->patch_count; i++)
             *b->patches[i].target = b->buffers[b->patches[i].place];
@@ -391,11 +450,13 @@ inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
     }
     if (b->states != NULL || b->has_objects) {
         for (uint32_t v = 0; v < g->value_count; v++)
-            if (b->dynamic[v].kind != 0)
+            if (b->dynamic[v].kind != 0 || (b->twins != NULL && b->twins[v] != NULL))
                 runner_set(r, b, v, NULL);
         b->has_objects = false;
         arena_reset(&b->scratch);
     }
+    if (!r->shared->unwinding)
+        r->busy = NULL;
     if (status == INLAY_OK)
         return INLAY_OK;
     if (status == INLAY_UNSUPPORTED && r->late_step != NULL) {
@@ -433,6 +494,8 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
     if (r != NULL) {
         r->prog = prog;
         r->shared = shared;
+        if (shared->root == NULL)
+            shared->root = r;
         r->children = calloc((size_t)prog->step_count + 1, sizeof(runner **));
         r->outputs = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
@@ -464,6 +527,8 @@ void runner_destroy(runner *r)
         arena_deinit(&r->spare->a);
     free(r->spare);
     run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
+    if (r->shared->root == r)
+        r->shared->root = NULL;
     for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             runner_destroy(r->children[i][k]);

@@ -30,6 +30,7 @@ typedef struct run_shared {
     uint32_t pool_count;
     inlay_diag diag;          /* what steps write to; copied to the caller's when a run fails */
     struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
+    struct runner *root;     /* the main graph's */
     const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
 } run_shared;
 
@@ -68,7 +69,7 @@ typedef struct bound_step {
     uint32_t own_wait_count;  /* so many of them are its own provider's */
     uint32_t copy_count;      /* COPY: this one and those behind it that go with it; 0: goes with one before */
     inlay_copy *copies;       /* room for as many, where there are several */
-    inlay_fence *waits;       /* room for as many */
+    inlay_fence *waits;       /* room for as many, and for what comes before the caller's values, see runner.ready */
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 } bound_step;
 
@@ -93,9 +94,12 @@ typedef struct bound {
     void **maps;             /* [domain_count] where the host sees them; NULL = it does not */
     inlay_buffer *buffers;   /* [place_count] current addresses */
     bound_step *steps;
+    const bound_step *at;    /* the slow step in hand, or the last one; NULL: none yet */
     patch *patches;          /* of INPUT and OUTPUT places */
     uint32_t patch_count;
     rt_value *dynamic;       /* [value_count] DYNAMIC values of the run */
+    inlay_value **twins;     /* [value_count] the same values in another domain, where somebody has read them there; a
+                                reference each. NULL without such steps */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
     seen_shape **seen;       /* [value_count] NULL where the plan knows; NULL without such steps */
@@ -115,7 +119,7 @@ struct runner {
     run_shared *shared;
     bound *bounds[BOUNDS_KEPT];
     bound *now;              /* of the last run */
-    bound *busy;             /* of the run in progress; NULL = none */
+    bound *busy;             /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
     uint64_t clock;
     void *slab;              /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
@@ -126,8 +130,10 @@ struct runner {
     const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
                                    handle 0: not this one. NULL: none is. Borrowed */
     const uint32_t *homes;   /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the host's.
-                                Borrowed from a loop */
+                                Borrowed from the node whose body it is */
     inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on devices;
+                                timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
     plan_input *key;         /* [input_count + captured_count + output_count] */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     uint64_t captures;       /* counts the sets of captured values that runs have seen */
@@ -184,6 +190,8 @@ INLAY_NODISCARD inlay_status runner_bind_outputs(runner *r, bound *b, const rt_v
 /* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many parts
  * were written. */
 uint32_t runner_wants(const runner *r, plan_input *out);
+/* The domain in which output k is wanted. */
+uint32_t runner_wanted(const runner *r, uint32_t k);
 /* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
 INLAY_NODISCARD inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag);
 /* What a device that hangs may still write to is not given to the next run. */
@@ -194,10 +202,27 @@ void runner_keep_outputs(runner *r);
 /* A tensor on a device, of the session's memory there; gone before the session. */
 INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
+/* The provider whose domain that is; INLAY_NONE: nobody's. */
+uint32_t stay_provider(const program_env *env, uint32_t domain);
 /* Is it such a tensor, in that domain, that nobody else holds? */
 bool stay_is_free(const inlay_value *v, uint32_t domain);
-/* A copy of x in host memory. */
-INLAY_NODISCARD inlay_status stay_fetch(runner *r, const rt_value *x, inlay_value **out, inlay_diag *diag);
+/* A copy of x in that domain, made when it returns. */
+INLAY_NODISCARD inlay_status stay_move(runner *r, const rt_value *x, uint32_t domain, inlay_value **out,
+                                       inlay_diag *diag);
+/* Copies between two domains that the session knows, or within one; returns when it is done. */
+INLAY_NODISCARD inlay_status stay_copy(runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag);
+/* Where what a run makes of v stays: where a step reads it, or the caller wants it; otherwise in the host's memory. */
+uint32_t stay_domain(const runner *r, uint32_t v);
+/* Value v, which *x is, in that domain: it is copied at most once in a run. A list or an absent value is left. */
+INLAY_NODISCARD inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag);
+/* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run holds
+ * for steps to come. idle: none of them runs. */
+void stay_make_room(runner *r, bool idle, bool all);
+/* Has the device no room for it? What a run holds there can come home then. */
+static inline bool stay_lacks_room(inlay_status status)
+{
+    return status == INLAY_LIMIT_EXCEEDED || status == INLAY_OUT_OF_MEMORY;
+}
 
 /* ------------------------------------------------------------------ for the slower steps */
 

@@ -117,6 +117,15 @@ static inlay_status scan_outputs(loop *l)
     return INLAY_OK;
 }
 
+/* Are all results stacked forwards, along the first axis? */
+static bool stacks_plainly(const host_call *c, uint32_t scans)
+{
+    for (uint32_t i = 0; i < scans; i++)
+        if (int_at(c->node, "scan_output_axes", i, 0) != 0 || int_at(c->node, "scan_output_directions", i, 0) != 0)
+            return false;
+    return true;
+}
+
 /* Scan-9 and later: no batch. */
 inlay_status run_scan(host_call *c)
 {
@@ -135,7 +144,6 @@ inlay_status run_scan(host_call *c)
         goto done;
     }
     INLAY_TRY(loop_init(&l, c, states, outs));
-    loop_stay(&l, 0, 0);
     INLAY_TRY(body_arity(c, l.g, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++)
         l.in[i] = host_value(c, n->inputs[i]);
@@ -149,6 +157,7 @@ inlay_status run_scan(host_call *c)
             goto done;
         }
     }
+    loop_stay(&l, 0, 0, stacks_plainly(c, outs));
     INLAY_TRY(scan_pass(&l, scans, count, scans[0].length));
     INLAY_TRY(loop_finish_carried(&l, 0));
     INLAY_TRY(scan_outputs(&l));

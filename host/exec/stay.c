@@ -1,7 +1,9 @@
-/* exec/stay.c - what a loop carries stays on the device that makes it, until the loop ends. */
+/* exec/stay.c - values stay on the device that makes them for as long as nobody reads them elsewhere: what is sized in the
+ * run, what leaves a branch or a loop, and what a loop carries. */
 #include "exec/body.h"
 #include "exec/device_memory.h"
 #include "exec/in_flight.h"
+#include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,7 @@ static void free_on_device(void *owner, inlay_value *value)
     free(o);
 }
 
-/* The provider whose domain that is; INLAY_NONE: nobody's. */
-static uint32_t provider_of_domain_in(const program_env *env, uint32_t domain)
+uint32_t stay_provider(const program_env *env, uint32_t domain)
 {
     for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < env->provider_count; i++)
         if (domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
@@ -35,7 +36,7 @@ static uint32_t provider_of_domain_in(const program_env *env, uint32_t domain)
 inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                        inlay_value **out, inlay_diag *diag)
 {
-    const uint32_t p = provider_of_domain_in(r->prog->env, domain);
+    const uint32_t p = stay_provider(r->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
     inlay_value *v = NULL;
     inlay_buffer buffer;
@@ -71,16 +72,13 @@ bool stay_is_free(const inlay_value *v, uint32_t domain)
            __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* Between the host and a device; returns when it is done. */
-static inlay_status copy_now(runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+/* By provider p, of whom one end is or both are. */
+static inlay_status copy_by(runner *r, const part_provider *p, const inlay_buffer *from, const inlay_buffer *to,
+                            inlay_diag *diag)
 {
-    const uint32_t device = from->domain != INLAY_DOMAIN_HOST ? from->domain : to->domain;
-    const part_provider *p = &r->prog->env->providers[provider_of_domain_in(r->prog->env, device)];
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
 
-    if (from->bytes == 0)
-        return INLAY_OK;
     if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
@@ -89,23 +87,153 @@ static inlay_status copy_now(runner *r, const inlay_buffer *from, const inlay_bu
         status = in_flight_finish(r, p, done, diag);
     if (status != INLAY_OK)
         r->failed = p;
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(p->state);
     if (!r->shared->unwinding)
         timeline_destroy(done.timeline);
     return status;
 }
 
-inlay_status stay_fetch(runner *r, const rt_value *x, inlay_value **out, inlay_diag *diag)
+inlay_status stay_copy(runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
 {
-    inlay_status status = pool_take(r->shared, x->dtype, x->rank, x->dims, out, diag);
+    const program_env *env = r->prog->env;
+    const uint32_t source = stay_provider(env, from->domain), target = stay_provider(env, to->domain);
+    const int64_t bytes = (int64_t)from->bytes;
+    inlay_value *between = NULL;
+    inlay_status status;
 
-    if (status != INLAY_OK)
-        return status;
-    status = copy_now(r, &x->buffer, &(*out)->buffer, diag);
+    if (bytes == 0)
+        return INLAY_OK;
+    if (source == INLAY_NONE || target == INLAY_NONE || source == target)
+        return copy_by(r, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
+    /* Two devices that know nothing of each other. */
+    status = pool_take(r->shared, INLAY_UINT8, 1, &bytes, &between, diag);
+    if (status == INLAY_OK)
+        status = copy_by(r, &env->providers[source], from, &between->buffer, diag);
+    if (status == INLAY_OK)
+        status = copy_by(r, &env->providers[target], &between->buffer, to, diag);
+    pool_give(r->shared, between);
+    return status;
+}
+
+inlay_status stay_move(runner *r, const rt_value *x, uint32_t domain, inlay_value **out, inlay_diag *diag)
+{
+    inlay_status status;
+
+    inlay_value_ref(x->owner); /* so that it is not moved in turn to make room */
+    status = domain == INLAY_DOMAIN_HOST ? pool_take(r->shared, x->dtype, x->rank, x->dims, out, diag)
+                                         : stay_make(r, domain, x->dtype, x->rank, x->dims, out, diag);
+    if (status == INLAY_OK)
+        status = stay_copy(r, &x->buffer, &(*out)->buffer, diag);
+    else
+        *out = NULL;
     if (status != INLAY_OK) {
         pool_give(r->shared, *out);
         *out = NULL;
     }
+    inlay_value_unref(x->owner);
     return status;
+}
+
+uint32_t stay_domain(const runner *r, uint32_t v)
+{
+    const uint32_t domain = r->prog->read_in[v], k = r->prog->output_of[v];
+
+    return domain == INLAY_DOMAIN_HOST && k != INLAY_NONE ? runner_wanted(r, k) : domain;
+}
+
+inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag)
+{
+    inlay_value *made;
+    inlay_status status;
+
+    if (x->kind != INLAY_KIND_TENSOR || x->buffer.domain == domain || x->dtype == INLAY_STRING)
+        return INLAY_OK;
+    if (b->twins[v] == NULL || b->twins[v]->buffer.domain != domain) {
+        status = stay_move(r, x, domain, &made, diag);
+        if (status != INLAY_OK)
+            return status;
+        pool_give(r->shared, b->twins[v]);
+        b->twins[v] = made;
+        b->has_objects = true;
+    }
+    *x = rt_from_value(b->twins[v]);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ room */
+
+/* Memory that results had on a device, and will not have again. */
+static void drop_results(runner *r, inlay_value **list)
+{
+    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+        if (list[k] == NULL || list[k]->free_memory != free_on_device)
+            continue;
+        inlay_value_unref(list[k]);
+        list[k] = NULL;
+    }
+}
+
+static bool reads(const bound_step *s, uint32_t v)
+{
+    const part_region *r = s != NULL ? s->plan->step->region : NULL;
+
+    for (uint32_t i = 0; r != NULL && i < r->input_count; i++)
+        if (r->inputs[i] == v)
+            return true;
+    return false;
+}
+
+/* What steps to come read, but not the one in hand, comes home. */
+static void bring_home(runner *r, bound *b)
+{
+    for (uint32_t v = 0; b->twins != NULL && v < r->prog->graph->value_count; v++) {
+        rt_value *x = &b->dynamic[v];
+        inlay_value *twin = b->twins[v], *home = NULL;
+
+        if (reads(b->at, v))
+            continue;
+        if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
+            inlay_value_unref(twin);
+            b->twins[v] = twin = NULL;
+        }
+        if (x->owner == NULL || x->kind != INLAY_KIND_TENSOR || !stay_is_free(x->owner, x->buffer.domain))
+            continue;
+        if (twin != NULL)
+            home = inlay_value_ref(twin);
+        else if (stay_move(r, x, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
+            return;
+        runner_set(r, b, v, home);
+    }
+}
+
+void stay_make_room(runner *r, bool idle, bool all)
+{
+    const program_step *at = NULL;
+
+    if (r->shared->abandoned)
+        return;
+    if (!idle && r->busy != NULL && r->busy->at != NULL)
+        at = r->busy->at->plan->step;
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+        if (r->bounds[i] == NULL || r->bounds[i] == r->busy)
+            continue;
+        if (r->now == r->bounds[i])
+            r->now = NULL;
+        bound_destroy(r, r->bounds[i]);
+        r->bounds[i] = NULL;
+    }
+    drop_results(r, r->spares);
+    if (idle)
+        drop_results(r, r->outputs);
+    if (all && r->busy != NULL)
+        bring_home(r, r->busy);
+    for (uint32_t i = 0; i < r->prog->step_count; i++)
+        for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
+            if (r->children[i][k] != NULL)
+                stay_make_room(r->children[i][k], &r->prog->steps[i] != at, all);
+    for (runner *x = r->instead; x != NULL; x = x->next_instead)
+        stay_make_room(x, idle, all);
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -132,23 +260,49 @@ static bool is_output_once(const graph *g, uint32_t v)
     return count == 1;
 }
 
-void loop_stay(loop *l, uint32_t first_input, uint32_t first_output)
+static bool can_stay(const graph *g, uint32_t v)
 {
+    return v != INLAY_NONE && is_output_once(g, v) && g->values[v].info.kind == INLAY_VALUE_TENSOR &&
+           g->values[v].info.dtype != INLAY_STRING;
+}
+
+void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks)
+{
+    const inlay_node_info *n = &l->c->node->info;
     uint32_t *homes = arena_array(&l->c->b->scratch, (size_t)l->g->output_count + 1, sizeof *homes);
 
     if (homes == NULL)
         return; /* everything comes home: slower, and right */
     l->first_input = first_input;
-    for (uint32_t i = 0; i < l->carried; i++) {
-        const uint32_t v = l->g->outputs[first_output + i];
+    for (uint32_t k = first_output; k < l->g->output_count; k++) {
+        const uint32_t v = l->g->outputs[k], i = k - first_output;
 
-        if (v == INLAY_NONE || !is_output_once(l->g, v) || l->g->values[v].info.dtype == INLAY_STRING)
+        if (!can_stay(l->g, v))
             continue;
-        homes[first_output + i] = made_in(l->body->prog, v);
-        l->lifts |= homes[first_output + i] != INLAY_DOMAIN_HOST;
+        homes[k] = made_in(l->body->prog, v);
+        if (i < l->carried)
+            l->lifts |= homes[k] != INLAY_DOMAIN_HOST;
+        else if (!stacks || i >= n->output_count || n->outputs[i] == INLAY_NONE ||
+                 homes[k] != stay_domain(l->c->r, n->outputs[i]))
+            homes[k] = INLAY_DOMAIN_HOST;
+        if (homes[k] != INLAY_DOMAIN_HOST)
+            l->body->homes = homes;
     }
     l->homes = homes + first_output;
-    l->body->homes = l->lifts ? homes : NULL;
+}
+
+void branch_stay(loop *l)
+{
+    const inlay_node_info *n = &l->c->node->info;
+    uint32_t *homes = arena_array(&l->c->b->scratch, (size_t)l->g->output_count + 1, sizeof *homes);
+
+    for (uint32_t k = 0; homes != NULL && k < l->g->output_count && k < n->output_count; k++) {
+        if (n->outputs[k] == INLAY_NONE || !can_stay(l->g, l->g->outputs[k]))
+            continue;
+        homes[k] = stay_domain(l->c->r, n->outputs[k]);
+        if (homes[k] != INLAY_DOMAIN_HOST)
+            l->body->homes = homes;
+    }
 }
 
 inlay_status loop_lift(loop *l)
@@ -160,9 +314,7 @@ inlay_status loop_lift(loop *l)
 
         if (l->homes[i] == INLAY_DOMAIN_HOST || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST)
             continue;
-        status = stay_make(l->body, l->homes[i], in->dtype, in->rank, in->dims, &there, l->c->diag);
-        if (status == INLAY_OK)
-            status = copy_now(l->body, &in->buffer, &there->buffer, l->c->diag);
+        status = stay_move(l->body, in, l->homes[i], &there, l->c->diag);
         if (status != INLAY_OK)
             return status;
         l->held[i] = there;
@@ -170,17 +322,6 @@ inlay_status loop_lift(loop *l)
     }
     l->lifts = false;
     return INLAY_OK;
-}
-
-/* Memory that results had on a device, and will not have again. */
-static void drop_results(runner *r, inlay_value **list)
-{
-    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        if (list[k] == NULL || list[k]->free_memory != free_on_device)
-            continue;
-        inlay_value_unref(list[k]);
-        list[k] = NULL;
-    }
 }
 
 inlay_status loop_ground(loop *l)
@@ -194,7 +335,7 @@ inlay_status loop_ground(loop *l)
 
         if (l->held[i] == NULL || in->buffer.domain == INLAY_DOMAIN_HOST)
             continue;
-        status = stay_fetch(l->body, in, &here, l->c->diag);
+        status = stay_move(l->body, in, INLAY_DOMAIN_HOST, &here, l->c->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(l->c->r->shared, l->held[i]);

@@ -1,6 +1,7 @@
 #include "exec/value.h"
 #include "base/checked.h"
 #include "exec/run_memory.h"
+#include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,8 +276,12 @@ void inlay_value_unref(inlay_value *value)
             inlay_value_unref(value->items[i]);
         free(value->items);
     }
+    if (value->import != NULL)
+        value_end_import(value->import);
     if (value->free_memory != NULL)
         value->free_memory(value->owner, value);
+    if (value->streams.timeline != 0)
+        timeline_destroy(value->streams.timeline);
     free(value);
 }
 

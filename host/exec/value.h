@@ -24,6 +24,9 @@ struct inlay_value {
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
     struct run_memory *from; /* that the memory came from, a reference; NULL: malloc */
+    struct value_import *import; /* atomic: how a device knows this memory of the host's; NULL: none was asked */
+    inlay_fence ready;   /* on a device: what comes before the next use, a stream's work or a run's; timeline 0: nothing */
+    inlay_fence streams; /* its own timeline, and how often streams were asked to signal it */
 };
 
 /* A tensor in 64-byte aligned memory of its own, not cleared unless zeroed. A bad shape is INLAY_INVALID_ARGUMENT. */
@@ -46,6 +49,11 @@ INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *p, const inlay
                                            inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                            void (*release)(void *arg), void *arg, inlay_value **out_value,
                                            inlay_diag *diag);
+/* A tensor of numbers in host memory as a device reads it where it is: *out is its buffer there, as long as the value. False:
+ * the device can't, or another has it already. Any number of threads. */
+bool value_import(inlay_value *v, const struct provider *p, uint32_t domain, inlay_buffer *out);
+/* Ends that; for inlay_value_unref(). */
+void value_end_import(struct value_import *import);
 /* Gives an unshared tensor another shape if its memory has room for it. */
 bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the

@@ -129,6 +129,7 @@ static program_step *take_over(const partition *parts, const program_step *from,
                 steps[i].provider = from[k].provider;
                 steps[i].placements = from[k].placements;
                 steps[i].borrowed = borrow || from[k].borrowed;
+                steps[i].resident_bytes = from[k].resident_bytes;
                 break;
             }
     return steps;
@@ -173,8 +174,8 @@ inlay_status late_assign(program *p, uint32_t step, const inlay_diag *why, inlay
     for (uint32_t i = 0; i < p->step_count; i++) {
         program_step *s = &p->steps[i];
 
-        if (s->compiled != NULL && !s->borrowed && !is_taken(steps, next.region_count, s->compiled))
-            s->provider->table->release_compiled(s->provider->state, s->compiled);
+        if (s->compiled != NULL && !is_taken(steps, next.region_count, s->compiled))
+            program_release_step(p->env, s);
     }
     p->parts = next;
     p->steps = steps;

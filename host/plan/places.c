@@ -191,7 +191,7 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place)
 
 /* ------------------------------------------------------------------ the slab */
 
-static uint64_t domain_alignment(const program_env *env, uint32_t domain)
+uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
     uint64_t alignment = 64;
 
@@ -242,7 +242,7 @@ inlay_status planner_lay_out(planner *b)
             }
             index[count++] = i;
         }
-        if (!memory_place(items, count, p->step_count, domain_alignment(b->prog->env, domain), b->scratch,
+        if (!memory_place(items, count, p->step_count, plan_alignment(b->prog->env, domain), b->scratch,
                           &p->slab_bytes[domain], &bound))
             return planner_no_memory(b);
         if (domain == INLAY_DOMAIN_HOST && p->slab_bytes[domain] > b->prog->env->max_run_bytes)

@@ -74,19 +74,16 @@ static inlay_status place_folded(planner *b, const part_region *r)
     return INLAY_OK;
 }
 
-/* May control flow read the value where a device has it? Its bodies are planned for that: what they capture, and what a
- * Loop begins with. */
-static bool stays(const program_step *s, uint32_t v)
+/* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached. */
+static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
 {
-    const inlay_node_info *n = &s->node->info;
-    const bool loop = strcmp(n->op_type.data, "Loop") == 0;
+    const uint32_t v = s->region->inputs[i], now = b->p->values[v].place;
+    const bool has_place = b->p->places[now].source != PLACE_DYNAMIC && b->p->values[v].known;
 
-    if (s->provider != NULL || s->node->body_count == 0)
-        return false;
-    for (uint32_t i = 0; i < n->input_count; i++)
-        if (n->inputs[i] == v && (!loop || i < 2))
-            return false;
-    return strcmp(n->op_type.data, "SequenceMap") != 0;
+    if (has_place && program_hands_on(s, v))
+        return now;
+    return planner_place_in(b, v, has_place && s->provider != NULL ? s->placements[i].domain
+                                                                   : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 /* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
@@ -100,10 +97,7 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
     if (in == NULL)
         return planner_no_memory(b);
     for (uint32_t i = 0; i < r->input_count; i++) {
-        const uint32_t now = b->p->values[r->inputs[i]].place;
-
-        in[i] = stays(s, r->inputs[i]) && b->p->places[now].source != PLACE_DYNAMIC
-                    ? now : planner_place_in(b, r->inputs[i], INLAY_DOMAIN_HOST);
+        in[i] = read_at(b, s, i);
         if (in[i] == INLAY_NONE)
             return planner_no_memory(b);
     }
@@ -111,12 +105,12 @@ static inlay_status add_dynamic(planner *b, const program_step *s, uint32_t kind
         planner_touch(b, in[i]);
     for (uint32_t i = 0; i < r->output_count; i++) {
         uint32_t v = r->outputs[i], place;
-        bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known &&
-                     s->placements[r->input_count + i].domain == INLAY_DOMAIN_HOST && b->output_of[v] == INLAY_NONE;
+        const bool fixed = kind == PLAN_DYNAMIC && b->p->values[v].known && b->output_of[v] == INLAY_NONE;
 
         if (kind == PLAN_HOST)
             b->p->values[v].known = false;
-        place = fixed ? planner_output_place(b, v, INLAY_DOMAIN_HOST, INLAY_UNDEFINED) : planner_dynamic_place(b, v);
+        place = fixed ? planner_output_place(b, v, s->placements[r->input_count + i].domain, INLAY_UNDEFINED)
+                      : planner_dynamic_place(b, v);
         if (place == INLAY_NONE)
             return planner_no_memory(b);
         b->p->values[v].place = place;
@@ -347,7 +341,7 @@ static bool has_all_data(const planner *b, const part_region *r)
     return r->output_count > 0;
 }
 
-/* Can the one output of a view be the memory of its input? */
+/* Can the one output of a view be the memory of its input, wherever that is? */
 static bool is_viewable(const planner *b, const part_region *r, const graph_node *n)
 {
     const plan_place *pl;
@@ -356,8 +350,7 @@ static bool is_viewable(const planner *b, const part_region *r, const graph_node
     if (r->input_count == 0 || r->inputs[0] != n->info.inputs[0])
         return false; /* of a constant */
     pl = &b->p->places[b->p->values[r->inputs[0]].place];
-    return pl->domain == INLAY_DOMAIN_HOST && pl->source != PLACE_DYNAMIC &&
-           plan_info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
+    return pl->source != PLACE_DYNAMIC && plan_info_bytes(&b->infos[r->outputs[0]], &bytes) && bytes == pl->bytes;
 }
 
 static inlay_status plan_program_step(planner *b, uint32_t i)

@@ -90,10 +90,19 @@ enum { PLANS_BYTES = 16 << 20, LARGE_PLANS_KEPT = 4 };
 
 /* Is the domain's memory the host's too, at an address that stays? */
 bool plan_is_unified(const program_env *env, uint32_t domain);
+/* What buffers and offsets in the domain are multiples of. */
+uint64_t plan_alignment(const program_env *env, uint32_t domain);
 /* The place that has the bytes of a view; any other itself. */
 static inline uint32_t plan_bytes_of(const plan *p, uint32_t place)
 {
     return p->places[place].source == PLACE_VIEW ? p->places[place].index : place;
+}
+
+/* Is the place of a value filled before anybody reads it? One that the plan makes may be where the value ends up when all
+ * steps are done: a step finds in its own list where the value is when it runs. */
+static inline bool plan_is_ready(const plan_place *pl)
+{
+    return pl->source == PLACE_INPUT || pl->source == PLACE_DATA || pl->source == PLACE_DYNAMIC;
 }
 
 /* The plan for these shapes, from the program's list or made now. inputs: the graph's inputs, then what it captures;

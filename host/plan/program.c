@@ -115,6 +115,23 @@ static void forget_constants(const program *p, const part_region *r, uint8_t *fa
     }
 }
 
+static void count_resident(const program_env *env, const program_step *s, bool released)
+{
+    uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[s->provider - env->providers] : NULL;
+
+    if (all != NULL)
+        (void)__atomic_add_fetch(all, released ? 0 - s->resident_bytes : s->resident_bytes, __ATOMIC_RELAXED);
+}
+
+void program_release_step(const program_env *env, program_step *s)
+{
+    if (s->compiled == NULL || s->borrowed)
+        return;
+    count_resident(env, s, true);
+    s->provider->table->release_compiled(s->provider->state, s->compiled);
+    s->compiled = NULL;
+}
+
 static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
                                    arena *scratch, inlay_diag *diag)
 {
@@ -131,8 +148,15 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
 
     if (cookies == NULL || placements == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
-    for (uint32_t i = 0; i < r->offer_count; i++)
-        cookies[i] = p->parts.offers[r->offers[i]].cookie;
+    step->resident_bytes = 0;
+    for (uint32_t i = 0; i < r->offer_count; i++) {
+        const part_offer *o = &p->parts.offers[r->offers[i]];
+
+        cookies[i] = o->cookie;
+        if (__builtin_add_overflow(step->resident_bytes, o->resident_bytes, &step->resident_bytes))
+            step->resident_bytes = UINT64_MAX / 2;
+    }
+    request.resident_bytes = &step->resident_bytes;
     call.hooks.timings = timings_of(p, step->provider);
     request.handle = &call.hooks;
     request.graph = &p->snapshot;
@@ -167,6 +191,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
             *p->declined = own;
         return status;
     }
+    count_resident(p->env, step, false);
     forget_constants(p, r, fates);
     return INLAY_OK;
 }
@@ -258,6 +283,64 @@ static bool find_last_uses(program *p)
     return true;
 }
 
+bool program_hands_on(const program_step *s, uint32_t v)
+{
+    const inlay_node_info *n = &s->node->info;
+    const inlay_attr_info *scans = graph_attr(s->node, "num_scan_inputs");
+    const bool loop = strcmp(n->op_type.data, "Loop") == 0;
+    const bool scan = scans != NULL && strcmp(n->op_type.data, "Scan") == 0 && n->since_version >= 9;
+
+    if (s->provider != NULL || s->node->body_count == 0)
+        return false;
+    for (uint32_t i = 0; i < n->input_count; i++)
+        if (n->inputs[i] == v && !(loop && i >= 2) && !(scan && (int64_t)i + scans->i < n->input_count))
+            return false;
+    return strcmp(n->op_type.data, "SequenceMap") != 0;
+}
+
+/* Where the bodies of a node read v, in which they are handed it as it is. */
+static uint32_t read_in_bodies(const program_step *s, uint32_t v)
+{
+    uint32_t domain = INLAY_DOMAIN_HOST;
+
+    for (uint32_t k = 0; k < s->node->body_count && program_hands_on(s, v); k++) {
+        const graph_body *body = &s->node->bodies[k];
+        const program *p = s->bodies[k];
+
+        for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (body->capture_outer[i] == v)
+                domain = p->read_in[body->capture_inner[i]];
+        for (uint32_t i = 0; i < s->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (s->node->info.inputs[i] == v && i < p->graph->input_count)
+                domain = p->read_in[p->graph->inputs[i]];
+    }
+    return domain;
+}
+
+static bool find_readers(program *p)
+{
+    p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
+    p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
+    if (p->read_in == NULL || p->read_here == NULL)
+        return false;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = &p->steps[i];
+
+        for (uint32_t k = 0; k < s->region->input_count; k++) {
+            const uint32_t v = s->region->inputs[k];
+            const uint32_t domain = s->provider != NULL ? s->placements[k].domain : read_in_bodies(s, v);
+
+            if (domain != INLAY_DOMAIN_HOST)
+                p->read_in[v] = domain;
+            p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
+        }
+    }
+    for (uint32_t k = 0; k < p->graph->output_count; k++)
+        if (p->graph->outputs[k] != INLAY_NONE)
+            p->read_here[p->graph->outputs[k]] = true;
+    return true;
+}
+
 /* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
 static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_declined, inlay_diag *diag)
 {
@@ -304,7 +387,7 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
              late_assign(p, which, &declined, &quiet) == INLAY_OK);
     p->declined = NULL;
-    if (status == INLAY_OK && (!find_last_uses(p) || !program_find_states(p)))
+    if (status == INLAY_OK && (!find_last_uses(p) || !find_readers(p) || !program_find_states(p)))
         status = out_of_memory(p->graph, diag);
     p->compiled = status == INLAY_OK;
     if (status == INLAY_CANCELLED)
@@ -487,11 +570,8 @@ void program_destroy(program *p)
         plan_unref(p->plans);
         p->plans = next;
     }
-    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++) {
-        program_step *s = &p->steps[i];
-        if (s->compiled != NULL && !s->borrowed)
-            s->provider->table->release_compiled(s->provider->state, s->compiled);
-    }
+    for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++)
+        program_release_step(p->env, &p->steps[i]);
     for (uint32_t i = 0; p->base == NULL && i < p->body_count; i++)
         program_destroy(p->bodies[i]);
     for (uint32_t i = 0; i < p->owned_count; i++)

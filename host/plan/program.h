@@ -21,6 +21,7 @@ typedef struct program_env {
     uint32_t provider_count;
     uint32_t max_threads;
     uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
+    uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
     bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
@@ -51,6 +52,7 @@ typedef struct program_step {
     bool foldable;      /* may run while planning: deterministic, one node, on the host, synchronous */
     bool view;          /* the output is the input's memory under another shape */
     bool borrowed;      /* compiled belongs to another program's step */
+    uint64_t resident_bytes; /* that compiled keeps, as the provider told, or as its offers had it */
 } program_step;
 
 struct program {
@@ -67,6 +69,8 @@ struct program {
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
+    uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
+    bool *read_here;    /* [value_count] somebody reads it in the host's memory */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;        /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
@@ -104,6 +108,9 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
+/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? They are planned for that: what they
+ * capture, and what a Loop or a Scan begins with. All else the host reads itself. */
+bool program_hands_on(const program_step *s, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
 bool program_find_states(program *p);
 /* How many programs: this one and its bodies'. */
@@ -115,6 +122,9 @@ part_job *program_jobs(program *p, part_job *next);
 uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans, bodies. NULL is a no-op. */
 void program_destroy(program *p);
+
+/* Releases what a step has compiled, unless that is another's. */
+void program_release_step(const program_env *env, program_step *s);
 
 /* Puts the node that a step failed at in front of what diag says, and into diag->node. Returns status; diag may be
  * NULL. */

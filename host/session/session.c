@@ -231,7 +231,8 @@ static inlay_status open_providers(inlay_session *s, const inlay_options *option
     s->open = arena_array(&s->a, most, sizeof *s->open);
     s->providers = arena_array(&s->a, most, sizeof *s->providers);
     s->env.device_bytes = arena_array(&s->a, most, sizeof *s->env.device_bytes);
-    if (s->open == NULL || s->providers == NULL || s->env.device_bytes == NULL)
+    s->env.resident_bytes = arena_array(&s->a, most, sizeof *s->env.resident_bytes);
+    if (s->open == NULL || s->providers == NULL || s->env.device_bytes == NULL || s->env.resident_bytes == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for providers");
     s->env.providers = s->providers;
     status = list[0] != '\0' ? open_listed(s, options, list, diag) : open_all(s, options, diag);

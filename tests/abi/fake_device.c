@@ -5,6 +5,7 @@
  * and fences are signalled from that thread. It runs Neg, Relu, Add and Mul of equal shapes on floats, merges
  * neighbours, offers Mul followed by Add as a group, and runs NonZero, whose shape depends on data, in two ways. */
 #include "fake_work.h"
+#include "inlay/extensions.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +179,8 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
     out->memory_bytes = d->memory_kib > 0 ? (uint64_t)d->memory_kib * 1024 : at[0].memory_bytes;
     out->flags = d->unified ? INLAY_DEVICE_UNIFIED : 0;
     at[0].memory_bytes = out->memory_bytes;
-    at[0].flags = d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0;
+    at[0].flags = (d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0) |
+                  (d->imports ? INLAY_DOMAIN_IMPORTS_HOST : 0);
     return INLAY_OK;
 }
 
@@ -191,7 +193,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     *out_state = NULL;
     if (d == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
-    if (strcmp(args->options[14].s, "1") == 0) {
+    if (strcmp(args->options[13].s, "1") == 0) {
         free(d);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", gone);
     }
@@ -205,12 +207,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     d->link_mb_s = args->options[5].i;
     d->element_ps = args->options[6].i;
     d->hang_at = args->options[7].i;
-    d->deaf = args->options[8].i != 0;
-    d->memory_kib = args->options[10].i;
-    d->host_input = args->options[9].i != 0;
-    d->unified = args->options[11].i != 0;
-    d->unordered = args->options[12].i != 0;
-    d->narrow = args->options[13].i != 0;
+    d->memory_kib = args->options[9].i;
+    d->host_input = args->options[8].i != 0;
+    d->unified = args->options[10].i != 0;
+    d->unordered = args->options[11].i != 0;
+    d->narrow = args->options[12].i != 0;
+    d->imports = args->options[14].i != 0;
+    d->in_place = args->options[15].i != 0;
     (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_cond_init(&d->changed, NULL);
     if (pthread_create(&d->thread, NULL, work, d) != 0) {
@@ -269,9 +272,52 @@ static uint32_t cache_verdict(void *state, const void *blob, uint64_t bytes, inl
     return INLAY_CACHE_UNSUPPORTED;
 }
 
+static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
+{
+    fake_stream *s = (fake_stream *)(uintptr_t)number;
+
+    if (s != NULL && s->kind == FAKE_STREAM && s->mark_count < FAKE_STREAM_MOST && s->gate_count < FAKE_STREAM_MOST)
+        return s;
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this stream is none of mine");
+    return NULL;
+}
+
+static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    const device *d = state;
+    fake_stream *s = stream_of(stream, diag);
+
+    if (s == NULL)
+        return INLAY_UNSUPPORTED;
+    if (s->busy)
+        s->marks[s->mark_count++] = fence;
+    else
+        d->host->fence_signal(d->host->ctx, fence, INLAY_OK, NULL);
+    return INLAY_OK;
+}
+
+static inlay_status stream_wait(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    fake_stream *s = stream_of(stream, diag);
+
+    (void)state;
+    if (s == NULL)
+        return INLAY_UNSUPPORTED;
+    s->gates[s->gate_count++] = fence;
+    return INLAY_OK;
+}
+
+static const inlay_ext_streams streams = { .struct_size = sizeof streams, .signal = stream_signal, .wait = stream_wait };
+
 static const void *extension(void *state, const char *name)
 {
-    return strcmp(name, "fake.counters") == 0 ? &((device *)state)->counters : NULL;
+    device *d = state;
+
+    if (strcmp(name, INLAY_EXT_STREAMS) == 0)
+        return &streams;
+    if (strcmp(name, "fake.hold") == 0)
+        return &d->hold;
+    return strcmp(name, "fake.counters") == 0 ? &d->counters : NULL;
 }
 
 static const inlay_option options[] = {
@@ -290,8 +336,6 @@ static const inlay_option options[] = {
       .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
     { .name = "hang_at", .doc = "the job that never ends, 0 = none", .default_value = "0", .min = 0, .max = 1000000,
       .kind = INLAY_OPTION_INT },
-    { .name = "deaf", .doc = "jobs do not look whether the run was stopped", .default_value = "false",
-      .kind = INLAY_OPTION_BOOL },
     { .name = "host_input", .doc = "NonZero takes its input from host memory", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "memory_kib", .doc = "memory of the device, 0 = no limit", .default_value = "0", .min = 0,
@@ -303,6 +347,10 @@ static const inlay_option options[] = {
     { .name = "narrow", .doc = "regions pass bfloat16 on to each other", .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
+    { .name = "imports", .doc = "reads the host's memory where it is", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "in_place", .doc = "single nodes write where their first input is", .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },
@@ -320,7 +368,7 @@ static const inlay_provider provider = {
     .domain_count = 1,
     .domain_stride = sizeof domains[0],
     .default_domain = 1,
-    .poll_ms = 1,
+    .poll_ms = 2000, /* however busy the machine is */
     .create = create,
     .destroy = destroy,
     .quiesce = quiesce,
@@ -338,6 +386,7 @@ static const inlay_provider provider = {
     .buffer_copy = buffer_copy,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
+    .import_host = import_host,
     .extension = extension,
     .enumerate = enumerate,
     .describe = describe,

@@ -100,28 +100,58 @@ inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native
     return INLAY_OK;
 }
 
-inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
-                           inlay_diag *diag)
+/* Memory of somebody else's as a buffer. */
+static inlay_status take_foreign(device *d, char *data, uint64_t bytes, uint32_t *out_index, inlay_diag *diag)
 {
-    device *d = state;
     uint32_t i = 0;
 
-    if (domain != d->domain || memory->device_type != DL_DEVICE || memory->device_id != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: memory of device type %d is not mine",
-                          (int)memory->device_type);
     (void)pthread_mutex_lock(&d->mutex);
     while (i < MAX_BUFFERS && d->buffers[i].data != NULL)
         i++;
     if (i < MAX_BUFFERS) {
-        d->buffers[i].data = (char *)(uintptr_t)memory->handle;
-        d->buffers[i].bytes = memory->offset + memory->bytes;
+        d->buffers[i].data = data;
+        d->buffers[i].bytes = bytes;
         d->buffers[i].foreign = true;
-        count(&d->counters.live_kib, (int32_t)(d->buffers[i].bytes / 1024));
+        count(&d->counters.live_kib, (int32_t)(bytes / 1024));
     }
     (void)pthread_mutex_unlock(&d->mutex);
     if (i == MAX_BUFFERS)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: too many buffers");
     count(&d->counters.live_buffers, 1);
+    *out_index = i;
+    return INLAY_OK;
+}
+
+inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
+                         inlay_diag *diag)
+{
+    device *d = state;
+    uint32_t i = 0;
+    inlay_status status;
+
+    if (!d->imports || domain != d->domain || (uintptr_t)address % 64 != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this memory can't be taken as it is");
+    status = take_foreign(d, address, bytes, &i, diag);
+    if (status != INLAY_OK)
+        return status;
+    count(&d->counters.imported, 1);
+    *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .bytes = bytes, .domain = domain };
+    return INLAY_OK;
+}
+
+inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
+                           inlay_diag *diag)
+{
+    device *d = state;
+    uint32_t i = 0;
+    inlay_status status;
+
+    if (domain != d->domain || memory->device_type != DL_DEVICE || memory->device_id != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: memory of device type %d is not mine",
+                          (int)memory->device_type);
+    status = take_foreign(d, (char *)(uintptr_t)memory->handle, memory->offset + memory->bytes, &i, diag);
+    if (status != INLAY_OK)
+        return status;
     *out = (inlay_buffer){ .handle = HANDLE_BASE + i, .offset = memory->offset, .bytes = memory->bytes,
                            .domain = domain };
     return INLAY_OK;

@@ -197,20 +197,27 @@ static inlay_status copy_all(device *d, const job *j)
     return status;
 }
 
+/* Does the job have to wait? *out_status: it is to stop. */
+static bool is_held(device *d, inlay_run *run, inlay_status *out_status)
+{
+    const uint32_t hold = __atomic_load_n(&d->hold, __ATOMIC_ACQUIRE);
+    const inlay_status status = run != NULL ? d->host->poll(d->host->ctx, run) : INLAY_OK;
+
+    *out_status = hold == FAKE_UNTIL_STOPPED ? INLAY_OK : status;
+    return hold != FAKE_FREE && status == INLAY_OK;
+}
+
 /* Takes its time, but looks up now and then. */
 static inlay_status pretend_to_work(device *d, inlay_run *run)
 {
-    for (int64_t us = 0; us < d->delay_us; us += 100) {
-        const struct timespec pause = { 0, 100000 };
-        inlay_status status = run != NULL && !d->deaf ? d->host->poll(d->host->ctx, run) : INLAY_OK;
+    const struct timespec pause = { 0, 100000 };
+    inlay_status status;
 
-        if (status != INLAY_OK) {
-            count(&d->counters.cancelled, 1);
-            return status;
-        }
+    count(&d->counters.begun, 1);
+    for (int64_t us = 0; is_held(d, run, &status) || (us < d->delay_us && status == INLAY_OK); us += 100)
         (void)nanosleep(&pause, NULL);
-    }
-    return INLAY_OK;
+    count(&d->counters.cancelled, status != INLAY_OK);
+    return status;
 }
 
 /* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
@@ -261,13 +268,24 @@ static void do_job(device *d, job *j)
     free(j);
 }
 
-/* Takes the next job out of the queue: the first, once it is ready, or the last of those that are. The mutex is held. */
+/* Is there a job of the same run before it? */
+static bool is_behind(const device *d, const job *j)
+{
+    const job *x = d->first;
+
+    while (x != j && x->run != j->run)
+        x = x->next;
+    return x != j;
+}
+
+/* Takes the next job out of the queue: the first that is ready, in the order of its run, or the last of those that are.
+ * The mutex is held. */
 static job *next_job(device *d)
 {
     job *before = NULL, *at = NULL, *last = NULL;
 
     for (job *j = d->first, *prev = NULL; j != NULL; prev = j, j = j->next) {
-        if (j->pending == 0 && (d->unordered || j == d->first)) {
+        if (j->pending == 0 && (d->unordered || (at == NULL && !is_behind(d, j)))) {
             at = j;
             before = prev;
         }

@@ -8,6 +8,7 @@
 #include "plugin/plugin.h"
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct rig {
     inlay_session *session;
@@ -31,9 +32,25 @@ static inline void keep_log(void *user, uint32_t level, const char *text)
         (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", text);
 }
 
+/* FAKE_HELD ...: from the next job on. */
+static inline void hold(const provider *p, uint32_t how)
+{
+    uint32_t *at = (uint32_t *)(uintptr_t)p->table->extension(p->state, "fake.hold");
+
+    assert_non_null(at);
+    __atomic_store_n(at, how, __ATOMIC_RELEASE);
+}
+
 static inline uint32_t counted(const uint32_t *counter)
 {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* Waits until the device has counted that far. */
+static inline void await(const uint32_t *counter, uint32_t least)
+{
+    while (counted(counter) < least)
+        (void)usleep(100);
 }
 
 /* settings: pairs of name and value of the provider's options, ended by NULL. */

@@ -113,6 +113,9 @@ inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled
         count(&d->counters.seen_blobs, 1);
     else if (r->store_cache != NULL && r->store_cache(r->ctx, "fake blob", 9) == INLAY_OK)
         count(&d->counters.stored_blobs, 1);
+    if (INLAY_HAS(r, resident_bytes) && r->resident_bytes != NULL) /* its offers say nothing of it */
+        for (uint32_t i = 0; i < c->constant_count; i++)
+            *r->resident_bytes += c->constants[i].bytes;
     *out_compiled = c;
     c = NULL;
 done:
@@ -148,6 +151,8 @@ inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request
         r->outputs[0].kind = d->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
         r->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
     }
+    else if (d->in_place && c->step_count == 1 && c->steps[0].in[0].from == FROM_INPUT)
+        r->outputs[0].alias = c->steps[0].in[0].index;
     count(&d->counters.live_regions, 1);
     *out_instance = in;
     return INLAY_OK;

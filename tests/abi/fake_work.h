@@ -17,7 +17,7 @@ typedef struct device {
     int64_t lose_after; /* jobs until the device is lost, 0 = never */
     int64_t hang_at;    /* jobs until one never ends, 0 = never */
     int64_t memory_kib; /* of the device, 0 = as much as there is */
-    bool deaf;          /* jobs do not look up while they take their time */
+    uint32_t hold;      /* FAKE_FREE ... */
     bool host_input;    /* NonZero wants its input in host memory */
     int64_t link_us;    /* that a copy takes at least, by the clock, with the CPU kept busy */
     int64_t link_mb_s;  /* megabytes a second of copies, 0 = as fast as memory is */
@@ -25,6 +25,8 @@ typedef struct device {
     bool bounded;       /* NonZero into a buffer of the largest size; otherwise it allocates */
     bool refuse;        /* offers nothing */
     bool unified;       /* its memory is the host's */
+    bool in_place;      /* a region of one node may write where its first input is */
+    bool imports;       /* it reads the host's memory where that is, at multiples of 64 */
     bool unordered;     /* jobs that are ready run before those that wait, the latest first */
     bool narrow;        /* passes bfloat16 from region to region */
     pthread_mutex_t mutex;
@@ -91,6 +93,8 @@ void buffer_unmap(void *state, const inlay_buffer *buffer);
 inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag);
 inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
                            inlay_diag *diag);
+inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
+                         inlay_diag *diag);
 inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag);
 inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
                   inlay_binding **out_binding, inlay_diag *diag);

@@ -153,15 +153,13 @@ static void *cancel_later(void *arg)
 {
     canceller *c = arg;
 
-    while (counted(&c->counters->copied_in) == 0)
-        ;
+    await(&c->counters->begun, 1);
     __atomic_store_n(&c->cancel, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
 static void cancelling_a_run_in_flight(void **state)
 {
-    static const char *const slow[] = { "delay_us", "20000", NULL };
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t thread;
@@ -171,7 +169,8 @@ static void cancelling_a_run_in_flight(void **state)
 
     (void)state;
     chain(&g);
-    r = open_rig(&g, slow);
+    r = open_rig(&g, NULL);
+    hold(r.device, FAKE_HELD);
     c.counters = r.counters;
     set_floats(r.context, 0, 2, dims, a);
     set_floats(r.context, 1, 2, dims, b);
@@ -181,12 +180,13 @@ static void cancelling_a_run_in_flight(void **state)
     assert_int_equal(diag.code, INLAY_CANCELLED);
     assert_null(inlay_context_output(r.context, 0));
     /* The device was told, and the context can run again. */
+    assert_true(counted(&r.counters->cancelled) >= 1);
+    hold(r.device, FAKE_FREE);
     run(&r);
     expect_floats(r.context, 0, chain_result, 6);
 
     options = (inlay_run_options){ .struct_size = sizeof options, .timeout_ns = 1000 };
     assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
-    assert_true(counted(&r.counters->cancelled) >= 1);
     run(&r);
     expect_floats(r.context, 0, chain_result, 6);
     close_rig(&r);
@@ -306,7 +306,7 @@ static void losing_the_device_while_tuning(void **state)
 /* Closing a device with work in flight: it finishes, signals, and only then goes. */
 static void closing_with_work_in_flight(void **state)
 {
-    static const provider_setting slow[] = { { "delay_us", "5000" } };
+    static const provider_setting other[] = { { "delay_us", "100" } };
     const char *dirs[] = { FAKE_DIR };
     inlay_diag diag = INLAY_DIAG_INIT;
     char from[64] = "hello, device", to[64] = "";
@@ -326,7 +326,7 @@ static void closing_with_work_in_flight(void **state)
     keep = open_rig(&g, NULL);
     log_text[0] = '\0';
     assert_int_equal(plugin_set_create(dirs, 1, keep_log, NULL, &set, &diag), INLAY_OK);
-    assert_int_equal(provider_open(set, "fake", slow, 1, &p, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "fake", other, 1, &p, &diag), INLAY_OK);
     assert_ptr_not_equal(p, keep.device);
     owner = provider_of_domain(p->first_domain, &info);
     assert_ptr_equal(owner, p);
@@ -340,11 +340,13 @@ static void closing_with_work_in_flight(void **state)
     }
     assert_int_equal(p->table->buffer_alloc(p->state, p->first_domain, 64, &on_device, &diag), INLAY_OK);
     assert_true(on_device.handle < 0x10000); /* no address */
+    hold(p, FAKE_HELD);
     assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
                      INLAY_OK);
     assert_int_equal(p->table->buffer_copy(p->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
                      INLAY_OK);
     assert_false(fence_reached(fences[1], NULL));
+    hold(p, FAKE_FREE);
     p->table->quiesce(p->state);
     assert_true(fence_reached(fences[1], NULL));
     assert_string_equal(to, "hello, device");

@@ -1,6 +1,7 @@
 /* Devices through inlay.h, on the fake device: listed, mapped, wrapped, handed to others by DLPack, and runs that go on
  * after the call. */
 #include "fake_rig.h"
+#include "threads/fence.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -100,6 +101,71 @@ static void unified_memory_copies_nothing(void **state)
         assert_int_equal(counted(&r.counters->mapped), 0);
         close_rig(&r);
     }
+}
+
+/* Inputs in the caller's own memory are read there, as often as he changes them; each is made known to the device once. What
+ * the device refuses is copied, and so is what the host reads, too. */
+static void inputs_are_read_where_they_are(void **state)
+{
+    static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
+    static _Alignas(64) float memory[64];
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *odd, *even, *small;
+    inlay_context *second;
+    float want[6], c[6];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&g, "Add", "", "a,b", "y");
+    onnx_node(&g, "Ceil", "", "b", "c");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, imports);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory, 24, &even, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory + 17, 24, &odd, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(r.session, &second, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, b);
+    set_floats(second, 1, 2, dims, b);
+    for (uint32_t i = 1; i <= 4; i++) {
+        inlay_context *context = i % 2 != 0 ? r.context : second;
+
+        assert_int_equal(inlay_context_set_input(context, 0, even, &diag), INLAY_OK);
+        for (int k = 0; k < 6; k++) {
+            memory[k] = (float)k * (float)i;
+            want[k] = memory[k] + b[k];
+            c[k] = b[k];
+        }
+        assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+        expect_floats(context, 0, want, 6);
+        expect_floats(context, 1, c, 6);
+        assert_int_equal(counted(&r.counters->imported), 1);
+        assert_int_equal(counted(&r.counters->copied_in), i); /* b, which the host reads */
+    }
+    inlay_context_destroy(second);
+    for (uint32_t i = 1; i <= 2; i++) {
+        assert_int_equal(inlay_context_set_input(r.context, 0, odd, &diag), INLAY_OK);
+        for (int k = 0; k < 6; k++) {
+            memory[17 + k] = (float)i;
+            want[k] = (float)i + b[k];
+        }
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        assert_int_equal(counted(&r.counters->copied_in), 4 + 2 * i);
+    }
+    /* What is not the device's any more is given back with the value. */
+    assert_int_equal(counted(&r.counters->imported), 1);
+    inlay_value_unref(even);
+    inlay_value_unref(odd);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &small, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 0, small, &diag), INLAY_OK);
+    inlay_value_unref(small);
+    run(&r);
+    expect_floats(r.context, 0, b, 6);
+    assert_int_equal(counted(&r.counters->imported), 2);
+    close_rig(&r);
 }
 
 /* Many plans, many sizes, and work that ends late: bytes that both see are shared with care. */
@@ -237,6 +303,161 @@ static void dlpack_names_the_device(void **state)
     close_rig(&r);
 }
 
+/* ------------------------------------------------------------------ streams of others */
+
+/* The work in a stream ends, or fails. */
+static void end_stream(fake_stream *s, inlay_status status)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&why, status, "somebody else's kernel failed");
+    s->busy = 0;
+    while (s->mark_count > 0)
+        fence_signal(s->marks[--s->mark_count], status, &why);
+}
+
+static inlay_value *on_device(inlay_session *session, const float *data)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *x, *home;
+
+    assert_int_equal(inlay_session_value_create_on(session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, (void *)(uintptr_t)data, 24, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    inlay_value_unref(home);
+    return x;
+}
+
+/* A tensor comes in while its producer's stream still works on it: the run begins behind that, which the device sees to
+ * while the host has gone on to the end of the run. */
+static void runs_come_after_streams(void **state)
+{
+    fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 }, strange = { 0 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct DLManagedTensorVersioned *out;
+    inlay_value *x, *in, *home;
+    uint32_t done = 0;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, NULL);
+    x = on_device(r.session, a);
+    assert_int_equal(inlay_value_to_dlpack_versioned(x, &out, &diag), INLAY_OK);
+    inlay_value_unref(x);
+    assert_int_equal(inlay_session_value_from_dlpack(r.session, "fake", out, &in, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 0, in, &diag), INLAY_OK);
+    set_floats(r.context, 1, 2, dims, b);
+    for (int both = 0; both < 2; both++) { /* one producer, then two at once */
+        const uint32_t told = counted(&r.counters->notices);
+
+        first.busy = second.busy = 1;
+        assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+        if (both) {
+            assert_int_equal(inlay_value_after(in, (uintptr_t)&second, &diag), INLAY_OK);
+            assert_int_equal(second.gate_count, 1);
+        }
+        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&r.counters->notices, told + 1);
+        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
+        assert_int_equal(counted(&r.counters->executed), done);
+        end_stream(&first, INLAY_OK);
+        if (both) {
+            assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
+            end_stream(&second, INLAY_OK);
+        }
+        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
+        expect_floats(r.context, 0, chain_result, 6);
+        assert_int_equal(counted(&r.counters->executed), ++done);
+    }
+    /* Its failure is the run's, and not that of the next. */
+    first.busy = 1;
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+    end_stream(&first, INLAY_IO_ERROR);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_IO_ERROR);
+    if (strstr(diag.text, "somebody else's kernel failed") == NULL)
+        fail_msg("%s", diag.text);
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* which has nothing to do now */
+    run(&r);
+    expect_floats(r.context, 0, chain_result, 6);
+    /* Streams of others, and values that no stream can reach. */
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "none of mine"));
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_after(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_before(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    inlay_value_unref(home);
+    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(in);
+    close_rig(&r);
+}
+
+/* A result goes out while the run that makes it is under way: a consumer's stream, and another session's run, come
+ * behind it. */
+static void streams_come_after_runs(void **state)
+{
+    static const float want[6] = { 1, -2, 3, -4, 5, -6 };
+    fake_stream consumer = { .kind = FAKE_STREAM };
+    uint32_t cancel = 0;
+    const inlay_run_options stop = { .struct_size = sizeof stop, .cancel = &cancel };
+    onnx_bytes g[2] = { { .count = 0 }, { .count = 0 } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *x, *y;
+    rig r[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        onnx_input(&g[i], "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&g[i], "Neg", "", "a", "y");
+        onnx_output(&g[i], "y", INLAY_FLOAT, 2, dims);
+        r[i] = open_rig(&g[i], NULL);
+    }
+    assert_ptr_equal(r[0].device, r[1].device);
+    x = on_device(r[0].session, a);
+    y = on_device(r[0].session, a);
+    assert_int_equal(inlay_context_set_input(r[0].context, 0, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(r[0].context, 0, y, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r[1].context, 0, y, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* of no run */
+    assert_int_equal(consumer.gate_count, 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        hold(r[0].device, FAKE_HELD);
+        assert_int_equal(inlay_context_run_async(r[0].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK);
+        assert_int_equal(consumer.gate_count, i);
+        assert_false(fence_reached(consumer.gates[i - 1], NULL));
+        assert_int_equal(inlay_context_run_async(r[1].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&r[0].counters->notices, i);
+        hold(r[0].device, FAKE_FREE);
+        assert_int_equal(inlay_context_wait(r[1].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_true(fence_reached(consumer.gates[i - 1], NULL));
+        expect_floats(r[1].context, 0, want, 6);
+    }
+    /* What a run leaves that failed is of no use, until it is written over. */
+    hold(r[0].device, FAKE_HELD);
+    assert_int_equal(inlay_context_run_async(r[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
+    __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
+    assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_CANCELLED);
+    hold(r[0].device, FAKE_FREE);
+    assert_int_equal(inlay_context_run(r[1].context, NULL, &diag), INLAY_CANCELLED);
+    run(&r[0]);
+    run(&r[1]);
+    expect_floats(r[1].context, 0, want, 6);
+    assert_int_equal(inlay_context_set_input(r[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(r[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r[1].context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(x);
+    inlay_value_unref(y);
+    inlay_context_destroy(r[1].context);
+    inlay_session_destroy(r[1].session);
+    provider_close(r[1].device);
+    plugin_set_destroy(r[1].set);
+    free(r[1].file);
+    close_rig(&r[0]);
+}
+
 /* ------------------------------------------------------------------ runs that go on after the call */
 
 static void note_done(void *user, inlay_status status)
@@ -246,7 +467,6 @@ static void note_done(void *user, inlay_status status)
 
 static void runs_return_before_they_are_done(void **state)
 {
-    static const char *const slow[] = { "delay_us", "100000", NULL };
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t cancel = 0;
@@ -256,25 +476,29 @@ static void runs_return_before_they_are_done(void **state)
 
     (void)state;
     chain(&g);
-    r = open_rig(&g, slow);
+    r = open_rig(&g, NULL);
     set_floats(r.context, 0, 2, dims, a);
     set_floats(r.context, 1, 2, dims, b);
     assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_OK); /* nothing is under way */
     for (int i = 0; i < 2; i++) {
         done = 0;
+        hold(r.device, FAKE_HELD);
         assert_int_equal(inlay_context_run_async(r.context, NULL, note_done, &done, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY); /* three jobs of 100 ms */
+        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
         assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_BUSY);
+        hold(r.device, FAKE_FREE);
         assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
         assert_int_equal(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 100 + INLAY_OK);
         expect_floats(r.context, 0, chain_result, 6);
     }
     /* Failures come with the wait, and the next run is well. */
+    hold(r.device, FAKE_HELD);
     assert_int_equal(inlay_context_run_async(r.context, &options, note_done, &done, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
     assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_CANCELLED);
     assert_int_equal(diag.code, INLAY_CANCELLED);
     assert_int_equal(done, 100 + INLAY_CANCELLED);
+    hold(r.device, FAKE_FREE);
     run(&r);
     expect_floats(r.context, 0, chain_result, 6);
     /* A context that goes waits for its run. */
@@ -290,9 +514,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(unified_memory_copies_nothing),
+        cmocka_unit_test(inputs_are_read_where_they_are),
         cmocka_unit_test(unified_memory_at_many_sizes),
         cmocka_unit_test(native_handles_are_wrapped),
         cmocka_unit_test(dlpack_names_the_device),
+        cmocka_unit_test(runs_come_after_streams),
+        cmocka_unit_test(streams_come_after_runs),
         cmocka_unit_test(runs_return_before_they_are_done),
     };
 

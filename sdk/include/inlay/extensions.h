@@ -221,6 +221,22 @@ typedef struct inlay_ext_team {
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 
+/* Of a provider (inlay_provider.extension), for values that other libraries work on, too: their work and the runs' come
+ * one after the other without anybody waiting on the host. stream: a stream or queue of the device's API (a
+ * cudaStream_t), the number that DLPack's protocol passes. Any thread. Both return at once; INLAY_UNSUPPORTED: stream is
+ * none of this device.
+ * The waits of a provider that has this may name fences which work signals that the provider is given later, in another
+ * run: they hold up their own run and no other. Whoever has a single queue in order puts work into it when its waits are
+ * reached (inlay_host.fence_notify). Without it, the host waits before a run begins. */
+#define INLAY_EXT_STREAMS "inlay.streams/1"
+typedef struct inlay_ext_streams {
+    uint64_t struct_size;
+    /* Signals fence once all that has been put into stream so far is done, or poisons it where that failed. */
+    inlay_status (*signal)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag);
+    /* What is put into stream from now on begins once fence is reached, or never will be. */
+    inlay_status (*wait)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag);
+} inlay_ext_streams;
+
 #ifdef __cplusplus
 }
 #endif

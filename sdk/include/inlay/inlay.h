@@ -199,10 +199,21 @@ INLAY_API void inlay_value_unmap(inlay_value *value);
  * host memory, or the device's provider does not tell. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
+/* Who comes first, where another library works on a tensor on a device, too, in a stream or queue of the device's API (a
+ * cudaStream_t; the number that DLPack's protocol passes). Neither call waits, nor does the host later on.
+ *  - after: what has been put into stream so far comes before what runs do with the value from now on; no run may use it
+ *    during the call. Where that work fails, so do they. Calls add up.
+ *  - before: the run under way that has the value as an output (inlay_context_run_async) comes before what is put into
+ *    stream from now on. Where there is none, the value is ready.
+ * INLAY_UNSUPPORTED: the value lies in host memory, the provider of its device knows no streams (inlay.streams/1 of
+ * inlay/extensions.h), or not this one; wait for the stream, or the run, then. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag);
+
 /* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
  * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference; of a tensor on a
- * device where its provider tells how others name the memory. No work on it is under way: there is no stream to wait
- * for. */
+ * device where its provider tells how others name the memory. Its structs have no stream: the consumer's goes to
+ * inlay_value_before() when a value goes out, the producer's to inlay_value_after() when one comes in. */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
                                                                inlay_diag *diag);
@@ -355,7 +366,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *s
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
                                                                 inlay_value **out_value, inlay_diag *diag);
-/* inlay_value_from_dlpack_versioned() of a tensor on the provider's device. Its producer's work on it must be done. */
+/* inlay_value_from_dlpack_versioned() of a tensor on the provider's device. Its producer's work on it must be done, or
+ * inlay_value_after() be told of the producer's stream before the value is used. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char *provider,
                                                                        struct DLManagedTensorVersioned *tensor,
                                                                        inlay_value **out_value, inlay_diag *diag);

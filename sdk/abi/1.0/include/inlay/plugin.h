@@ -385,7 +385,7 @@ typedef struct inlay_offer {
     uint32_t placement_count;
     uint32_t placement_stride;
     uint64_t workspace_bytes; /* estimate for one run; 0 = unknown or none */
-    uint64_t resident_bytes;  /* packed weights kept between runs, estimate */
+    uint64_t resident_bytes;  /* packed weights kept between runs, estimate; compile tells how many they are */
 } inlay_offer;
 
 enum {
@@ -498,6 +498,9 @@ typedef struct inlay_compile_request {
     const inlay_value_state *profile; /* [graph->value_count] */
     uint32_t profile_stride;
     uint32_t max_threads; /* workers that a run may use */
+    /* Out, or NULL: bytes that the region keeps in the provider's domains until release_compiled. What is written counts
+     * against a limit of memory in place of the offers' estimates. */
+    uint64_t *resident_bytes;
 } inlay_compile_request;
 
 typedef struct inlay_compiled inlay_compiled; /* the provider's, shared by all shapes and threads */
@@ -712,7 +715,9 @@ typedef struct inlay_provider {
     /* Optional: for HOST_VISIBLE domains. */
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
-    /* Optional: for IMPORTS_HOST domains. The memory outlives the import; buffer_free ends it. */
+    /* Optional: for IMPORTS_HOST domains: memory of the host's as a buffer, which is read where it is: the user's input
+     * tensors. The memory outlives the import; buffer_free ends it. INLAY_UNSUPPORTED: not this memory (it begins in the
+     * middle of a page, say); the host copies then. */
     inlay_status (*import_host)(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 

@@ -1,0 +1,503 @@
+/* Values that stay on the fake device although the host decides, or a run finds out, what becomes of them: results of
+ * branches and loops, and whatever is sized in the run. Each test counts the copies. */
+#include "fake_rig.h"
+#include <string.h>
+
+static const int64_t scalar, none[] = { -1 };
+
+static void add_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
+{
+    onnx_bytes attr = { .count = 0 };
+
+    onnx_text(&attr, 1, name);
+    onnx_message(&attr, 6, body);
+    onnx_number(&attr, 20, 5); /* GRAPH */
+    onnx_message(node, 5, &attr);
+}
+
+/* If: -x in one branch, other_op of other_from in the other. */
+static void add_if(onnx_bytes *g, const char *cond, const char *x, const char *other_op, const char *other_from,
+                   const char *to)
+{
+    onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
+    char p[32], q[32];
+
+    (void)snprintf(p, sizeof p, "%s_p", to);
+    (void)snprintf(q, sizeof q, "%s_q", to);
+    onnx_node(&yes, "Neg", "", x, p);
+    onnx_output(&yes, p, INLAY_FLOAT, 2, dims);
+    onnx_text(&yes, 2, "yes");
+    onnx_node(&no, other_op, "", other_from, q);
+    onnx_output(&no, q, INLAY_FLOAT, 2, dims);
+    onnx_text(&no, 2, "no");
+    onnx_names(&node, 1, cond);
+    onnx_names(&node, 2, to);
+    onnx_text(&node, 4, "If");
+    add_body(&node, "then_branch", &yes);
+    add_body(&node, "else_branch", &no);
+    onnx_message(g, 1, &node);
+}
+
+/* Binds input `index` to one element that the caller changes from run to run. */
+static void set_one(rig *r, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v;
+
+    assert_int_equal(inlay_value_borrow(dtype, 0, NULL, element, bytes, &v, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r->context, index, v, &diag), INLAY_OK);
+    inlay_value_unref(v);
+}
+
+static void expect_copies(const rig *r, uint32_t in, uint32_t out)
+{
+    assert_int_equal(counted(&r->counters->copied_in), in);
+    assert_int_equal(counted(&r->counters->copied_out), out);
+}
+
+/* ------------------------------------------------------------------ branches */
+
+/* A branch's result is read by the next region where the branch made it, or where the branch found it. */
+static void results_of_branches(void **state)
+{
+    (void)state;
+    for (int as_it_is = 0; as_it_is < 2; as_it_is++) {
+        onnx_bytes g = { .count = 0 };
+        uint8_t choice = 0;
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+        onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
+        onnx_node(&g, "Relu", "", "a", "c");
+        add_if(&g, "which", "c", as_it_is ? "Identity" : "Add", as_it_is ? "c" : "c,c", "m");
+        onnx_node(&g, "Add", "", "m,m", "y");
+        onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+        r = open_rig(&g, NULL);
+        set_floats(r.context, 0, 2, dims, a);
+        set_one(&r, 1, INLAY_BOOL, &choice, 1);
+        for (uint32_t i = 1; i <= 4; i++) {
+            float expected[6];
+
+            choice = i % 2;
+            for (int k = 0; k < 6; k++)
+                expected[k] = 2 * (a[k] < 0 ? 0 : a[k]) * (choice ? -1.0f : as_it_is ? 1.0f : 2.0f);
+            run(&r);
+            expect_floats(r.context, 0, expected, 6);
+            expect_copies(&r, i, i);
+        }
+        close_rig(&r);
+    }
+}
+
+/* A result that leaves the graph goes where the caller wants it; one that the host reads, too, comes home once. */
+static void results_go_where_they_are_wanted(void **state)
+{
+    static const float want[2][6] = { { 2, 0, 6, 0, 10, 0 }, { -1, 0, -3, 0, -5, 0 } };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *there, *home;
+    uint8_t choice = 0;
+    uint32_t out;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
+    onnx_node(&g, "Relu", "", "a", "c");
+    add_if(&g, "which", "c", "Add", "c,c", "m");
+    onnx_node(&g, "Add", "", "m,m", "n");
+    onnx_node(&g, "Ceil", "", "m", "h");
+    onnx_node(&g, "Floor", "", "m", "f");
+    onnx_output(&g, "m", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "n", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "h", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "f", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_one(&r, 1, INLAY_BOOL, &choice, 1);
+    for (uint32_t i = 1; i <= 4; i++) {
+        choice = i % 2;
+        run(&r);
+        expect_floats(r.context, 0, want[choice], 6);
+        expect_floats(r.context, 2, want[choice], 6);
+        expect_floats(r.context, 3, want[choice], 6);
+        expect_copies(&r, i, 2 * i); /* m, once for all; n */
+    }
+    out = counted(&r.counters->copied_out);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &there, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
+    for (uint32_t i = 1; i <= 4; i++) {
+        choice = i % 2;
+        assert_int_equal(inlay_context_set_output(r.context, 0, there, &diag), INLAY_OK);
+        run(&r);
+        assert_ptr_equal(inlay_context_output(r.context, 0), there);
+        expect_floats(r.context, 2, want[choice], 6);
+        expect_copies(&r, 4 + i, out + 2 * i + (i - 1)); /* m for the host, n; what this test fetches */
+        assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
+        for (int k = 0; k < 6; k++)
+            assert_true(((const float *)inlay_value_data(home))[k] == want[choice][k]);
+    }
+    inlay_value_unref(there);
+    inlay_value_unref(home);
+    close_rig(&r);
+}
+
+/* A branch within a branch. */
+static void branches_within_branches(void **state)
+{
+    onnx_bytes g = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
+    uint8_t outer = 0, inner = 0;
+    rig r;
+
+    (void)state;
+    add_if(&yes, "deep", "c", "Add", "c,c", "m");
+    onnx_node(&yes, "Add", "", "m,m", "p");
+    onnx_output(&yes, "p", INLAY_FLOAT, 2, dims);
+    onnx_text(&yes, 2, "yes");
+    add_if(&no, "deep", "c", "Mul", "c,c", "q");
+    onnx_output(&no, "q", INLAY_FLOAT, 2, dims);
+    onnx_text(&no, 2, "no");
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
+    onnx_input(&g, "deep", INLAY_BOOL, 0, &scalar);
+    onnx_node(&g, "Relu", "", "a", "c");
+    onnx_names(&node, 1, "which");
+    onnx_names(&node, 2, "z");
+    onnx_text(&node, 4, "If");
+    add_body(&node, "then_branch", &yes);
+    add_body(&node, "else_branch", &no);
+    onnx_message(&g, 1, &node);
+    onnx_node(&g, "Add", "", "z,z", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 2, dims, a);
+    set_one(&r, 1, INLAY_BOOL, &outer, 1);
+    set_one(&r, 2, INLAY_BOOL, &inner, 1);
+    for (uint32_t i = 1; i <= 8; i++) {
+        float want[6];
+
+        outer = i / 2 % 2;
+        inner = i % 2;
+        for (int k = 0; k < 6; k++) {
+            const float c = a[k] < 0 ? 0 : a[k], deep = inner ? -c : outer ? 2 * c : c * c;
+
+            want[k] = outer ? 4 * deep : 2 * deep;
+        }
+        run(&r);
+        expect_floats(r.context, 0, want, 6);
+        expect_copies(&r, i, i);
+    }
+    close_rig(&r);
+}
+
+/* What a branch, or a step that is sized in the run, reads may leave the graph as well, and comes home at the end. */
+static void read_and_handed_out(void **state)
+{
+    static const int64_t any[] = { -1, -1 }, at[] = { 0, 0, 1, 0, 2, 1 };
+    static const float relu[] = { 1, 0, 3, 0, 5, 0 };
+    onnx_bytes g = { .count = 0 };
+    uint8_t choice = 0;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
+    onnx_node(&g, "Relu", "", "a", "c");
+    add_if(&g, "which", "c", "Add", "c,c", "m");
+    onnx_node(&g, "NonZero", "", "c", "z");
+    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "m", INLAY_FLOAT, 2, dims);
+    onnx_output(&g, "z", INLAY_INT64, 2, any);
+    r = open_rig(&g, NULL);
+    set_one(&r, 1, INLAY_BOOL, &choice, 1);
+    for (int i = 0; i < 6; i++) {
+        float x[6], want[6];
+
+        choice = i % 2;
+        for (int k = 0; k < 6; k++)
+            x[k] = a[k] * (float)(i + 1);
+        set_floats(r.context, 0, 2, dims, x);
+        run(&r);
+        for (int k = 0; k < 6; k++)
+            want[k] = relu[k] * (float)(i + 1);
+        expect_floats(r.context, 0, want, 6);
+        for (int k = 0; k < 6; k++)
+            want[k] *= choice ? -1 : 2;
+        expect_floats(r.context, 1, want, 6);
+        assert_int_equal(inlay_value_dims(inlay_context_output(r.context, 2))[1], 3);
+        assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 2)), at, sizeof at);
+    }
+    close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ loops */
+
+/* x + b, n times; stacked as well. */
+static void loop_body(onnx_bytes *body, const int64_t *shape)
+{
+    onnx_input(body, "i", INLAY_INT64, 0, &scalar);
+    onnx_input(body, "go", INLAY_BOOL, 0, &scalar);
+    onnx_input(body, "x", INLAY_FLOAT, 2, shape);
+    onnx_node(body, "Add", "", "x,b", "more");
+    onnx_node(body, "Neg", "", "more", "less");
+    onnx_node(body, "Identity", "", "go", "on");
+    onnx_output(body, "on", INLAY_BOOL, 0, &scalar);
+    onnx_output(body, "more", INLAY_FLOAT, 2, shape);
+    onnx_output(body, "less", INLAY_FLOAT, 2, shape);
+    onnx_text(body, 2, "body");
+}
+
+/* What a loop ends with, and what it stacks, is there for the next region; iterations none, one and many. Stacked is what
+ * the device can address: here slices of 256 bytes. */
+static void results_of_loops(void **state)
+{
+    static const int64_t shape[] = { 8, 8 };
+    static const int64_t numbers[] = { 9, 1, 0, 5, 40, 9 };
+    static float x[64], y[64], want[64 * 40];
+    onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
+    int64_t trips = 0;
+    rig r;
+
+    (void)state;
+    loop_body(&body, shape);
+    onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
+    onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
+    onnx_input(&g, "n", INLAY_INT64, 0, &scalar);
+    onnx_names(&node, 1, "n,,a");
+    onnx_names(&node, 2, "z,s");
+    onnx_text(&node, 4, "Loop");
+    add_body(&node, "body", &body);
+    onnx_message(&g, 1, &node);
+    onnx_node(&g, "Neg", "", "z", "y");
+    onnx_node(&g, "Neg", "", "s", "t");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
+    onnx_output(&g, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
+    r = open_rig(&g, NULL);
+    for (int i = 0; i < 64; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(i % 3);
+    }
+    set_floats(r.context, 0, 2, shape, x);
+    set_floats(r.context, 1, 2, shape, y);
+    set_one(&r, 2, INLAY_INT64, &trips, sizeof trips);
+    for (uint32_t round = 0; round < sizeof numbers / sizeof numbers[0]; round++) {
+        const uint32_t in = counted(&r.counters->copied_in), out = counted(&r.counters->copied_out);
+
+        trips = numbers[round];
+        run(&r);
+        for (int i = 0; i < 64; i++)
+            want[i] = -(x[i] + (float)trips * y[i]);
+        expect_floats(r.context, 0, want, 64);
+        for (int64_t k = 0; k < trips * 64; k++)
+            want[k] = x[k % 64] + (float)(k / 64 + 1) * y[k % 64];
+        expect_floats(r.context, 1, want, trips * 64);
+        if (trips > 0) /* a, b; y, t */
+            expect_copies(&r, in + 2, out + 2);
+    }
+    close_rig(&r);
+}
+
+/* A device without room for what stays has it come home, and the run goes on. */
+static void results_without_room(void **state)
+{
+    static const int64_t shape[] = { 16, 32 }; /* 2 KiB */
+    static float x[512], y[512], want[512 * 30];
+    int64_t trips = 30;
+
+    (void)state;
+    for (int i = 0; i < 512; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(i % 3);
+    }
+    for (int kib = 9; kib <= 130; kib += 11) {
+        char number[16];
+        const char *const settings[] = { "memory_kib", number, NULL };
+        onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
+        rig r;
+
+        (void)snprintf(number, sizeof number, "%d", kib);
+        loop_body(&body, shape);
+        onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
+        onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
+        onnx_input(&g, "n", INLAY_INT64, 0, &scalar);
+        onnx_names(&node, 1, "n,,a");
+        onnx_names(&node, 2, "z,s");
+        onnx_text(&node, 4, "Loop");
+        add_body(&node, "body", &body);
+        onnx_message(&g, 1, &node);
+        onnx_node(&g, "Neg", "", "z", "y");
+        onnx_node(&g, "Floor", "", "s", "t");
+        onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
+        onnx_output(&g, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 16, 32 });
+        r = open_rig(&g, settings);
+        set_floats(r.context, 0, 2, shape, x);
+        set_floats(r.context, 1, 2, shape, y);
+        set_one(&r, 2, INLAY_INT64, &trips, sizeof trips);
+        for (int round = 0; round < 2; round++) {
+            run(&r);
+            for (int i = 0; i < 512; i++)
+                want[i] = -(x[i] + (float)trips * y[i]);
+            expect_floats(r.context, 0, want, 512);
+            for (int64_t k = 0; k < trips * 512; k++)
+                want[k] = -(x[k % 512] + (float)(k / 512 + 1) * y[k % 512]);
+            expect_floats(r.context, 1, want, trips * 512);
+        }
+        close_rig(&r);
+    }
+}
+
+/* ------------------------------------------------------------------ sizes that the run finds */
+
+/* A step that is sized in the run reads what a region before it made where that lies. */
+static void inputs_of_sized_steps(void **state)
+{
+    static const char *const modes[][3] = { { "bounded", "true", NULL }, { "bounded", "false", NULL } };
+    static const int64_t expected[] = { 0, 0, 1, 3, 0, 2, 1, 2 }, any[] = { -1, -1 }, shape[] = { 4, 3 };
+    float x[] = { 7, 0, 7, 0, 7, 0, 0, 0, 0, 0, 0, 7 };
+
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        onnx_bytes g = { .count = 0 };
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
+        onnx_node(&g, "Neg", "", "a", "n");
+        onnx_node(&g, "NonZero", "", "n", "y");
+        onnx_output(&g, "y", INLAY_INT64, 2, any);
+        r = open_rig(&g, modes[m]);
+        set_floats(r.context, 0, 2, shape, x);
+        for (uint32_t i = 1; i <= 3; i++) {
+            run(&r);
+            assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 0)), expected, sizeof expected);
+            expect_copies(&r, i, i);
+        }
+        close_rig(&r);
+    }
+}
+
+/* Two regions of the device behind a Compress of the host's: what passes between them stays, what the host reads, too,
+ * comes home once, and what two regions read goes up once. */
+static void values_of_unknown_size(void **state)
+{
+    static const char *const settings[][3] = { { NULL }, { "memory_kib", "8", NULL } };
+    static const int64_t shape[] = { 600 };
+    static float x[600], want[600];
+    static uint8_t take[600];
+
+    (void)state;
+    for (int tight = 0; tight < 2; tight++) {
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_value *v;
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
+        onnx_input(&g, "take", INLAY_BOOL, 1, shape);
+        onnx_node(&g, "Compress", "", "a,take", "c");
+        onnx_node(&g, "Relu", "", "c", "n");     /* a region */
+        onnx_node(&g, "Mul", "", "n,n", "m");    /* and another */
+        onnx_node(&g, "Add", "", "m,n", "s");
+        onnx_node(&g, "Ceil", "", "n", "h");     /* the host's */
+        onnx_node(&g, "Floor", "", "n", "f");
+        onnx_node(&g, "Mul", "", "c,c", "k");    /* one more */
+        onnx_node(&g, "Add", "", "k,s", "y");
+        onnx_output(&g, "y", INLAY_FLOAT, 1, none);
+        onnx_output(&g, "h", INLAY_FLOAT, 1, none);
+        onnx_output(&g, "f", INLAY_FLOAT, 1, none);
+        r = open_rig(&g, settings[tight]);
+        set_floats(r.context, 0, 1, shape, x);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &v, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
+        inlay_value_unref(v);
+        for (uint32_t round = 1; round <= 4; round++) {
+            int64_t count = 0;
+
+            for (int i = 0; i < 600; i++) {
+                x[i] = (float)(i % 17) - 8;
+                take[i] = (uint32_t)i % round == 0;
+                if (take[i])
+                    want[count++] = x[i] * x[i] + (x[i] > 0 ? x[i] * x[i] + x[i] : 0);
+            }
+            run(&r);
+            expect_floats(r.context, 0, want, count);
+            count = 0;
+            for (int i = 0; i < 600; i++)
+                if (take[i])
+                    want[count++] = x[i] > 0 ? x[i] : 0;
+            expect_floats(r.context, 1, want, count);
+            expect_floats(r.context, 2, want, count);
+            if (!tight)
+                expect_copies(&r, round, 2 * round); /* c; n, y */
+        }
+        close_rig(&r);
+    }
+}
+
+/* The caller's value on the device takes a result whose size only the run finds, and refuses one that is too large. */
+static void results_of_unknown_size(void **state)
+{
+    static const int64_t shape[] = { 6 }, room[] = { 4 };
+    float x[] = { 1, 2, 3, 4, 5, 6 }, got[4];
+    static const float want[] = { -1, -3, -5 };
+    uint8_t take[] = { 1, 0, 1, 0, 1, 0 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v, *there, *home;
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
+    onnx_input(&g, "take", INLAY_BOOL, 1, shape);
+    onnx_node(&g, "Compress", "", "a,take", "c");
+    onnx_node(&g, "Neg", "", "c", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 1, none);
+    onnx_output(&g, "c", INLAY_FLOAT, 1, none);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 1, shape, x);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &v, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
+    inlay_value_unref(v);
+    for (uint32_t o = 0; o < 2; o++) { /* one that the device makes, one that the host makes */
+        const uint32_t out = counted(&r.counters->copied_out);
+
+        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 1, room, &there, &diag),
+                         INLAY_OK);
+        assert_int_equal(inlay_context_set_output(r.context, o, there, &diag), INLAY_OK);
+        run(&r);
+        assert_ptr_equal(inlay_context_output(r.context, o), there);
+        assert_int_equal(inlay_value_count(there), 3);
+        assert_int_equal(counted(&r.counters->copied_out), out + o); /* the other one, where the device makes it */
+        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (const int64_t[]){ 3 }, got, sizeof got, &home, &diag),
+                         INLAY_OK);
+        assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
+        for (int i = 0; i < 3; i++)
+            assert_true(got[i] == (o == 0 ? want[i] : -want[i]));
+        inlay_value_unref(home);
+        memset(take, 1, sizeof take);
+        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
+        for (int i = 1; i < 6; i += 2)
+            take[i] = 0;
+        assert_int_equal(inlay_context_set_output(r.context, o, NULL, &diag), INLAY_OK);
+        inlay_value_unref(there);
+    }
+    close_rig(&r);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_of_branches),
+        cmocka_unit_test(results_go_where_they_are_wanted),
+        cmocka_unit_test(branches_within_branches),
+        cmocka_unit_test(read_and_handed_out),
+        cmocka_unit_test(results_of_loops),
+        cmocka_unit_test(results_without_room),
+        cmocka_unit_test(inputs_of_sized_steps),
+        cmocka_unit_test(values_of_unknown_size),
+        cmocka_unit_test(results_of_unknown_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
