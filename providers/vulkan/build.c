@@ -174,7 +174,7 @@ void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset)
 /* Shaders without a program: their own words are the first. */
 static bool is_bare(gpu_shader shader)
 {
-    return shader == SHADER_move || shader == SHADER_index;
+    return shader == SHADER_move;
 }
 
 vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words)

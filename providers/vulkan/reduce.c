@@ -40,26 +40,32 @@ static bool put_walk(const vr_build *b, const vr_dispatch *d, uint32_t first, co
 
 static inlay_status emit_reduce(vr_build *b, const vr_op *op, const bool *axes)
 {
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
+    const vr_tensor *x = vr_in(b, op, 0);
+    const inlay_node_info *info = &op->info;
+    const uint32_t flags = kit_attr_int(info, "select_last_index", 0) != 0 || kit_attr_int(info, "exclusive", 0) != 0;
     const uint32_t kind = op->row->number;
     const bool is_arg = kind == RED_ARG_MAX || kind == RED_ARG_MIN;
     const vr_arithmetic in = vr_arithmetic_of(x->dtype);
     const gpu_shader shader = in == VR_INTEGER ? SHADER_reduce_int : SHADER_reduce;
-    const int64_t length = x->count / y->count;
-    const uint32_t lanes = lanes_for(b, length, y->count);
+    int64_t length = 1, results;
+    uint32_t lanes;
     vr_program p;
     vr_dispatch *d;
 
-    vr_program_start(b, &p, op->info.outputs[0], in);
+    for (uint32_t i = 0; i < x->rank; i++)
+        length *= axes[i] ? x->dims[i] : 1;
+    results = kind == RED_RUNNING ? x->count / length : vr_out(b, op, 0)->count;
+    lanes = kind == RED_RUNNING ? 1 : lanes_for(b, length, results);
+    vr_program_start(b, &p, info->outputs[0], in);
     /* Indexes are stored as they are: no program. */
     d = is_arg ? vr_emit(b, shader, 20) : vr_skeleton(b, op, &p, shader, 20);
-    VR_OWN(d, kind, lanes, kit_attr_int(&op->info, "select_last_index", 0) != 0);
+    VR_OWN(d, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
     vr_expect_bytes(b, d, (double)x->count, 4);
-    VR_PUT(b, d, 0, y->count, length);
+    VR_PUT(b, d, 0, results, length);
     if (!put_walk(b, d, 2, x, axes, false) || !put_walk(b, d, 10, x, axes, true))
         return vr_decline(b, op, "its axes alternate more often than the shader knows");
-    vr_read(b, d, 0, op->info.inputs[0]);
-    return finish_sums(b, d, &p, lanes, y->count);
+    vr_read(b, d, 0, info->inputs[0]);
+    return finish_sums(b, d, &p, lanes, results);
 }
 
 static inlay_status lower_reduce(vr_build *b, const vr_op *op)
