@@ -12,9 +12,9 @@ static VkDeviceAddress address_of(const inlay_buffer *buffer)
 /* Address i of a run: of its inputs, then outputs, then of its workspace. */
 static VkDeviceAddress run_address(const inlay_compiled *c, const inlay_exec_args *args, uint32_t i)
 {
-    return i < c->input_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer)
-           : i < c->input_count + c->output_count
-               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - c->input_count)->buffer)
+    return i < c->region.input_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer)
+           : i < c->region.input_count + c->region.output_count
+               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - c->region.input_count)->buffer)
                : address_of(&args->workspace);
 }
 
@@ -22,7 +22,7 @@ static bool has_addresses(const inlay_compiled *c, const inlay_exec_args *args, 
 {
     bool same = r->recorded;
 
-    for (uint32_t i = 0; same && i <= c->input_count + c->output_count; i++)
+    for (uint32_t i = 0; same && i <= c->region.input_count + c->region.output_count; i++)
         same = r->addresses[i] == run_address(c, args, i);
     return same;
 }
@@ -38,11 +38,11 @@ static VkDeviceAddress operand_address(const inlay_compiled *c, const inlay_inst
     case VR_INPUT:
         return r->addresses[b->index] + o->offset;
     case VR_OUTPUT:
-        return r->addresses[c->input_count + b->index] + o->offset;
+        return r->addresses[c->region.input_count + b->index] + o->offset;
     case VR_CONSTANT:
         return c->memory.address + b->offset + o->offset;
     default:
-        return r->addresses[c->input_count + c->output_count] + b->offset + o->offset;
+        return r->addresses[c->region.input_count + c->region.output_count] + b->offset + o->offset;
     }
 }
 
@@ -67,7 +67,7 @@ static inlay_status record(inlay_compiled *c, inlay_instance *in, vr_recording *
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    for (uint32_t i = 0; i <= c->input_count + c->output_count; i++)
+    for (uint32_t i = 0; i <= c->region.input_count + c->region.output_count; i++)
         r->addresses[i] = run_address(c, args, i);
     if (r->segments[0] == VK_NULL_HANDLE)
         status = gpu_commands_make(c->gpu, in->segment_count, r->segments, args->diag);
@@ -104,7 +104,7 @@ inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const i
     for (uint32_t i = 0; whole && i < 2; i++) {
         vr_recording *r = &b->recordings[i];
 
-        r->addresses = calloc(c->input_count + c->output_count + 1, sizeof *r->addresses);
+        r->addresses = calloc(c->region.input_count + c->region.output_count + 1, sizeof *r->addresses);
         r->segments = calloc(in->segment_count + 1, sizeof *r->segments);
         whole = r->addresses != NULL && r->segments != NULL;
     }

@@ -27,7 +27,7 @@ static inlay_status lower_gather(vr_build *b, const vr_op *op)
     const int64_t count = vr_in(b, op, 1)->count;
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 0, x->rank, &axis))
+    if (!vr_axis_of(b, op, 0, x->rank, &axis))
         return b->status;
     const int64_t inner = vr_extent(x, axis + 1, x->rank);
     vr_box box = { .rank = 3,
@@ -49,7 +49,7 @@ static inlay_status lower_elements(vr_build *b, const vr_op *op)
     vr_box box = vr_whole_box(vr_in(b, op, 1));
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 0, x->rank, &axis))
+    if (!vr_axis_of(b, op, 0, x->rank, &axis))
         return b->status;
     vr_row_major(x->dims, x->rank, box.from);
     memcpy(box.index, box.to, sizeof box.index);

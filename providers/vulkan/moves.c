@@ -169,7 +169,7 @@ static inlay_status lower_concat(vr_build *b, const vr_op *op)
     int64_t strides[VR_RANK], at = 0;
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 1, y->rank, &axis))
+    if (!vr_axis_of(b, op, 1, y->rank, &axis))
         return b->status;
     vr_row_major(y->dims, y->rank, strides);
     for (uint32_t i = 0; i < op->info.input_count; i++) {
@@ -211,7 +211,7 @@ static inlay_status lower_split(vr_build *b, const vr_op *op)
     int64_t start[VR_RANK] = { 0 };
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 0, vr_in(b, op, 0)->rank, &axis))
+    if (!vr_axis_of(b, op, 0, vr_in(b, op, 0)->rank, &axis))
         return b->status;
     for (uint32_t i = 0; i < op->info.output_count; i++) {
         if (vr_out(b, op, i) == NULL)
@@ -239,8 +239,8 @@ static inlay_status lower_slice(vr_build *b, const vr_op *op)
         int64_t size, at = starts[i];
         uint32_t axis;
 
-        if (!vr_axis(named, x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
+        if (!vr_axis_named(b, op, named, x->rank, &axis))
+            return b->status;
         size = x->dims[axis];
         at += at < 0 ? size : 0;
         at = at < 0 ? 0 : at > size ? size : at;
@@ -281,8 +281,8 @@ static inlay_status lower_pad(vr_build *b, const vr_op *op)
         const int64_t named = i < given ? axes[i] : i;
         uint32_t axis;
 
-        if (!vr_axis(named, x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
+        if (!vr_axis_named(b, op, named, x->rank, &axis))
+            return b->status;
         box.begin[axis] = pads[i];
     }
     box.fill = vr_in_value(op, 2);

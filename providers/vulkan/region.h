@@ -10,7 +10,7 @@
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "gpu.h"
-#include "inlay/kit.h"
+#include "inlay/kit_region.h"
 
 enum { VR_RANK = MOST_RANK, VR_SMALL_BYTES = 4096, VR_MOST_OPERANDS = 15, VR_LOCAL = 64 };
 
@@ -80,24 +80,11 @@ const vr_operator *vr_find(const kit_node *node, kit_refusal *why);
 
 /* ------------------------------------------------------------------ compiled */
 
-typedef struct vr_block {
-    struct vr_block *next;
-    max_align_t bytes[];
-} vr_block;
-
-typedef struct vr_value {
-    uint32_t snapshot;
-    uint32_t input, output; /* of the region, or INLAY_NONE */
-    uint32_t uses;          /* reading ops; one more for an output */
-    bool constant;
-    inlay_dtype dtype;
-    const void *data; /* elements of a small constant, copied; or NULL */
-    uint64_t data_bytes;
-} vr_value;
+typedef kit_region_value vr_value;
 
 struct vr_op {
     const vr_operator *row;
-    inlay_node_info info; /* copied; inputs and outputs are values of the region */
+    inlay_node_info info; /* inputs and outputs are values of the region */
 };
 
 /* Matrices that products read as B, in panels of vr_panel() columns: [groups][panels][taps][k][columns of a panel]. How
@@ -117,17 +104,15 @@ typedef struct vr_constant {
 struct inlay_compiled {
     vr_state *state;
     gpu_device *gpu;
-    vr_block *blocks;
-    vr_op *ops;
-    vr_value *values;
+    kit_region region;
+    vr_op *ops;       /* [op_count] the region's nodes */
+    vr_value *values; /* [value_count] the region's */
     vr_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;
     gpu_buffer memory;    /* of the constants */
     uint32_t specialized; /* how often, see VR_FIXED */
 };
 
-void *vr_take(inlay_compiled *c, uint64_t bytes); /* zeroed, as long as the compiled region; NULL: out of memory */
 /* Does op want its constant input of these sizes in panels? */
 bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out);
 uint32_t vr_panel(const gpu_facts *f);
@@ -381,9 +366,10 @@ uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const
 INLAY_PRINTF(3, 4)
 inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...);
 
-/* The attribute of that name as an axis of rank dimensions; false: declined. */
-bool vr_axis_of(vr_build *b, const vr_op *op, const char *name, int64_t otherwise, uint32_t rank, uint32_t *out);
+/* An axis of rank dimensions, where that may be negative; the same, and attribute `axis`, of an op: false: declined. */
 bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
+bool vr_axis_named(vr_build *b, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out);
+bool vr_axis_of(vr_build *b, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
 /* Elements of an op's input as integers, known before the run; count -1: not known. */
 int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
 /* The same for what early versions have in an attribute. */
@@ -410,6 +396,8 @@ typedef struct vr_window {
  * attribute kernel_shape. false: they do not fit, which is declined. */
 bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
 void vr_put_window(const vr_build *b, const vr_dispatch *d, uint32_t first, const vr_window *v);
+/* POOL_: what is made of each window of one plane of op's first input (reduce.c). */
+inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v);
 
 /* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
 typedef struct vr_product {
@@ -435,8 +423,8 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
 void vr_product_batches(vr_product *x, const int64_t batch[3]);
-/* Of op's first two inputs, the second from panels where the region has it so. */
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p);
+/* Of value a and op's second input, from panels where the region has it so. */
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p);
 
 /* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
 typedef struct vr_attend {

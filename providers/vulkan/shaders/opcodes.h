@@ -88,9 +88,10 @@
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip, then the next */
 #define PRODUCT_SIBLINGS 128u /* each of the first batches has a B, inputs and a result of its own */
 
-/* Pools. */
+/* Pools, and a convolution with a filter a channel. */
 #define POOL_MAX 0u
 #define POOL_AVERAGE 1u
 #define POOL_LP 2u
 #define POOL_SQUARES 3u
+#define POOL_WEIGHTED 4u
 #endif
