@@ -131,6 +131,7 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
     const double scale = kit_attr_float(&op->info, "scale", 0);
     vr_attend t = { .zero = true, .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
     int64_t s[4][VR_RANK];
+    uint32_t score = REG_ACC;
     vr_program p;
 
     if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
@@ -147,12 +148,12 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
     vr_program_start(b, &p, vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys }),
                      VR_SINGLE);
     if (vr_in(b, op, 3) != NULL)
-        (void)vr_slot(&p, OP_ADD, REG_ACC, vr_load_value(b, &p, op->info.inputs[3]), 0);
+        score = vr_slot(&p, OP_ADD, REG_ACC, vr_load_value(b, &p, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
-        const uint32_t triangle = vr_temporary(b, INLAY_FLOAT, 2, (const int64_t[]){ queries, keys });
+        const uint32_t ahead = vr_load_at(b, &p, INLAY_NONE, (const int64_t[VR_RANK]){ 0, 0, -1, 1 }, 0);
 
-        vr_emit_causal(b, triangle);
-        (void)vr_slot(&p, OP_ADD, p.slot_count > 0 ? REG_SLOT : REG_ACC, vr_load_value(b, &p, triangle), 0);
+        (void)vr_slot(&p, OP_WHERE, vr_slot(&p, OP_LESS_EQUAL, ahead, vr_number(&p, 0), 0), score,
+                      vr_number(&p, -(double)INFINITY));
     }
     if (p.full)
         return vr_decline(b, op, "its mask is not that of the scores");

@@ -59,14 +59,16 @@ bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out)
     return axis >= -(int64_t)rank && axis < (int64_t)rank;
 }
 
-bool vr_axis_of(vr_build *b, const vr_op *op, const char *name, int64_t otherwise, uint32_t rank, uint32_t *out)
+bool vr_axis_named(vr_build *b, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out)
 {
-    const int64_t axis = kit_attr_int(&op->info, name, otherwise);
+    if (!vr_axis(axis, rank, out))
+        (void)vr_decline(b, op, "axis %lld is none of rank %u", (long long)axis, rank);
+    return b->status == INLAY_OK;
+}
 
-    if (vr_axis(axis, rank, out))
-        return true;
-    (void)vr_decline(b, op, "axis %lld is none of rank %u", (long long)axis, rank);
-    return false;
+bool vr_axis_of(vr_build *b, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
+{
+    return vr_axis_named(b, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
 }
 
 uint32_t vr_in_value(const vr_op *op, uint32_t input)
@@ -174,7 +176,7 @@ void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset)
 /* Shaders without a program: their own words are the first. */
 static bool is_bare(gpu_shader shader)
 {
-    return shader == SHADER_move || shader == SHADER_index;
+    return shader == SHADER_move;
 }
 
 vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words)

@@ -2,171 +2,34 @@
 #include "region.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ memory that lives as long as the region */
-
-void *vr_take(inlay_compiled *c, uint64_t bytes)
+static inlay_status read_nodes(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
 {
-    vr_block *block = calloc(1, sizeof *block + bytes + 1);
+    inlay_status status =
+        kit_region_keep(r, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * r->node_count, &c->region, diag);
+    uint32_t most = 0;
 
-    if (block == NULL)
-        return NULL;
-    block->next = c->blocks;
-    c->blocks = block;
-    return block->bytes;
-}
-
-static void *copy_of(inlay_compiled *c, const void *data, uint64_t bytes)
-{
-    void *copy = vr_take(c, bytes);
-
-    if (copy != NULL && bytes > 0)
-        memcpy(copy, data, bytes);
-    return copy;
-}
-
-/* ------------------------------------------------------------------ nodes */
-
-static bool copy_attr(inlay_compiled *c, const inlay_attr_info *from, inlay_attr_info *to)
-{
-    bool ok = true;
-
-    *to = *from;
-    to->name.data = copy_of(c, from->name.data, from->name.bytes);
-    ok &= to->name.data != NULL;
-    if (from->kind == INLAY_ATTR_STRING)
-        ok &= (to->s.data = copy_of(c, from->s.data, from->s.bytes)) != NULL;
-    else if (from->kind == INLAY_ATTR_INTS)
-        ok &= (to->ints = copy_of(c, from->ints, from->count * sizeof *from->ints)) != NULL;
-    else if (from->kind == INLAY_ATTR_FLOATS)
-        ok &= (to->floats = copy_of(c, from->floats, from->count * sizeof *from->floats)) != NULL;
-    to->strings = NULL;
-    to->tensor = NULL;
-    if (from->kind == INLAY_ATTR_TENSOR && from->tensor->bytes <= VR_SMALL_BYTES) {
-        inlay_tensor_view *t = copy_of(c, from->tensor, sizeof *t);
-
-        if (t == NULL || (t->data = copy_of(c, from->tensor->data, t->bytes)) == NULL)
-            return false;
-        t->dims = NULL;
-        to->tensor = t;
-    }
-    return ok;
-}
-
-static bool copy_node(inlay_compiled *c, const inlay_node_info *from, inlay_node_info *to)
-{
-    inlay_attr_info *attrs = vr_take(c, from->attr_count * sizeof *attrs);
-    uint32_t *numbers = vr_take(c, (from->input_count + from->output_count) * sizeof *numbers);
-
-    *to = *from;
-    to->name.data = copy_of(c, from->name.data, from->name.bytes);
-    to->op_type.data = copy_of(c, from->op_type.data, from->op_type.bytes);
-    to->domain.data = "";
-    to->domain.bytes = 0;
-    if (attrs == NULL || numbers == NULL || to->name.data == NULL || to->op_type.data == NULL)
-        return false;
-    to->attrs = attrs;
-    to->attr_stride = sizeof *attrs;
-    to->inputs = numbers;
-    to->outputs = numbers + from->input_count;
-    for (uint32_t i = 0; i < from->attr_count; i++)
-        if (!copy_attr(c, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i), &attrs[i]))
-            return false;
-    return true;
-}
-
-/* ------------------------------------------------------------------ values */
-
-typedef struct reader {
-    const inlay_compile_request *r;
-    inlay_compiled *c;
-    uint32_t *number_of; /* [graph->value_count] */
-} reader;
-
-static uint32_t value_of(reader *rd, uint32_t snapshot)
-{
-    const inlay_value_info *info = inlay_graph_value(rd->r->graph, snapshot);
-    vr_value *v;
-
-    if (info == NULL)
-        return INLAY_NONE;
-    if (rd->number_of[snapshot] != INLAY_NONE)
-        return rd->number_of[snapshot];
-    v = &rd->c->values[rd->c->value_count];
-    *v = (vr_value){ .snapshot = snapshot,
-                     .input = INLAY_NONE,
-                     .output = INLAY_NONE,
-                     .dtype = info->dtype,
-                     .constant = (info->flags & INLAY_VALUE_CONSTANT) != 0 };
-    if (info->data != NULL && info->data_bytes <= VR_SMALL_BYTES && info->dtype != INLAY_STRING) {
-        v->data = copy_of(rd->c, info->data, info->data_bytes);
-        v->data_bytes = info->data_bytes;
-    }
-    return rd->number_of[snapshot] = rd->c->value_count++;
-}
-
-static inlay_status read_node(reader *rd, uint32_t n, inlay_diag *diag)
-{
-    inlay_compiled *c = rd->c;
-    const inlay_node_info *info = inlay_graph_node(rd->r->graph, rd->r->nodes[n]);
-    const kit_node node = { .host = c->state->host, .graph = rd->r->graph, .info = info };
-    kit_refusal why = { 0, "", "" };
-    vr_op *op = &c->ops[c->op_count];
-    uint32_t *numbers;
-
-    op->row = vr_find(&node, &why);
-    if (op->row == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", info->name.data, why.text);
-    if (!copy_node(c, info, &op->info))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", info->name.data);
-    numbers = (uint32_t *)(uintptr_t)op->info.inputs;
-    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
-        const bool is_in = i < info->input_count;
-
-        numbers[i] = value_of(rd, is_in ? info->inputs[i] : info->outputs[i - info->input_count]);
-        if (is_in && numbers[i] != INLAY_NONE)
-            c->values[numbers[i]].uses++;
-    }
-    c->op_count++;
-    return INLAY_OK;
-}
-
-static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
-{
-    reader rd = { .r = r, .c = c };
-    uint64_t total = 1 + (uint64_t)VR_TEMPORARIES * r->node_count;
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
-
-        total += info->input_count + info->output_count;
-    }
-    c->ops = vr_take(c, r->node_count * sizeof *c->ops);
-    c->values = vr_take(c, total * sizeof *c->values);
-    c->constants = vr_take(c, total * sizeof *c->constants);
-    rd.number_of = malloc((r->graph->value_count + 1) * sizeof *rd.number_of);
-    if (c->ops == NULL || c->values == NULL || c->constants == NULL || rd.number_of == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
-        goto done;
-    }
-    memset(rd.number_of, 0xff, (r->graph->value_count + 1) * sizeof *rd.number_of);
+    if (status != INLAY_OK)
+        return status;
     for (uint32_t n = 0; n < r->node_count; n++)
-        INLAY_TRY(read_node(&rd, n, diag));
-    for (uint32_t i = 0; i < r->input_count; i++)
-        if (rd.number_of[r->inputs[i]] != INLAY_NONE)
-            c->values[rd.number_of[r->inputs[i]]].input = i;
-    for (uint32_t i = 0; i < r->output_count; i++)
-        if (rd.number_of[r->outputs[i]] != INLAY_NONE) {
-            c->values[rd.number_of[r->outputs[i]]].output = i;
-            c->values[rd.number_of[r->outputs[i]]].uses++;
-        }
-    for (uint64_t v = c->value_count; v < total; v++)
-        c->values[v] = (vr_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
-    c->input_count = r->input_count;
-    c->output_count = r->output_count;
-done:
-    free(rd.number_of);
-    return status;
+        most += c->region.nodes[n].input_count;
+    c->values = c->region.values;
+    c->value_count = c->region.value_count;
+    c->ops = kit_region_take(&c->region, r->node_count * sizeof *c->ops);
+    c->constants = kit_region_take(&c->region, most * sizeof *c->constants);
+    if (c->ops == NULL || c->constants == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
+    for (uint32_t n = 0; n < r->node_count; n++) {
+        const kit_node node = {
+            .host = c->state->host, .graph = r->graph, .info = inlay_graph_node(r->graph, r->nodes[n])
+        };
+        kit_refusal why = { 0, "", "" };
+
+        c->ops[n] = (vr_op){ vr_find(&node, &why), c->region.nodes[n] };
+        if (c->ops[n].row == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", node.info->name.data, why.text);
+        c->op_count++;
+    }
+    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ constants */
@@ -268,7 +131,7 @@ inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compi
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
     c->state = state;
     INLAY_TRY(vr_open(state, &c->gpu, diag));
-    INLAY_TRY(read_region(c, r, diag));
+    INLAY_TRY(read_nodes(c, r, diag));
     list_constants(c, r->graph, &bytes);
     if (bytes > 0)
         INLAY_TRY(gpu_buffer_make(c->gpu, bytes, &c->memory, diag));
@@ -295,9 +158,6 @@ void vr_release_compiled(void *state, inlay_compiled *c)
         return;
     if (c->gpu != NULL)
         gpu_buffer_drop(c->gpu, &c->memory);
-    for (vr_block *b = c->blocks, *next; b != NULL; b = next) {
-        next = b->next;
-        free(b);
-    }
+    kit_region_free(&c->region);
     free(c);
 }

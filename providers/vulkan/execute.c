@@ -9,54 +9,22 @@ static VkDeviceAddress address_of(const inlay_buffer *buffer)
     return b != NULL ? b->address + buffer->offset : 0;
 }
 
-/* Where a run's inputs, outputs and workspace lie. */
-static void addresses_of(const inlay_compiled *c, const inlay_exec_args *args, VkDeviceAddress *out)
+/* Address i of a run: of its inputs, then outputs, then of its workspace. */
+static VkDeviceAddress run_address(const inlay_compiled *c, const inlay_exec_args *args, uint32_t i)
 {
-    for (uint32_t i = 0; i < c->input_count; i++)
-        *out++ = address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer);
-    for (uint32_t i = 0; i < c->output_count; i++)
-        *out++ = address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i)->buffer);
-    *out = address_of(&args->workspace);
+    return i < c->region.input_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer)
+           : i < c->region.input_count + c->region.output_count
+               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - c->region.input_count)->buffer)
+               : address_of(&args->workspace);
 }
 
-/* A recording that no run uses: the one for these addresses, or the one that was not used longest. */
-static vr_recording *take_recording(inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args)
+static bool has_addresses(const inlay_compiled *c, const inlay_exec_args *args, const vr_recording *r)
 {
-    const size_t bytes = (c->input_count + c->output_count + 1) * sizeof *in->wanted;
-    vr_recording *best = NULL;
+    bool same = r->recorded;
 
-    (void)pthread_mutex_lock(&in->lock);
-    while (best == NULL) {
-        addresses_of(c, args, in->wanted); /* of the run that has the lock */
-        for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
-            vr_recording *r = &in->recordings[i];
-
-            if (r->busy)
-                continue;
-            if (r->recorded && memcmp(r->addresses, in->wanted, bytes) == 0) {
-                best = r;
-                break;
-            }
-            if (best == NULL || r->used < best->used)
-                best = r;
-        }
-        if (best == NULL)
-            (void)pthread_cond_wait(&in->freed, &in->lock);
-    }
-    best->busy = true;
-    best->used = ++in->runs;
-    best->recorded &= memcmp(best->addresses, in->wanted, bytes) == 0;
-    memcpy(best->addresses, in->wanted, bytes);
-    (void)pthread_mutex_unlock(&in->lock);
-    return best;
-}
-
-static void give_recording(inlay_instance *in, vr_recording *r)
-{
-    (void)pthread_mutex_lock(&in->lock);
-    r->busy = false;
-    (void)pthread_cond_signal(&in->freed);
-    (void)pthread_mutex_unlock(&in->lock);
+    for (uint32_t i = 0; same && i <= c->region.input_count + c->region.output_count; i++)
+        same = r->addresses[i] == run_address(c, args, i);
+    return same;
 }
 
 /* ------------------------------------------------------------------ recording */
@@ -70,11 +38,11 @@ static VkDeviceAddress operand_address(const inlay_compiled *c, const inlay_inst
     case VR_INPUT:
         return r->addresses[b->index] + o->offset;
     case VR_OUTPUT:
-        return r->addresses[c->input_count + b->index] + o->offset;
+        return r->addresses[c->region.input_count + b->index] + o->offset;
     case VR_CONSTANT:
         return c->memory.address + b->offset + o->offset;
     default:
-        return r->addresses[c->input_count + c->output_count] + b->offset + o->offset;
+        return r->addresses[c->region.input_count + c->region.output_count] + b->offset + o->offset;
     }
 }
 
@@ -99,6 +67,8 @@ static inlay_status record(inlay_compiled *c, inlay_instance *in, vr_recording *
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
+    for (uint32_t i = 0; i <= c->region.input_count + c->region.output_count; i++)
+        r->addresses[i] = run_address(c, args, i);
     if (r->segments[0] == VK_NULL_HANDLE)
         status = gpu_commands_make(c->gpu, in->segment_count, r->segments, args->diag);
     for (uint32_t s = 0; s < in->segment_count && status == INLAY_OK; s++) {
@@ -117,35 +87,28 @@ static inlay_status record(inlay_compiled *c, inlay_instance *in, vr_recording *
 
 /* ------------------------------------------------------------------ what a context keeps
  *
- * Two recordings of its own, which no other context waits for: two, for those who give their inputs and outputs two
- * addresses in turns. */
+ * Two recordings, for those who give their inputs and outputs two addresses in turns. */
 
 struct inlay_binding {
     vr_recording recordings[2];
-    VkDeviceAddress *wanted; /* as recordings' addresses: those of the run at hand */
     uint32_t latest;
 };
-
-static uint32_t address_count(const inlay_compiled *c)
-{
-    return c->input_count + c->output_count + 1;
-}
 
 inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const inlay_bind_args *args,
                      inlay_binding **out, inlay_diag *diag)
 {
     inlay_binding *b = calloc(1, sizeof *b);
-    bool whole = b != NULL && (b->wanted = calloc(address_count(c), sizeof *b->wanted)) != NULL;
+    bool whole = b != NULL;
 
     (void)args;
     for (uint32_t i = 0; whole && i < 2; i++) {
         vr_recording *r = &b->recordings[i];
 
-        r->addresses = calloc(address_count(c), sizeof *r->addresses);
+        r->addresses = calloc(c->region.input_count + c->region.output_count + 1, sizeof *r->addresses);
         r->segments = calloc(in->segment_count + 1, sizeof *r->segments);
         whole = r->addresses != NULL && r->segments != NULL;
     }
-    if (!whole && b != NULL)
+    if (!whole)
         vr_release_binding(state, c, in, b);
     *out = whole ? b : NULL;
     return whole ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
@@ -154,7 +117,7 @@ inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const i
 void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inlay_binding *b)
 {
     (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; b != NULL && i < 2; i++) {
         vr_recording *r = &b->recordings[i];
 
         if (r->segments != NULL && r->segments[0] != VK_NULL_HANDLE)
@@ -162,28 +125,17 @@ void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inla
         free(r->segments);
         free(r->addresses);
     }
-    free(b->wanted);
     free(b);
 }
 
-static vr_recording *bound_recording(const inlay_compiled *c, inlay_binding *b, const inlay_exec_args *args)
+/* The recording for a run's addresses, or the one that was not used last, to be made anew. */
+static vr_recording *find_recording(const inlay_compiled *c, inlay_binding *b, const inlay_exec_args *args)
 {
-    const size_t bytes = address_count(c) * sizeof *b->wanted;
-    vr_recording *r;
-
-    addresses_of(c, args, b->wanted);
-    for (uint32_t i = 0; i < 2; i++) {
-        r = &b->recordings[b->latest ^ i];
-        if (r->recorded && memcmp(r->addresses, b->wanted, bytes) == 0) {
-            b->latest ^= i;
-            return r;
-        }
+    if (!has_addresses(c, args, &b->recordings[b->latest])) {
+        b->latest ^= b->recordings[b->latest].recorded;
+        b->recordings[b->latest].recorded = has_addresses(c, args, &b->recordings[b->latest]);
     }
-    b->latest ^= b->recordings[b->latest].recorded;
-    r = &b->recordings[b->latest];
-    r->recorded = false;
-    memcpy(r->addresses, b->wanted, bytes);
-    return r;
+    return &b->recordings[b->latest];
 }
 
 /* ------------------------------------------------------------------ running */
@@ -226,20 +178,23 @@ static inlay_status submit_all(inlay_compiled *c, inlay_instance *in, vr_recordi
 inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args)
 {
     inlay_status status = gpu_alive(c->gpu, args->diag);
-    inlay_binding *bound = NULL;
+    inlay_binding *b = INLAY_HAS(args, binding) ? args->binding : NULL;
+    const bool bound = b != NULL;
     vr_recording *r;
 
     (void)state;
     if (status != INLAY_OK || in->dispatch_count == 0)
         return status;
-    if (INLAY_HAS(args, binding) && args->binding != NULL)
-        bound = args->binding;
-    r = bound != NULL ? bound_recording(c, bound, args) : take_recording(c, in, args);
+    if (!bound) { /* the instance's own, one run at a time */
+        (void)pthread_mutex_lock(&in->lock);
+        b = in->own;
+    }
+    r = find_recording(c, b, args);
     if (!r->recorded)
         status = record(c, in, r, args);
     if (status == INLAY_OK)
         status = submit_all(c, in, r, args);
-    if (bound == NULL)
-        give_recording(in, r);
+    if (!bound)
+        (void)pthread_mutex_unlock(&in->lock);
     return status;
 }

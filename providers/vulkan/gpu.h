@@ -37,6 +37,8 @@ typedef enum gpu_shader {
 /* What is known of a device before it is opened. */
 typedef struct gpu_facts {
     char name[GPU_NAME];
+    uint32_t number; /* in the list of devices */
+    VkPhysicalDevice physical; /* while the instance is there that it was found by */
     VkPhysicalDeviceType type;
     uint64_t memory_bytes; /* of its largest local heap */
     uint32_t subgroup, subgroup_least, subgroup_most;
@@ -58,6 +60,7 @@ typedef struct gpu_buffer {
     uint64_t bytes;
     uint8_t *mapped; /* NULL: the host can't see it */
     bool cached;     /* reading through mapped is as fast as other memory */
+    bool borrowed;   /* somebody else's */
 } gpu_buffer;
 
 /* What a pipeline is made of. */
@@ -74,8 +77,9 @@ typedef struct gpu_pipeline {
     VkPipeline pipeline;
 } gpu_pipeline;
 
-/* Faults that tests plant: what the device does at the nth submission, or allocation, of a session. */
-typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG } gpu_fault;
+/* What tests make of a device: what it does at the nth submission, or allocation, of a session; or memory apart from the
+ * host's, though it is not. */
+typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG, GPU_APART } gpu_fault;
 
 typedef struct gpu_options {
     const char *device;  /* "auto", a number of the list, or a part of a name */
@@ -89,7 +93,6 @@ typedef struct gpu_device {
     void *library;
     gpu_functions vk;
     VkInstance instance;
-    VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
     VkPhysicalDeviceMemoryProperties memory;
@@ -109,7 +112,7 @@ typedef struct gpu_device {
     VkPipelineCache cache;
     size_t cache_bytes; /* that it began with */
     char cache_dir[4096]; /* where it is kept; "" = nowhere */
-    gpu_pipeline *pipelines[256];
+    gpu_pipeline *pipelines;
 } gpu_device;
 
 /* Is there a libvulkan, and a driver that it could find? Opens neither. */
@@ -137,13 +140,19 @@ inlay_status gpu_alive(gpu_device *g, inlay_diag *diag);
 
 inlay_status gpu_buffer_make(gpu_device *g, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
 void gpu_buffer_drop(gpu_device *g, gpu_buffer *b); /* of {0}: a no-op */
-/* Between the host and a buffer that no work in flight uses. */
+/* Somebody else's buffer of this device, made to be read and written, and to have an address; it outlives *out. */
+void gpu_buffer_borrow(const gpu_device *g, VkBuffer buffer, uint64_t bytes, gpu_buffer *out);
+/* Copies of a list, between the host and buffers that no work in flight uses: where memory is not shared, all are one
+ * submission, as far as 16 MiB of staging memory hold them. None reads what another writes. */
+typedef struct gpu_copy {
+    const gpu_buffer *from, *to; /* NULL: host */
+    uint64_t from_at, to_at;     /* in those */
+    void *host;
+    uint64_t bytes;
+} gpu_copy;
+inlay_status gpu_copies(gpu_device *g, const gpu_copy *list, uint32_t count, inlay_diag *diag);
 inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                        inlay_diag *diag);
-inlay_status gpu_read(gpu_device *g, const gpu_buffer *from, uint64_t offset, void *to, uint64_t bytes,
-                      inlay_diag *diag);
-inlay_status gpu_copy(gpu_device *g, const gpu_buffer *from, uint64_t from_offset, const gpu_buffer *to,
-                      uint64_t to_offset, uint64_t bytes, inlay_diag *diag);
 
 /* The pipeline of a recipe; made once. Any thread. */
 inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag);

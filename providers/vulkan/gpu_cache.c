@@ -3,12 +3,10 @@
  * A driver need not survive a file that is not its own, so the file begins with a head that says whose it is and sums
  * up the rest: one byte that is wrong, and it is as if the file were not there. */
 #include "gpu.h"
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CACHE_MOST_BYTES = 1 << 28 };
@@ -53,26 +51,20 @@ static bool path_of(const gpu_device *g, char path[PATH_MAX])
 static uint8_t *load(const gpu_device *g, size_t *out_bytes)
 {
     char path[PATH_MAX];
-    struct stat st;
     uint8_t *data = NULL;
-    cache_head is, due;
-    const int fd = path_of(g, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    bool ours = false;
+    cache_head is = { .bytes = 0 }, due = { .bytes = 1 };
+    FILE *f = path_of(g, path) ? fopen(path, "re") : NULL;
 
-    if (f != NULL && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof is &&
-        st.st_size < CACHE_MOST_BYTES)
-        data = malloc(*out_bytes = (size_t)st.st_size - sizeof is);
-    if (data != NULL && fread(&is, sizeof is, 1, f) == 1 && fread(data, 1, *out_bytes, f) == *out_bytes) {
-        due = head_of(g, data, *out_bytes);
-        ours = memcmp(&is, &due, sizeof is) == 0;
-    }
+    if (f != NULL && fread(&is, sizeof is, 1, f) == 1 && is.bytes < CACHE_MOST_BYTES)
+        data = malloc(is.bytes + 1);
+    if (data != NULL && fread(data, 1, is.bytes + 1, f) == is.bytes)
+        due = head_of(g, data, is.bytes);
     if (f != NULL)
         (void)fclose(f);
-    else if (fd >= 0)
-        (void)close(fd);
-    if (ours)
+    if (memcmp(&is, &due, sizeof is) == 0) {
+        *out_bytes = is.bytes;
         return data;
+    }
     free(data);
     return NULL;
 }
@@ -98,19 +90,12 @@ static void save(const gpu_device *g, const char *path, const uint8_t *data, siz
 {
     const cache_head head = head_of(g, data, bytes);
     char beside[PATH_MAX];
-    FILE *f = NULL;
+    const int n = snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
+    FILE *f = n < (int)sizeof beside ? fopen(beside, "wxe") : NULL;
     bool whole;
-    int fd;
 
-    if (snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid()) >= (int)sizeof beside)
+    if (f == NULL)
         return;
-    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (f == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
     whole = fwrite(&head, sizeof head, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;
     whole &= fclose(f) == 0;
     if (!whole || rename(beside, path) != 0)

@@ -131,7 +131,7 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
-    *f = (gpu_facts){ .name = "" };
+    *f = (gpu_facts){ .physical = device };
     vk->GetPhysicalDeviceProperties(device, &p.properties); /* an old device may not know the structs of 1.2 */
     f->api_version = p.properties.apiVersion;
     if (f->api_version >= VK_API_VERSION_1_2) {
@@ -186,43 +186,59 @@ static bool is_meant(const char *word, uint32_t i, const gpu_facts *f)
            (strcmp(word, "cpu") == 0 && f->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
 }
 
-static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
+/* Calls found for each device of an instance. */
+static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, inlay_diag *diag)
 {
     VkPhysicalDevice all[GPU_MOST_DEVICES];
-    uint32_t count = GPU_MOST_DEVICES, used = 0;
-    char list[400] = "", line[GPU_NAME + 96];
-    const char *lacks = NULL;
-    int best = -1;
-    VkResult result = g->vk.EnumeratePhysicalDevices(g->instance, &count, all);
+    uint32_t count = GPU_MOST_DEVICES;
+    inlay_status status =
+        gpu_check(g, g->vk.EnumeratePhysicalDevices(g->instance, &count, all), "listing devices", diag);
 
-    if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-        return gpu_check(g, result, "listing devices", diag);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         gpu_facts f;
 
         read_facts(&g->vk, all[i], &f);
-        gpu_describe(&f, line, sizeof line);
-        used += (uint32_t)snprintf(list + used, sizeof list - used, "%s%u = %s", i > 0 ? "; " : "", i, line);
-        used = used < sizeof list ? used : sizeof list - 1;
-        if (!is_meant(word, i, &f))
-            continue;
-        if (missing(&f) != NULL) {
-            lacks = missing(&f);
-        } else if (kinds[f.type].rank > best) {
-            best = kinds[f.type].rank;
-            g->physical = all[i];
-            g->facts = f;
-        }
+        f.number = i;
+        status = found(user, i, &f, missing(&f));
     }
-    if (best >= 0)
-        return INLAY_OK;
-    if (lacks != NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "no usable Vulkan device: it lacks %s; devices: %s", lacks, list);
-    return count == 0 ? inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan device: no driver found one")
-                      : inlay_fail(diag, INLAY_UNSUPPORTED,
-                                   "no Vulkan device '%s'; option device takes a number or a "
-                                   "part of a name; devices: %s",
-                                   word, list);
+    return status;
+}
+
+typedef struct choice {
+    gpu_device *g;
+    const char *word;
+    int best;
+    size_t used;
+    char list[600];
+} choice;
+
+static inlay_status consider(void *user, uint32_t i, const gpu_facts *f, const char *lacks)
+{
+    choice *c = user;
+    char line[GPU_NAME + 96];
+
+    gpu_describe(f, line, sizeof line);
+    c->used += (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s", i > 0 ? "; " : "", i, line,
+                                lacks != NULL ? ", which lacks " : "", lacks != NULL ? lacks : "");
+    c->used = c->used < sizeof c->list ? c->used : sizeof c->list - 1;
+    if (is_meant(c->word, i, f) && lacks == NULL && kinds[f->type].rank > c->best) {
+        c->best = kinds[f->type].rank;
+        c->g->facts = *f;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
+{
+    choice c = { .g = g, .word = word, .best = -1, .list = "none" };
+    const inlay_status status = look_at_all(g, consider, &c, diag);
+
+    if (status != INLAY_OK || c.best >= 0)
+        return status;
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "no Vulkan device '%s' that can be used; option device takes a number or a part of a name; "
+                      "devices: %s",
+                      word, c.list);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -268,7 +284,7 @@ static inlay_status find_family(gpu_device *g, inlay_diag *diag)
     VkQueueFamilyProperties families[16];
     uint32_t count = 16;
 
-    g->vk.GetPhysicalDeviceQueueFamilyProperties(g->physical, &count, families);
+    g->vk.GetPhysicalDeviceQueueFamilyProperties(g->facts.physical, &count, families);
     for (uint32_t i = 0; i < count; i++)
         if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0) {
             g->family = i;
@@ -298,7 +314,7 @@ static inlay_status open_device(gpu_device *g, inlay_diag *diag)
                                       .pNext = &want,
                                       .queueCreateInfoCount = 1,
                                       .pQueueCreateInfos = &queue };
-    VkResult result = g->vk.CreateDevice(g->physical, &info, NULL, &g->device);
+    VkResult result = g->vk.CreateDevice(g->facts.physical, &info, NULL, &g->device);
 
     if (result != VK_SUCCESS) {
         g->device = VK_NULL_HANDLE;
@@ -311,7 +327,7 @@ static inlay_status open_device(gpu_device *g, inlay_diag *diag)
     GPU_DEVICE(X)
 #undef X
     g->vk.GetDeviceQueue(g->device, g->family, 0, &g->queue);
-    g->vk.GetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
+    g->vk.GetPhysicalDeviceMemoryProperties(g->facts.physical, &g->memory);
     return INLAY_OK;
 }
 
@@ -344,32 +360,17 @@ done:
 
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag)
 {
-    VkPhysicalDevice all[GPU_MOST_DEVICES];
-    uint32_t count = GPU_MOST_DEVICES;
     gpu_device *g = calloc(1, sizeof *g);
-    inlay_status status = INLAY_OK;
-    VkResult result;
+    inlay_status status = gpu_present(diag);
 
     if (g == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of Vulkan devices");
-    INLAY_TRY(gpu_present(diag));
+    INLAY_TRY(status);
     INLAY_TRY(open_library(&g->library, diag));
     INLAY_TRY(load_instance(g, diag));
-    result = g->vk.EnumeratePhysicalDevices(g->instance, &count, all);
-    if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-        status = gpu_check(g, result, "listing devices", diag);
-    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        gpu_facts f;
-
-        read_facts(&g->vk, all[i], &f);
-        status = found(user, i, &f, missing(&f));
-    }
+    INLAY_TRY(look_at_all(g, found, user, diag));
 done:
-    if (g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL)
-        g->vk.DestroyInstance(g->instance, NULL);
-    if (g->library != NULL)
-        (void)dlclose(g->library);
-    free(g);
+    gpu_close(g);
     return status;
 }
 
@@ -391,6 +392,7 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     INLAY_TRY(open_library(&g->library, diag));
     INLAY_TRY(load_instance(g, diag));
     INLAY_TRY(choose(g, options->device, diag));
+    g->facts.unified &= g->fault != GPU_APART;
     if (g->timeout_ms == 0)
         g->timeout_ms = g->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
     INLAY_TRY(find_family(g, diag));
@@ -407,9 +409,8 @@ static void drop_parts(gpu_device *g)
 {
     if (g->vk.DeviceWaitIdle != NULL)
         (void)g->vk.DeviceWaitIdle(g->device);
-    for (uint32_t i = 0; i < 256; i++)
-        for (gpu_pipeline *p = g->pipelines[i]; p != NULL; p = p->next)
-            g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
+    for (const gpu_pipeline *p = g->pipelines; p != NULL; p = p->next)
+        g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
     gpu_buffer_drop(g, &g->staging);
     gpu_cache_keep(g);
     g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
@@ -432,11 +433,10 @@ void gpu_close(gpu_device *g)
         g->vk.DestroyInstance(g->instance, NULL);
     if (!stays && g->library != NULL)
         (void)dlclose(g->library);
-    for (uint32_t i = 0; i < 256; i++)
-        for (gpu_pipeline *p = g->pipelines[i], *next; p != NULL; p = next) {
-            next = p->next;
-            free(p);
-        }
+    for (gpu_pipeline *p = g->pipelines, *next; p != NULL; p = next) {
+        next = p->next;
+        free(p);
+    }
     (void)pthread_mutex_destroy(&g->queue_lock);
     (void)pthread_mutex_destroy(&g->pipeline_lock);
     (void)pthread_mutex_destroy(&g->staging_lock);

@@ -1,37 +1,34 @@
 /* Shaders are put together here: a module holds every operation and every element type as functions of one form, and
- * calls of placeholders (slot_3, input_0, store_out). A pipeline's constants say which function stands for each; calls
- * are redirected, and functions that nobody calls any more are left out. So drivers compile a few hundred instructions
- * where a switch over constants took them seconds. Where words are given, a call of word() with a literal becomes the
- * word itself: sizes and strides are then constants to the compiler, which CPUs without a fast division thank for. */
+ * calls of placeholders (slot_3, input_0, store_out). A pipeline's constants say which function stands for each, and calls
+ * are redirected. What nobody calls then, drivers leave alone: so they compile a few hundred instructions where a switch
+ * over constants took them seconds. Where words are given, a call of word() with a literal becomes the word itself: sizes
+ * and strides are then constants to the compiler, which CPUs without a fast division thank for. */
 #include "gpu.h"
-#include "gpu_shaders.h"
-#include <ctype.h>
+#include "gpu_shaders.inc" /* generated: an array a shader */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Instructions of SPIR-V that are looked at; all others are copied. */
+/* Instructions of SPIR-V that are looked at; all others stay as they are. */
 enum {
     SPV_HEADER = 5,
-    SPV_SOURCE_EXTENSION = 4,
+    SPV_NOP = 0,
     SPV_NAME = 5,
-    SPV_MEMBER_NAME = 6,
-    SPV_ENTRY_POINT = 15,
+    SPV_CONSTANT = 43,
     SPV_FUNCTION = 54,
-    SPV_FUNCTION_END = 56,
     SPV_FUNCTION_CALL = 57,
     SPV_COPY_OBJECT = 83,
-    SPV_DECORATE = 71,
-    SPV_UNDEF = 1,
-    SPV_FIRST_TYPE = 19,
-    SPV_LAST_TYPE = 39,
-    SPV_FIRST_CONSTANT = 41,
-    SPV_CONSTANT = 43,
-    SPV_LAST_CONSTANT = 52,
-    SPV_VARIABLE = 59,
     MOST_NAME = 24
 };
 
+static const struct {
+    const uint32_t *words;
+    size_t bytes;
+} shaders[] = {
+#define X(name, source, defines) { shader_##name, sizeof shader_##name },
+#include "shaders.def"
+#undef X
+};
 static const char *const operations[] = {
 #define X(name) "op_" #name,
 #include "opcodes.def"
@@ -43,26 +40,12 @@ static const char *const types[] = {
 #undef X
 };
 
-static const uint32_t OUTSIDE = UINT32_MAX;
-
-typedef struct function {
-    uint32_t id, begin, end; /* words */
-    char name[MOST_NAME];    /* without parameters */
-    uint32_t replaced;       /* index of the function that stands for it */
-    bool kept;
-} function;
-
 typedef struct module {
-    const uint32_t *words;
-    uint32_t count, bound;
-    function *functions;
-    uint32_t function_count;
-    uint32_t *function_of; /* [bound] by id: index + 1 */
-    uint32_t *lives_in;    /* [bound] by id: 1 + index of the function that defines it; 0: none */
-    uint32_t *literal_at;  /* [bound] by id: where the constant is defined; 0: none */
-    uint32_t word_id;      /* of the function word(); 0: its calls stay */
-    const uint32_t *fixed; /* what it returns */
-    uint32_t fixed_count;
+    uint32_t *words;      /* a copy, changed in place */
+    uint32_t count, body; /* words; the first function */
+    uint32_t *stands_for; /* [bound] by the id of a function: which is called in its place; 0: itself */
+    uint32_t *literal_at; /* [bound] by the id of a constant of 32 bits: where it is; 0: none */
+    uint32_t *known;      /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
 } module;
 
 static uint32_t opcode_at(const module *m, uint32_t at)
@@ -74,61 +57,28 @@ static uint32_t length_at(const module *m, uint32_t at)
     return m->words[at] >> 16;
 }
 
-/* ------------------------------------------------------------------ reading */
-
-static uint32_t count_functions(const module *m)
-{
-    uint32_t n = 0;
-
-    for (uint32_t at = SPV_HEADER; at < m->count; at += length_at(m, at))
-        n += opcode_at(m, at) == SPV_FUNCTION;
-    return n;
-}
-
-static void read_functions(module *m)
-{
-    function *f = NULL;
-
-    for (uint32_t at = SPV_HEADER; at < m->count; at += length_at(m, at)) {
-        if (opcode_at(m, at) == SPV_FUNCTION) {
-            f = &m->functions[m->function_count++];
-            *f = (function){ .id = m->words[at + 2], .begin = at, .replaced = m->function_count - 1 };
-            m->function_of[f->id] = m->function_count;
-        } else if (opcode_at(m, at) == SPV_FUNCTION_END && f != NULL) {
-            f->end = at + 1;
-        }
-    }
-    for (uint32_t at = SPV_HEADER; at < m->count; at += length_at(m, at)) {
-        const uint32_t index = opcode_at(m, at) == SPV_NAME ? m->function_of[m->words[at + 1]] : 0;
-
-        if (index != 0) {
-            const char *name = (const char *)&m->words[at + 2];
-            const size_t n = strcspn(name, "(");
-
-            memcpy(m->functions[index - 1].name, name, n < MOST_NAME ? n : MOST_NAME - 1);
-        }
-    }
-}
-
+/* The id of the function of that name, written in small letters or not; 0: there is none. */
 static uint32_t find(const module *m, const char *name)
 {
-    uint32_t i = 0;
+    const size_t n = strlen(name);
 
-    while (i < m->function_count && strcmp(m->functions[i].name, name) != 0)
-        i++;
-    return i;
+    for (uint32_t at = SPV_HEADER; at < m->body; at += length_at(m, at))
+        if (opcode_at(m, at) == SPV_NAME) {
+            const char *text = (const char *)&m->words[at + 2];
+
+            if (strncasecmp(text, name, n) == 0 && text[n] == '(')
+                return m->words[at + 1];
+        }
+    return 0;
 }
-
-/* ------------------------------------------------------------------ redirecting */
 
 /* false: the shader calls one of the names and lacks the other. */
 static bool redirect(module *m, const char *from, const char *to)
 {
     const uint32_t f = find(m, from), t = find(m, to);
 
-    if (f < m->function_count && t < m->function_count)
-        m->functions[f].replaced = t;
-    return f == m->function_count || t < m->function_count;
+    m->stands_for[f] = t;
+    return f == 0 || t != 0;
 }
 
 static bool redirect_all(module *m, const uint32_t *constants)
@@ -136,14 +86,11 @@ static bool redirect_all(module *m, const uint32_t *constants)
     char from[MOST_NAME], to[MOST_NAME];
     bool ok = true;
 
-    for (uint32_t i = 0; i < MOST_SLOTS; i++) {
-        const uint32_t op = i < constants[ID_SLOTS] ? constants[ID_SLOT + i] & 255u : 0;
+    for (uint32_t i = 0; i < constants[ID_SLOTS]; i++) {
+        const uint32_t op = constants[ID_SLOT + i] & 255u;
 
         (void)snprintf(from, sizeof from, "slot_%u", i);
-        (void)snprintf(to, sizeof to, "%s", op < sizeof operations / sizeof operations[0] ? operations[op] : "");
-        for (char *c = to; *c != '\0'; c++)
-            *c = (char)tolower((unsigned char)*c);
-        ok &= redirect(m, from, to);
+        ok &= redirect(m, from, op < sizeof operations / sizeof operations[0] ? operations[op] : "");
     }
     for (uint32_t i = 0; i < MOST_INPUTS; i++) {
         (void)snprintf(from, sizeof from, "input_%u", i);
@@ -159,157 +106,82 @@ static bool redirect_all(module *m, const uint32_t *constants)
     return redirect(m, "store_out", to) && ok;
 }
 
-/* Marks a function and all that it calls; calls do not go in circles in SPIR-V. */
-static void keep(module *m, uint32_t index)
+/* Finds where functions begin, and the literals. */
+static void read_module(module *m)
 {
-    function *f = &m->functions[index];
+    uint32_t at = SPV_HEADER;
 
-    if (f->kept)
-        return;
-    f->kept = true;
-    for (uint32_t at = f->begin; at < f->end; at += length_at(m, at))
-        if (opcode_at(m, at) == SPV_FUNCTION_CALL && m->function_of[m->words[at + 3]] != 0)
-            keep(m, m->functions[m->function_of[m->words[at + 3]] - 1].replaced);
-}
-
-/* ------------------------------------------------------------------ words that are known */
-
-static void find_literals(module *m)
-{
-    const uint32_t word = find(m, "word");
-
-    m->word_id = m->fixed != NULL && word < m->function_count ? m->functions[word].id : 0;
-    for (uint32_t at = SPV_HEADER; at < m->count; at += length_at(m, at))
+    for (; at < m->count && opcode_at(m, at) != SPV_FUNCTION; at += length_at(m, at))
         if (opcode_at(m, at) == SPV_CONSTANT && length_at(m, at) == 4)
             m->literal_at[m->words[at + 2]] = at;
+    m->body = at;
 }
 
-/* Is there a call of word() with a literal? */
-static bool is_fixed(const module *m, uint32_t at)
+/* Calls go to what stands for a function, and those of word() with a literal become constants, which are written to
+ * out; how many words that are is returned. */
+static uint32_t change_calls(module *m, const gpu_recipe *r, uint32_t *out)
 {
-    return m->word_id != 0 && opcode_at(m, at) == SPV_FUNCTION_CALL && m->words[at + 3] == m->word_id &&
-           length_at(m, at) == 5 && m->literal_at[m->words[at + 4]] != 0;
-}
+    const uint32_t word = r->words != NULL ? find(m, "word") : 0;
+    uint32_t n = 0;
 
-/* A constant for each of these calls, in their order; ids follow those of the module. */
-static uint32_t write_constants(const module *m, uint32_t *out, uint32_t n)
-{
-    for (uint32_t i = 0; i < m->function_count; i++)
-        for (uint32_t at = m->functions[i].begin; m->functions[i].kept && at < m->functions[i].end;
-             at += length_at(m, at))
-            if (is_fixed(m, at)) {
-                const uint32_t k = m->words[m->literal_at[m->words[at + 4]] + 3];
+    for (uint32_t at = m->body, length; at < m->count; at += length) {
+        uint32_t *call = &m->words[at], literal;
 
-                out[n++] = 4u << 16 | SPV_CONSTANT;
-                out[n++] = m->words[at + 1];
-                out[n++] = out[3]++; /* the bound */
-                out[n++] = k < m->fixed_count ? m->fixed[k] : 0;
-            }
-    return n;
-}
-
-/* ------------------------------------------------------------------ writing */
-
-/* Ids within a function are decorated outside of it. Words that are no results do no harm: what is not defined outside
- * is of one function alone. */
-static void note_inner_ids(module *m)
-{
-    const uint32_t first = m->function_count > 0 ? m->functions[0].begin : m->count;
-
-    for (uint32_t at = SPV_HEADER; at < first; at += length_at(m, at)) {
-        const uint32_t op = opcode_at(m, at);
-
-        if (op >= SPV_FIRST_TYPE && op <= SPV_LAST_TYPE)
-            m->lives_in[m->words[at + 1]] = OUTSIDE;
-        else if ((op >= SPV_FIRST_CONSTANT && op <= SPV_LAST_CONSTANT) || op == SPV_VARIABLE || op == SPV_UNDEF)
-            m->lives_in[m->words[at + 2]] = OUTSIDE;
-    }
-    for (uint32_t i = 0; i < m->function_count; i++)
-        for (uint32_t at = m->functions[i].begin; at < m->functions[i].end; at += length_at(m, at))
-            if (length_at(m, at) > 2 && m->words[at + 2] < m->bound && m->lives_in[m->words[at + 2]] == 0)
-                m->lives_in[m->words[at + 2]] = i + 1;
-}
-
-static uint32_t write_rest(const module *m, uint32_t *out)
-{
-    const uint32_t first = m->function_count > 0 ? m->functions[0].begin : m->count;
-    uint32_t n = SPV_HEADER;
-
-    memcpy(out, m->words, SPV_HEADER * sizeof *out);
-    for (uint32_t at = SPV_HEADER; at < first; at += length_at(m, at)) {
-        const uint32_t op = opcode_at(m, at), length = length_at(m, at);
-        const uint32_t owner = op == SPV_DECORATE ? m->lives_in[m->words[at + 1]] : 0;
-
-        if (op == SPV_NAME || op == SPV_MEMBER_NAME || op == SPV_SOURCE_EXTENSION ||
-            (owner != 0 && owner != OUTSIDE && !m->functions[owner - 1].kept))
+        length = length_at(m, at);
+        if (opcode_at(m, at) != SPV_FUNCTION_CALL)
             continue;
-        memcpy(out + n, m->words + at, length * sizeof *out);
-        n += length;
-    }
-    return n;
-}
+        literal = call[3] == word && word != 0 ? m->literal_at[call[4]] : 0;
+        if (m->stands_for[call[3]] != 0)
+            call[3] = m->stands_for[call[3]];
+        if (literal == 0)
+            continue;
+        if (m->known[call[4]] == 0) {
+            const uint32_t k = m->words[literal + 3];
 
-static uint32_t write_functions(const module *m, uint32_t *out, uint32_t n)
-{
-    uint32_t next = m->bound;
-
-    for (uint32_t i = 0; i < m->function_count; i++) {
-        const function *f = &m->functions[i];
-
-        for (uint32_t at = f->begin; f->kept && at < f->end; at += length_at(m, at)) {
-            if (is_fixed(m, at)) {
-                out[n++] = 4u << 16 | SPV_COPY_OBJECT;
-                out[n++] = m->words[at + 1];
-                out[n++] = m->words[at + 2];
-                out[n++] = next++;
-                continue;
-            }
-            memcpy(out + n, m->words + at, length_at(m, at) * sizeof *out);
-            if (opcode_at(m, at) == SPV_FUNCTION_CALL && m->function_of[out[n + 3]] != 0)
-                out[n + 3] = m->functions[m->functions[m->function_of[out[n + 3]] - 1].replaced].id;
-            n += length_at(m, at);
+            m->known[call[4]] = m->words[3]++; /* the bound */
+            out[n++] = 4u << 16 | SPV_CONSTANT;
+            out[n++] = call[1];
+            out[n++] = m->known[call[4]];
+            out[n++] = k < r->word_count ? r->words[k] : 0;
         }
+        call[0] = 4u << 16 | SPV_COPY_OBJECT;
+        call[3] = m->known[call[4]];
+        call[4] = 1u << 16 | SPV_NOP;
     }
     return n;
 }
 
 inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    module m = { .words = gpu_shaders[r->shader].words,
-                 .count = (uint32_t)(gpu_shaders[r->shader].bytes / 4),
-                 .fixed = r->words,
-                 .fixed_count = r->word_count };
-    uint32_t *words;
+    const uint32_t *from = shaders[r->shader].words, bound = from[3];
+    module m = { .count = (uint32_t)(shaders[r->shader].bytes / 4) };
+    const size_t most = m.count + 4 * (size_t)bound; /* a constant a literal */
+    uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;
 
-    m.bound = m.words[3];
-    m.functions = calloc(count_functions(&m) + 1, sizeof *m.functions);
-    m.function_of = calloc(m.bound + 1, sizeof *m.function_of);
-    m.lives_in = calloc(m.bound + 1, sizeof *m.lives_in);
-    m.literal_at = calloc(m.bound + 1, sizeof *m.literal_at);
-    words = malloc(2 * gpu_shaders[r->shader].bytes); /* a call of 5 words becomes two instructions of 4 */
-    if (m.functions == NULL || m.function_of == NULL || m.lives_in == NULL || m.literal_at == NULL || words == NULL) {
+    *out = m.words = malloc(most * sizeof *m.words);
+    if (tables == NULL || constants == NULL || m.words == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    read_functions(&m);
-    if (!redirect_all(&m, r->constants)) {
+    memcpy(m.words, from, shaders[r->shader].bytes);
+    m.stands_for = tables;
+    m.literal_at = tables + bound;
+    m.known = tables + 2 * (size_t)bound;
+    read_module(&m);
+    if (redirect_all(&m, r->constants)) {
+        const uint32_t n = change_calls(&m, r, constants);
+
+        memmove(m.words + m.body + n, m.words + m.body, (m.count - m.body) * sizeof *m.words);
+        memcpy(m.words + m.body, constants, n * sizeof *constants);
+        *out_words = m.count + n;
+    } else {
         status = inlay_fail(diag, INLAY_INTERNAL, "a shader lacks an operation of its program");
-        goto done;
     }
-    for (uint32_t at = SPV_HEADER; at < m.count; at += length_at(&m, at))
-        if (opcode_at(&m, at) == SPV_ENTRY_POINT)
-            keep(&m, m.function_of[m.words[at + 2]] - 1);
-    note_inner_ids(&m);
-    find_literals(&m);
-    *out_words = write_functions(&m, words, write_constants(&m, words, write_rest(&m, words)));
-    *out = words;
-    words = NULL;
 done:
-    free(m.functions);
-    free(m.function_of);
-    free(m.lives_in);
-    free(m.literal_at);
-    free(words);
+    if (status != INLAY_OK)
+        free(m.words);
+    free(tables);
+    free(constants);
     return status;
 }

@@ -174,17 +174,6 @@ void gpu_idle(gpu_device *g)
 
 /* ------------------------------------------------------------------ pipelines */
 
-static uint32_t hash_of(const gpu_recipe *r)
-{
-    uint32_t h = 2166136261u ^ (uint32_t)r->shader;
-
-    for (uint32_t i = 0; i < ID_COUNT; i++)
-        h = (h ^ r->constants[i]) * 16777619u;
-    for (uint32_t i = 0; i < r->word_count; i++)
-        h = (h ^ r->words[i]) * 16777619u;
-    return (h ^ h >> 15) & 255u;
-}
-
 static bool is_same(const gpu_recipe *x, const gpu_recipe *y)
 {
     return x->shader == y->shader && memcmp(x->constants, y->constants, sizeof x->constants) == 0 &&
@@ -227,7 +216,7 @@ static inlay_status make_pipeline(gpu_device *g, const gpu_recipe *r, VkPipeline
 }
 
 /* A new entry of the list, with a copy of the words. */
-static inlay_status add_pipeline(gpu_device *g, const gpu_recipe *r, gpu_pipeline **list, inlay_diag *diag)
+static inlay_status add_pipeline(gpu_device *g, const gpu_recipe *r, inlay_diag *diag)
 {
     gpu_pipeline *p = calloc(1, sizeof *p + r->word_count * sizeof *r->words);
     inlay_status status;
@@ -242,26 +231,25 @@ static inlay_status add_pipeline(gpu_device *g, const gpu_recipe *r, gpu_pipelin
         free(p);
         return status;
     }
-    p->next = *list;
-    *list = p;
+    p->next = g->pipelines;
+    g->pipelines = p;
     return INLAY_OK;
 }
 
 inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag)
 {
-    gpu_pipeline **list = &g->pipelines[hash_of(r)], *p;
     inlay_status status = gpu_alive(g, diag);
+    const gpu_pipeline *p;
 
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&g->pipeline_lock);
-    for (p = *list; p != NULL; p = p->next)
-        if (is_same(&p->recipe, r))
-            break;
+    for (p = g->pipelines; p != NULL && !is_same(&p->recipe, r);)
+        p = p->next;
     if (p == NULL)
-        status = add_pipeline(g, r, list, diag);
+        status = add_pipeline(g, r, diag);
     if (status == INLAY_OK)
-        *out = p != NULL ? p->pipeline : (*list)->pipeline;
+        *out = p != NULL ? p->pipeline : g->pipelines->pipeline;
     (void)pthread_mutex_unlock(&g->pipeline_lock);
     return status;
 }

@@ -84,7 +84,7 @@ void vr_grow(vr_build *b, const vr_op *op, vr_program *p)
     vr_program now = *p;
 
     if (p->full) {
-        (void)vr_decline(b, op, "what it does in a program does not fit");
+        (void)vr_decline(b, op, "it has more operands, or of other sizes, than a program holds");
         return;
     }
     keep_in_register(&now, p->result, p->slot_count > 0 ? REG_SLOT + p->slot_count - 1 : REG_ACC);

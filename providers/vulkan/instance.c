@@ -110,23 +110,6 @@ static inlay_status prepare_device(vr_build *b)
     return status;
 }
 
-static inlay_status make_recordings(vr_build *b)
-{
-    inlay_instance *in = b->in;
-    const uint32_t addresses = b->c->input_count + b->c->output_count + 1;
-    bool ok;
-
-    (void)pthread_mutex_init(&in->lock, NULL);
-    (void)pthread_cond_init(&in->freed, NULL);
-    in->has_lock = true;
-    ok = (in->wanted = calloc(addresses, sizeof *in->wanted)) != NULL;
-    for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
-        ok &= (in->recordings[i].addresses = calloc(addresses, sizeof *in->wanted)) != NULL;
-        ok &= (in->recordings[i].segments = calloc(in->segment_count, sizeof(VkCommandBuffer))) != NULL;
-    }
-    return ok ? INLAY_OK : inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
-}
-
 static void tell(const inlay_compiled *c, const inlay_instance *in)
 {
     char text[160];
@@ -144,6 +127,8 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     inlay_instance *in = calloc(1, sizeof *in);
     inlay_status status = INLAY_OK;
 
+    if (in != NULL)
+        (void)pthread_mutex_init(&in->lock, NULL);
     b.in = in;
     b.fixed = c->gpu->facts.is_cpu && __atomic_add_fetch(&c->specialized, 1, __ATOMIC_RELAXED) <= VR_FIXED;
     b.tensors = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.tensors);
@@ -161,7 +146,7 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     INLAY_TRY(check_outputs(&b));
     INLAY_TRY(vr_plan(&b));
     INLAY_TRY(prepare_device(&b));
-    INLAY_TRY(make_recordings(&b));
+    INLAY_TRY(vr_bind(state, c, in, NULL, &in->own, diag));
     tell(c, in);
     request->workspace_bytes = in->workspace_bytes;
     request->workspace_alignment = GPU_ALIGNMENT;
@@ -178,26 +163,14 @@ done:
 
 void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in)
 {
-    (void)state;
     if (in == NULL)
         return;
-    for (uint32_t i = 0; i < VR_RECORDINGS; i++) {
-        vr_recording *r = &in->recordings[i];
-
-        if (r->segments != NULL && r->segments[0] != VK_NULL_HANDLE)
-            gpu_commands_drop(c->gpu, in->segment_count, r->segments);
-        free(r->segments);
-        free(r->addresses);
-    }
+    vr_release_binding(state, c, in, in->own);
     gpu_buffer_drop(c->gpu, &in->parameters);
-    if (in->has_lock) {
-        (void)pthread_mutex_destroy(&in->lock);
-        (void)pthread_cond_destroy(&in->freed);
-    }
+    (void)pthread_mutex_destroy(&in->lock);
     free(in->dispatches);
     free(in->buffers);
     free(in->words);
     free(in->segment_ends);
-    free(in->wanted);
     free(in);
 }

@@ -1,9 +1,9 @@
 /* What only moves elements. A reshape is the same memory under another shape. */
 #include "region.h"
 
-static vr_box whole_box(const vr_tensor *t)
+vr_box vr_whole_box(const vr_tensor *t)
 {
-    vr_box box = { .rank = t->rank, .pad = PAD_NONE, .fill = INLAY_NONE };
+    vr_box box = { .rank = t->rank, .pad = PAD_NONE, .fill = INLAY_NONE, .indexes = INLAY_NONE };
 
     memcpy(box.dims, t->dims, t->rank * sizeof t->dims[0]);
     vr_row_major(t->dims, t->rank, box.to);
@@ -13,7 +13,7 @@ static vr_box whole_box(const vr_tensor *t)
 inlay_status vr_move(vr_build *b, vr_box *x, uint32_t from, uint32_t to)
 {
     const uint32_t size = vr_size_of(b->tensors[to].dtype);
-    const int64_t *const lists[] = { x->dims, x->from, x->to, x->begin, x->extent };
+    const int64_t *const lists[] = { x->dims, x->from, x->to, x->begin, x->extent, x->index };
     int64_t count = 1;
     vr_dispatch *d;
 
@@ -23,28 +23,34 @@ inlay_status vr_move(vr_build *b, vr_box *x, uint32_t from, uint32_t to)
     if (count == 0)
         return b->status;
     if (x->pad == PAD_NONE)
-        x->rank = vr_merge(x->rank, x->dims, 2, (int64_t *const[]){ x->from, x->to });
+        x->rank = vr_merge(x->rank, x->dims, 3, (int64_t *const[]){ x->from, x->to, x->index });
     if (x->rank > VR_RANK)
         return b->status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d", x->rank,
                                       VR_RANK);
-    d = vr_emit(b, SHADER_move, 48);
+    d = vr_emit(b, SHADER_move, 72);
     d->constants[ID_RANK] = x->rank;
-    VR_OWN(d, size, x->pad);
+    VR_OWN(d, size, x->pad, x->indexes != INLAY_NONE ? vr_size_of(b->tensors[x->indexes].dtype) : 0, x->scatters);
     vr_expect_bytes(b, d, (double)count, 2 * size);
-    VR_PUT(b, d, 0, count, x->from_base, x->to_base);
+    VR_PUT(b, d, 0, count, x->from_base, x->to_base, 0, x->index_count);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
         vr_put(b, d, 8 + 8 * i, x->rank, lists[i]);
     vr_touch_value(b, d, PUSH_OUT, to, true);
     vr_touch_value(b, d, PUSH_INPUT, from, false);
     if (x->pad == PAD_CONSTANT)
         vr_touch_value(b, d, PUSH_INPUT + 1, x->fill, false);
+    if (x->indexes != INLAY_NONE) {
+        vr_touch_value(b, d, PUSH_INPUT + 2, x->indexes, false);
+        vr_put(b, d, 56, x->index_count, x->axis_size);
+        vr_put(b, d, 64, x->index_count, x->axis_stride);
+    }
     return vr_grid(b, d, count);
 }
 
 inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to)
 {
-    vr_box box = { .rank = 1, .dims = { b->tensors[from].count }, .from = { 1 }, .to = { 1 }, .pad = PAD_NONE };
+    vr_box box = vr_whole_box(&b->tensors[from]);
 
+    memcpy(box.from, box.to, sizeof box.from);
     return vr_move(b, &box, from, to);
 }
 
@@ -118,7 +124,7 @@ static bool is_read_by_strides(const vr_build *b, uint32_t value)
 static inlay_status lower_transpose(vr_build *b, const vr_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    vr_box box = whole_box(vr_out(b, op, 0));
+    vr_box box = vr_whole_box(vr_out(b, op, 0));
     int64_t strides[VR_RANK];
     uint32_t from[VR_RANK];
 
@@ -144,7 +150,7 @@ static inlay_status lower_space_depth(vr_build *b, const vr_op *op)
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
     const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
     const int64_t plane = h * w;
-    vr_box box = { .rank = 6, .dims = { n, c, h, s, w, s }, .pad = PAD_NONE };
+    vr_box box = { .rank = 6, .dims = { n, c, h, s, w, s }, .pad = PAD_NONE, .indexes = INLAY_NONE };
     const int64_t deep[6] = {
         c * s * s * plane, crd ? s * s * plane : plane, w, crd ? s * plane : s * c * plane, 1, crd ? plane : c * plane
     };
@@ -163,12 +169,12 @@ static inlay_status lower_concat(vr_build *b, const vr_op *op)
     int64_t strides[VR_RANK], at = 0;
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 1, y->rank, &axis))
+    if (!vr_axis_of(b, op, 1, y->rank, &axis))
         return b->status;
     vr_row_major(y->dims, y->rank, strides);
     for (uint32_t i = 0; i < op->info.input_count; i++) {
         const vr_tensor *x = vr_in(b, op, i);
-        vr_box box = whole_box(x);
+        vr_box box = vr_whole_box(x);
 
         memcpy(box.from, box.to, sizeof box.from);
         memcpy(box.to, strides, sizeof strides);
@@ -183,7 +189,7 @@ static inlay_status lower_concat(vr_build *b, const vr_op *op)
 static void take_part(vr_build *b, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
     const vr_tensor *x = &b->tensors[from], *y = &b->tensors[to];
-    vr_box box = whole_box(y);
+    vr_box box = vr_whole_box(y);
     int64_t strides[VR_RANK];
     bool dense = true;
 
@@ -205,7 +211,7 @@ static inlay_status lower_split(vr_build *b, const vr_op *op)
     int64_t start[VR_RANK] = { 0 };
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", 0, vr_in(b, op, 0)->rank, &axis))
+    if (!vr_axis_of(b, op, 0, vr_in(b, op, 0)->rank, &axis))
         return b->status;
     for (uint32_t i = 0; i < op->info.output_count; i++) {
         if (vr_out(b, op, i) == NULL)
@@ -233,8 +239,8 @@ static inlay_status lower_slice(vr_build *b, const vr_op *op)
         int64_t size, at = starts[i];
         uint32_t axis;
 
-        if (!vr_axis(named, x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
+        if (!vr_axis_named(b, op, named, x->rank, &axis))
+            return b->status;
         size = x->dims[axis];
         at += at < 0 ? size : 0;
         at = at < 0 ? 0 : at > size ? size : at;
@@ -260,7 +266,7 @@ static inlay_status lower_pad(vr_build *b, const vr_op *op)
     static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
     const vr_tensor *x = vr_in(b, op, 0);
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
-    vr_box box = whole_box(vr_out(b, op, 0));
+    vr_box box = vr_whole_box(vr_out(b, op, 0));
     int64_t pads[2 * VR_RANK], axes[VR_RANK];
     const int64_t n = vr_attr_or_ints(b, op, "pads", 1, pads, 2 * VR_RANK);
     const int64_t given = vr_ints(b, op, 3, axes, VR_RANK), axis_count = vr_in(b, op, 3) != NULL ? given : x->rank;
@@ -275,8 +281,8 @@ static inlay_status lower_pad(vr_build *b, const vr_op *op)
         const int64_t named = i < given ? axes[i] : i;
         uint32_t axis;
 
-        if (!vr_axis(named, x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)named, x->rank);
+        if (!vr_axis_named(b, op, named, x->rank, &axis))
+            return b->status;
         box.begin[axis] = pads[i];
     }
     box.fill = vr_in_value(op, 2);
@@ -299,7 +305,7 @@ static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refus
 static inlay_status lower_expand(vr_build *b, const vr_op *op)
 {
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
-    vr_box box = whole_box(y);
+    vr_box box = vr_whole_box(y);
     int64_t strides[VR_RANK];
 
     vr_row_major(x->dims, x->rank, strides);
@@ -312,7 +318,7 @@ static inlay_status lower_tile(vr_build *b, const vr_op *op)
 {
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
     int64_t from[VR_RANK], to[VR_RANK];
-    vr_box box = { .rank = 2 * x->rank, .pad = PAD_NONE };
+    vr_box box = { .rank = 2 * x->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
 
     vr_row_major(x->dims, x->rank, from);
     vr_row_major(y->dims, y->rank, to);

@@ -125,13 +125,7 @@ inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *can
             continue;
         row = vr_find(&node, &why);
         if (row == NULL) {
-            const inlay_refusal r = { .struct_size = sizeof r,
-                                      .node = n,
-                                      .code = why.code,
-                                      .text = why.text,
-                                      .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
-
-            status = sink->refuse(sink->ctx, &r);
+            status = kit_refuse_node(sink, n, &why);
             continue;
         }
         for (uint32_t i = 0; i < info->input_count; i++)

@@ -2,6 +2,8 @@
 #include "region.h"
 #include <stdlib.h>
 
+enum { MOST_COPIES = 32, NATIVE_VULKAN = 7 /* of DLPack */ };
+
 static const inlay_option options[] = {
     { .name = "device",
       .kind = INLAY_OPTION_STRING,
@@ -20,7 +22,7 @@ static const inlay_option options[] = {
       .default_value = "",
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
-          "room for its Nth buffer; every dispatch is then a submission of its own" },
+          "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then" },
 };
 
 /* A CPU's driver computes on the cores that other providers use, and slower: by cost it gets nothing unless somebody
@@ -70,7 +72,8 @@ static void destroy(void *state)
 
 static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *diag)
 {
-    static const char *const kinds[] = { [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang" };
+    static const char *const kinds[] = { [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang",
+                                         [GPU_APART] = "apart" };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
@@ -80,7 +83,7 @@ static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *dia
             o->fault = strcmp(kind, kinds[i]) == 0 ? (gpu_fault)i : o->fault;
     return o->fault != GPU_SOUND ? INLAY_OK
                                  : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                              "option fault is '%s'; it takes lost:N, memory:N or hang:N", text);
+                                              "option fault is '%s'; it takes lost:N, memory:N or hang:N, or apart:0", text);
 }
 
 /* Opening a driver takes some 50 ms. Where no GPU can be there, and nobody named a device, that is left to the first
@@ -140,36 +143,30 @@ typedef struct lister {
     void *user;
 } lister;
 
-static uint32_t kind_of(const gpu_facts *f)
+/* facts: room for 128 characters. */
+static void write_info(const gpu_facts *f, char *facts, inlay_device_info *out)
 {
-    return f->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
-           : f->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER
-                                                      : INLAY_DEVICE_GPU;
-}
-
-static void write_facts(const gpu_facts *f, char *text, size_t bytes)
-{
-    (void)snprintf(text, bytes, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(f->api_version),
+    (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(f->api_version),
                    VK_API_VERSION_MINOR(f->api_version), f->subgroup, f->f16 ? "yes" : "no", f->f64 ? "yes" : "no");
+    out->name = f->name;
+    out->facts = facts;
+    out->memory_bytes = f->memory_bytes;
+    out->flags = f->unified ? INLAY_DEVICE_UNIFIED : 0;
+    out->kind = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
+                : f->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER
+                                                           : INLAY_DEVICE_GPU;
 }
 
 static inlay_status pass_device(void *user, uint32_t number, const gpu_facts *f, const char *lacks)
 {
     const lister *l = user;
     char value[16], facts[128], unusable[128];
-    const inlay_device_info info = { .struct_size = sizeof info,
-                                     .name = f->name,
-                                     .option = "device",
-                                     .value = value,
-                                     .unusable = lacks != NULL ? unusable : NULL,
-                                     .facts = facts,
-                                     .memory_bytes = f->memory_bytes,
-                                     .kind = kind_of(f),
-                                     .flags = f->unified ? INLAY_DEVICE_UNIFIED : 0 };
+    inlay_device_info info = { .struct_size = sizeof info, .option = "device", .value = value };
 
     (void)snprintf(value, sizeof value, "%u", number);
     (void)snprintf(unusable, sizeof unusable, "it lacks %s", lacks != NULL ? lacks : "nothing");
-    write_facts(f, facts, sizeof facts);
+    info.unusable = lacks != NULL ? unusable : NULL;
+    write_info(f, facts, &info);
     return l->device(l->user, &info);
 }
 
@@ -187,18 +184,13 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
     vr_state *s = state;
-    const gpu_facts *f = s->gpu != NULL ? &s->gpu->facts : NULL;
 
     (void)diag;
-    if (f == NULL)
+    if (s->gpu == NULL)
         return INLAY_OK;
-    write_facts(f, s->facts, sizeof s->facts);
-    out->name = f->name;
-    out->facts = s->facts;
-    out->kind = kind_of(f);
-    out->flags = f->unified ? INLAY_DEVICE_UNIFIED : 0;
-    out->memory_bytes = at->memory_bytes = f->memory_bytes;
-    if (f->unified)
+    write_info(&s->gpu->facts, s->facts, out);
+    at->memory_bytes = out->memory_bytes;
+    if (s->gpu->facts.unified)
         at->flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
     return INLAY_OK;
 }
@@ -233,26 +225,80 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
     free(b);
 }
 
-static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
+static inlay_status buffer_copies(void *state, const inlay_copy_request *r, inlay_diag *diag)
 {
     vr_state *s = state;
-    const uint64_t bytes = source->bytes < target->bytes ? source->bytes : target->bytes;
-    const gpu_buffer *from = (const gpu_buffer *)(uintptr_t)source->handle;
-    const gpu_buffer *to = (const gpu_buffer *)(uintptr_t)target->handle;
+    gpu_copy list[MOST_COPIES];
     gpu_device *g = NULL;
     inlay_status status = vr_open(s, &g, diag);
 
-    for (uint32_t i = 0; i < wait_count && status == INLAY_OK; i++)
-        status = s->host->fence_wait(s->host->ctx, run, waits[i], diag);
-    (void)signal; /* done on return: the host signals */
-    if (status != INLAY_OK)
+    for (uint32_t i = 0; i < r->wait_count && status == INLAY_OK; i++)
+        status = s->host->fence_wait(s->host->ctx, r->run, r->waits[i], diag);
+    for (uint32_t i = 0; i < r->copy_count && status == INLAY_OK; i++) { /* done on return: the host signals */
+        const inlay_copy *c = INLAY_AT(inlay_copy, r->copies, r->copy_stride, i);
+        const bool up = c->source.domain == INLAY_DOMAIN_HOST, down = c->target.domain == INLAY_DOMAIN_HOST;
+
+        list[i % MOST_COPIES] =
+            (gpu_copy){ .from = up ? NULL : (const gpu_buffer *)(uintptr_t)c->source.handle,
+                        .to = down ? NULL : (const gpu_buffer *)(uintptr_t)c->target.handle,
+                        .from_at = c->source.offset,
+                        .to_at = c->target.offset,
+                        .host = inlay_buffer_host(up ? &c->source : &c->target),
+                        .bytes = c->source.bytes < c->target.bytes ? c->source.bytes : c->target.bytes };
+        if ((i + 1) % MOST_COPIES == 0 || i + 1 == r->copy_count)
+            status = gpu_copies(g, list, i % MOST_COPIES + 1, diag);
+    }
+    return status;
+}
+
+static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
+                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
+{
+    const inlay_copy one = { *source, *target };
+    const inlay_copy_request r = { .struct_size = sizeof r, .run = run, .copies = &one, .waits = waits, .signal = signal,
+                                   .copy_count = 1, .copy_stride = sizeof one, .wait_count = wait_count };
+
+    return buffer_copies(state, &r, diag);
+}
+
+/* Memory as others have it: a VkBuffer of this device. */
+static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag)
+{
+    const gpu_buffer *b = (const gpu_buffer *)(uintptr_t)buffer->handle;
+
+    (void)diag;
+    memcpy(&out->handle, &b->buffer, sizeof b->buffer);
+    out->offset = buffer->offset;
+    out->bytes = buffer->bytes;
+    out->device_type = NATIVE_VULKAN;
+    out->device_id = (int32_t)((vr_state *)state)->gpu->facts.number;
+    return INLAY_OK;
+}
+
+static inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
+                                  inlay_diag *diag)
+{
+    gpu_buffer *b = calloc(1, sizeof *b);
+    gpu_device *g = NULL;
+    VkBuffer buffer;
+    inlay_status status = vr_open(state, &g, diag);
+
+    if (status == INLAY_OK && b == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
+    if (status == INLAY_OK && (memory->device_type != NATIVE_VULKAN || memory->handle == 0 ||
+                               memory->device_id != (int32_t)g->facts.number || memory->offset % GPU_ALIGNMENT != 0))
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer of Vulkan device %u, at a multiple of %d bytes",
+                            g->facts.number, GPU_ALIGNMENT);
+    if (status != INLAY_OK) {
+        free(b);
         return status;
-    if (source->domain == INLAY_DOMAIN_HOST)
-        return gpu_write(g, to, target->offset, inlay_buffer_host(source), bytes, diag);
-    if (target->domain == INLAY_DOMAIN_HOST)
-        return gpu_read(g, from, source->offset, inlay_buffer_host(target), bytes, diag);
-    return gpu_copy(g, from, source->offset, to, target->offset, bytes, diag);
+    }
+    memcpy(&buffer, &memory->handle, sizeof buffer);
+    gpu_buffer_borrow(g, buffer, memory->offset + memory->bytes, b);
+    *out = (inlay_buffer){
+        .handle = (uintptr_t)b, .offset = memory->offset, .bytes = memory->bytes, .domain = domain
+    };
+    return INLAY_OK;
 }
 
 static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
@@ -300,6 +346,9 @@ static const inlay_provider provider = {
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .buffer_copy = buffer_copy,
+    .buffer_copies = buffer_copies,
+    .import_native = import_native,
+    .export_native = export_native,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
     .enumerate = enumerate,

@@ -260,10 +260,7 @@ static inlay_status lower(vr_build *b, const vr_op *op)
         return vr_decline(b, op, "%s has no doubles", b->g->facts.name);
     vr_program_start(b, &p, op->info.outputs[0], in);
     (void)op->row->family->slots(b, &p, op);
-    if (p.full)
-        return vr_decline(b, op, "it has more operands than a program holds");
-    vr_grow(b, op, &p);
-    return vr_emit_elements(b, &p);
+    return vr_emit_program(b, op, &p);
 }
 
 const vr_family vr_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };

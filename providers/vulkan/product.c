@@ -177,11 +177,11 @@ static const vr_constant *panels_of(const vr_build *b, const vr_op *op)
     return vr_wants_panels(op, 1, w->rank, w->dims, &p) ? vr_find_constant(b->c, op->info.inputs[1], &p) : NULL;
 }
 
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p)
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p)
 {
     const vr_constant *k = panels_of(b, op);
 
-    x->a = vr_source_of(b, op->info.inputs[0]);
+    x->a = vr_source_of(b, a);
     x->b = vr_source_of(b, op->info.inputs[1]);
     if (k != NULL)
         use_panels(b, x, k);
@@ -321,7 +321,7 @@ static inlay_status lower_mat_mul(vr_build *b, const vr_op *op)
     if (!set_mat_mul(b, op, strides, &x))
         return vr_decline(b, op, "its batches do not lie behind each other");
     find_siblings(b, op, &x, &p, others);
-    return vr_finish_product(b, op, &x, &p);
+    return vr_finish_product(b, op, op->info.inputs[0], &x, &p);
 }
 
 /* ------------------------------------------------------------------ Gemm */
@@ -350,7 +350,7 @@ static inlay_status lower_gemm(vr_build *b, const vr_op *op)
     vr_grow(b, op, &p);
     p.has_columns = true;
     p.columns = 1;
-    return vr_finish_product(b, op, &x, &p);
+    return vr_finish_product(b, op, op->info.inputs[0], &x, &p);
 }
 
 /* ------------------------------------------------------------------ all */
@@ -362,16 +362,20 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
 
     if (input != 1)
         return false;
-    if (op->row->family == &vr_conv) {
+    if (op->row->family == &vr_conv || op->row->family == &vr_conv_transpose) {
         p.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             p.taps *= dims[d];
         p.columns = p.groups > 0 ? dims[0] / p.groups : 0;
         p.k = dims[1];
-        p.k_step = p.taps;
+        if (op->row->number != 0) { /* transposed: [C, M / groups, window] */
+            p.k = p.columns;
+            p.columns = dims[1];
+        }
         p.tap_step = 1;
-        p.column_step = p.k * p.taps;
-        p.group_step = p.columns * p.column_step;
+        p.k_step = op->row->number != 0 ? p.columns * p.taps : p.taps;
+        p.column_step = op->row->number != 0 ? p.taps : p.k * p.taps;
+        p.group_step = p.columns * p.k * p.taps;
     } else if (rank == 2 && (op->row->family == &vr_mat_mul || op->row->family == &vr_gemm)) {
         p.k = dims[turned];
         p.columns = dims[!turned];

@@ -19,6 +19,19 @@ uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
     return REG_SLOT + p->slot_count++;
 }
 
+uint32_t vr_number_bits(vr_program *p, uint64_t bits)
+{
+    for (uint32_t k = 0; k < p->number_count; k++)
+        if (p->numbers[k] == bits)
+            return REG_NUMBER + k;
+    if (p->number_count == MOST_NUMBERS) {
+        p->full = true;
+        return 0;
+    }
+    p->numbers[p->number_count] = bits;
+    return REG_NUMBER + p->number_count++;
+}
+
 uint32_t vr_number(vr_program *p, double x)
 {
     uint64_t bits = 0;
@@ -31,21 +44,14 @@ uint32_t vr_number(vr_program *p, double x)
         memcpy(&bits, &x, sizeof x);
     else
         memcpy(&bits, &f, sizeof f);
-    for (uint32_t k = 0; k < p->number_count; k++)
-        if (p->numbers[k] == bits)
-            return REG_NUMBER + k;
-    if (p->number_count == MOST_NUMBERS) {
-        p->full = true;
-        return 0;
-    }
-    p->numbers[p->number_count] = bits;
-    return REG_NUMBER + p->number_count++;
+    return vr_number_bits(p, bits);
 }
 
 static uint32_t add_load(vr_program *p, const vr_load *load)
 {
     for (uint32_t k = 0; k < p->load_count; k++)
-        if (p->loads[k].value == load->value && memcmp(p->loads[k].strides, load->strides, sizeof load->strides) == 0)
+        if (p->loads[k].value == load->value && p->loads[k].first == load->first &&
+            memcmp(p->loads[k].strides, load->strides, sizeof load->strides) == 0)
             return REG_INPUT + k;
     if (p->load_count == MOST_INPUTS) {
         p->full = true;
@@ -82,6 +88,18 @@ uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t
         p->full = true;
     if (b->tensors[value].count > 1)
         load.strides[axis] = 1;
+    return add_load(p, &load);
+}
+
+uint32_t vr_load_at(const vr_build *b, vr_program *p, uint32_t value, const int64_t *strides, uint32_t first)
+{
+    vr_load load = { .value = value, .first = first };
+
+    if (strides != NULL)
+        memcpy(load.strides, strides, sizeof load.strides);
+    for (uint32_t d = 0; d < p->rank; d++) /* a float counts that far */
+        p->full |= value == INLAY_NONE && load.strides[d] != 0 && p->in == VR_SINGLE && p->dims[d] >= 1 << 24;
+    p->full |= value != INLAY_NONE && first >= b->tensors[value].count;
     return add_load(p, &load);
 }
 
@@ -123,7 +141,7 @@ static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
         linear &= load->strides[d] == step;
         column &= load->strides[d] == (d == p->columns);
     }
-    return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
+    return load->value == INLAY_NONE ? AT_POSITION : scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
 vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words)
@@ -160,11 +178,19 @@ void vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p)
 
     vr_make(b, p->result);
     for (uint32_t k = 0; k < p->load_count; k++) {
-        const uint32_t how = how_it_lies(p, &p->loads[k]);
+        const vr_load *load = &p->loads[k];
+        const uint32_t how = how_it_lies(p, load);
 
-        strided |= how == AT_STRIDED ? 1u << k : 0;
-        d->constants[ID_INPUT + k] = vr_element(b->tensors[p->loads[k].value].dtype) | how << 8;
-        vr_touch_value(b, d, PUSH_INPUT + k, p->loads[k].value, false);
+        strided |= how == AT_STRIDED || how == AT_POSITION ? 1u << k : 0;
+        d->constants[ID_INPUT + k] = how << 8;
+        if (load->value == INLAY_NONE)
+            continue;
+        vr_source s = vr_source_of(b, load->value);
+        const uint64_t skipped = (uint64_t)load->first * vr_size_of(s.dtype);
+
+        d->constants[ID_INPUT + k] |= vr_element(s.dtype);
+        s.place.offset += skipped;
+        vr_touch(b, d, PUSH_INPUT + k, s.place, s.bytes - skipped, false);
     }
     put_strides(b, d, p, strided);
     d->constants[ID_SLOTS] = p->slot_count;
@@ -190,4 +216,10 @@ inlay_status vr_emit_elements(vr_build *b, const vr_program *p)
     VR_PUT(b, d, 0, count);
     vr_expect_bytes(b, d, (double)count, 4 * (1 + p->load_count));
     return vr_finish_each(b, d, p, count);
+}
+
+inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p)
+{
+    vr_grow(b, op, p);
+    return vr_emit_elements(b, p);
 }

@@ -40,26 +40,32 @@ static bool put_walk(const vr_build *b, const vr_dispatch *d, uint32_t first, co
 
 static inlay_status emit_reduce(vr_build *b, const vr_op *op, const bool *axes)
 {
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
+    const vr_tensor *x = vr_in(b, op, 0);
+    const inlay_node_info *info = &op->info;
+    const uint32_t flags = kit_attr_int(info, "select_last_index", 0) != 0 || kit_attr_int(info, "exclusive", 0) != 0;
     const uint32_t kind = op->row->number;
     const bool is_arg = kind == RED_ARG_MAX || kind == RED_ARG_MIN;
     const vr_arithmetic in = vr_arithmetic_of(x->dtype);
     const gpu_shader shader = in == VR_INTEGER ? SHADER_reduce_int : SHADER_reduce;
-    const int64_t length = x->count / y->count;
-    const uint32_t lanes = lanes_for(b, length, y->count);
+    int64_t length = 1, results;
+    uint32_t lanes;
     vr_program p;
     vr_dispatch *d;
 
-    vr_program_start(b, &p, op->info.outputs[0], in);
+    for (uint32_t i = 0; i < x->rank; i++)
+        length *= axes[i] ? x->dims[i] : 1;
+    results = kind == RED_RUNNING ? x->count / length : vr_out(b, op, 0)->count;
+    lanes = kind == RED_RUNNING ? 1 : lanes_for(b, length, results);
+    vr_program_start(b, &p, info->outputs[0], in);
     /* Indexes are stored as they are: no program. */
     d = is_arg ? vr_emit(b, shader, 20) : vr_skeleton(b, op, &p, shader, 20);
-    VR_OWN(d, kind, lanes, kit_attr_int(&op->info, "select_last_index", 0) != 0);
+    VR_OWN(d, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
     vr_expect_bytes(b, d, (double)x->count, 4);
-    VR_PUT(b, d, 0, y->count, length);
+    VR_PUT(b, d, 0, results, length);
     if (!put_walk(b, d, 2, x, axes, false) || !put_walk(b, d, 10, x, axes, true))
         return vr_decline(b, op, "its axes alternate more often than the shader knows");
-    vr_read(b, d, 0, op->info.inputs[0]);
-    return finish_sums(b, d, &p, lanes, y->count);
+    vr_read(b, d, 0, info->inputs[0]);
+    return finish_sums(b, d, &p, lanes, results);
 }
 
 static inlay_status lower_reduce(vr_build *b, const vr_op *op)
@@ -74,8 +80,8 @@ static inlay_status lower_reduce(vr_build *b, const vr_op *op)
     if (count < 0 && vr_in(b, op, 1) != NULL)
         return vr_decline(b, op, "its axes are not known before the run");
     for (int64_t i = 0; i < count; i++) {
-        if (!vr_axis(list[i], x->rank, &axis))
-            return vr_decline(b, op, "axis %lld is none of rank %u", (long long)list[i], x->rank);
+        if (!vr_axis_named(b, op, list[i], x->rank, &axis))
+            return b->status;
         axes[axis] = true;
     }
     for (uint32_t i = 0; count <= 0 && i < x->rank; i++)
@@ -100,19 +106,35 @@ static inlay_status lower_global_pool(vr_build *b, const vr_op *op)
 
 /* ------------------------------------------------------------------ pools */
 
-static inlay_status emit_pool(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v)
+inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v)
 {
+    const vr_tensor *x = vr_in(b, op, 0);
+    const gpu_facts *f = &b->g->facts;
     const bool with_pad = kit_attr_int(&op->info, "count_include_pad", 0) != 0;
-    const int64_t count = vr_out(b, op, 0)->count;
-    vr_dispatch *d = vr_skeleton(b, op, p, p->in == VR_INTEGER ? SHADER_pool_int : SHADER_pool, 24);
+    const int64_t planes = vr_out(b, op, 0)->count / v->pixels;
+    const uint32_t lanes = vr_scalar_loads(b) ? f->subgroup : 0;
+    vr_dispatch *d = vr_skeleton(b, op, p, p->in == VR_INTEGER ? SHADER_windows_int : SHADER_windows, 28);
+    int64_t each;
 
-    VR_OWN(d, kind, with_pad);
-    vr_expect_bytes(b, d, (double)count, 4.0 * (double)v->taps);
-    VR_PUT(b, d, 0, count, vr_bits((float)kit_attr_int(&op->info, "p", 2)));
+    if (lanes > 0) { /* strips of lines, eight a workgroup */
+        const int64_t strips = (v->out[2] + lanes - 1) / lanes * v->out[0] * v->out[1];
+
+        d->constants[ID_LOCAL] = lanes * (strips < 8 ? (uint32_t)strips : 8);
+        each = (strips + 7) / 8;
+    } else {
+        while (d->constants[ID_LOCAL] > 8 && d->constants[ID_LOCAL] / 2 >= v->pixels)
+            d->constants[ID_LOCAL] /= 2;
+        each = (v->pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
+    }
+    VR_OWN(d, kind, with_pad, lanes);
+    vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
+    VR_PUT(b, d, 0, x->dims[1], each);
     vr_put_window(b, d, 2, v);
-    vr_put(b, d, 20, 3, v->end);
+    VR_PUT(b, d, 20, planes, vr_bits((float)kit_attr_int(&op->info, "p", 2)), v->end[0], v->end[1], v->end[2]);
     vr_read(b, d, 0, op->info.inputs[0]);
-    return vr_finish_each(b, d, p, count);
+    vr_read(b, d, 1, kind == POOL_WEIGHTED ? op->info.inputs[1] : INLAY_NONE);
+    vr_finish(b, d, p);
+    return vr_grid_groups(b, d, (uint64_t)(each * planes));
 }
 
 static inlay_status lower_pool(vr_build *b, const vr_op *op)
@@ -123,7 +145,7 @@ static inlay_status lower_pool(vr_build *b, const vr_op *op)
     if (!vr_window_read(b, op, NULL, false, &v))
         return b->status;
     vr_program_start(b, &p, op->info.outputs[0], vr_arithmetic_of(vr_in(b, op, 0)->dtype));
-    return emit_pool(b, op, &p, op->row->number, &v);
+    return vr_emit_windows(b, op, &p, op->row->number, &v);
 }
 
 /* x / (bias + alpha / size * squares of neighbouring channels)^beta: a pool over channels, and the rest behind it. */
@@ -137,7 +159,8 @@ static inlay_status lower_lrn(vr_build *b, const vr_op *op)
                           .stride = { 1, 1, 1 },
                           .dilation = { 1, 1, 1 },
                           .begin = { (size - 1) / 2, 0, 0 },
-                          .taps = size };
+                          .taps = size,
+                          .pixels = x->dims[1] * pixels };
     vr_program p;
     uint32_t y;
 
@@ -146,7 +169,7 @@ static inlay_status lower_lrn(vr_build *b, const vr_op *op)
     y = vr_slot(&p, OP_ADD, y, vr_number(&p, kit_attr_float(&op->info, "bias", 1)), 0);
     y = vr_slot(&p, OP_POW, y, vr_number(&p, kit_attr_float(&op->info, "beta", 0.75)), 0);
     (void)vr_slot(&p, OP_DIV, vr_load_value(b, &p, op->info.inputs[0]), y, 0);
-    return emit_pool(b, op, &p, POOL_SQUARES, &v);
+    return vr_emit_windows(b, op, &p, POOL_SQUARES, &v);
 }
 
 static bool pool_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -219,7 +242,7 @@ static inlay_status lower_rows(vr_build *b, const vr_op *op)
     vr_rows r;
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, "axis", old ? 1 : -1, x->rank, &axis))
+    if (!vr_axis_of(b, op, old ? 1 : -1, x->rank, &axis))
         return b->status;
     r = vr_rows_of(b, op, kind, axis);
     if (!old) {
@@ -236,7 +259,7 @@ static inlay_status lower_layer_norm(vr_build *b, const vr_op *op)
     uint32_t axis;
     vr_rows r;
 
-    if (!vr_axis_of(b, op, "axis", -1, x->rank, &axis))
+    if (!vr_axis_of(b, op, -1, x->rank, &axis))
         return b->status;
     r = vr_rows_of(b, op, op->row->number, axis);
     r.scale = vr_in_value(op, 1);

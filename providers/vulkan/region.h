@@ -10,7 +10,7 @@
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "gpu.h"
-#include "inlay/kit.h"
+#include "inlay/kit_region.h"
 
 enum { VR_RANK = MOST_RANK, VR_SMALL_BYTES = 4096, VR_MOST_OPERANDS = 15, VR_LOCAL = 64 };
 
@@ -80,24 +80,11 @@ const vr_operator *vr_find(const kit_node *node, kit_refusal *why);
 
 /* ------------------------------------------------------------------ compiled */
 
-typedef struct vr_block {
-    struct vr_block *next;
-    max_align_t bytes[];
-} vr_block;
-
-typedef struct vr_value {
-    uint32_t snapshot;
-    uint32_t input, output; /* of the region, or INLAY_NONE */
-    uint32_t uses;          /* reading ops; one more for an output */
-    bool constant;
-    inlay_dtype dtype;
-    const void *data; /* elements of a small constant, copied; or NULL */
-    uint64_t data_bytes;
-} vr_value;
+typedef kit_region_value vr_value;
 
 struct vr_op {
     const vr_operator *row;
-    inlay_node_info info; /* copied; inputs and outputs are values of the region */
+    inlay_node_info info; /* inputs and outputs are values of the region */
 };
 
 /* Matrices that products read as B, in panels of vr_panel() columns: [groups][panels][taps][k][columns of a panel]. How
@@ -117,17 +104,15 @@ typedef struct vr_constant {
 struct inlay_compiled {
     vr_state *state;
     gpu_device *gpu;
-    vr_block *blocks;
-    vr_op *ops;
-    vr_value *values;
+    kit_region region;
+    vr_op *ops;       /* [op_count] the region's nodes */
+    vr_value *values; /* [value_count] the region's */
     vr_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;
     gpu_buffer memory;    /* of the constants */
     uint32_t specialized; /* how often, see VR_FIXED */
 };
 
-void *vr_take(inlay_compiled *c, uint64_t bytes); /* zeroed, as long as the compiled region; NULL: out of memory */
 /* Does op want its constant input of these sizes in panels? */
 bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out);
 uint32_t vr_panel(const gpu_facts *f);
@@ -169,10 +154,8 @@ typedef struct vr_dispatch {
 typedef struct vr_recording {
     VkDeviceAddress *addresses; /* [input_count + output_count + 1] */
     VkCommandBuffer *segments;  /* [segment_count] */
-    bool busy, recorded;
-    uint64_t used; /* counts runs, to find the one that was not used longest */
+    bool recorded;
 } vr_recording;
-enum { VR_RECORDINGS = 4 };
 
 struct inlay_instance {
     vr_dispatch *dispatches;
@@ -184,11 +167,7 @@ struct inlay_instance {
     uint32_t segment_count;
     uint32_t *segment_ends; /* dispatches before the end of each */
     pthread_mutex_t lock;
-    pthread_cond_t freed;
-    vr_recording recordings[VR_RECORDINGS];
-    VkDeviceAddress *wanted; /* as recordings' addresses: those of the run that has the lock */
-    uint64_t runs;
-    bool has_lock;
+    inlay_binding *own; /* of runs that bring none, one at a time: they have the lock */
 };
 
 /* ------------------------------------------------------------------ building an instance
@@ -242,9 +221,11 @@ struct vr_build {
 
 /* An elementwise program, see shaders/program.glsl. */
 typedef struct vr_load {
-    uint32_t value;
+    uint32_t value;           /* INLAY_NONE: what is loaded is the number that the strides say itself */
+    uint32_t first;           /* element */
     int64_t strides[VR_RANK]; /* elements, over the result's dims */
 } vr_load;
+enum { MAKE_RANGE, MAKE_EYE, MAKE_TRILU, MAKE_ONE_HOT }; /* numbers of what is made of positions, in operators.def */
 struct vr_program {
     vr_arithmetic in; /* the type of its registers */
     uint32_t slots[MOST_SLOTS], slot_count;
@@ -264,9 +245,12 @@ struct vr_program {
 /* Registers; once the program is full they mean nothing. */
 uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
 uint32_t vr_number(vr_program *p, double x);
+uint32_t vr_number_bits(vr_program *p, uint64_t bits); /* as the type that the program computes with has them */
 uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value);               /* broadcast to the result */
 uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value); /* the same, if it is in no register already */
 uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
+/* From element `first` on, by strides over the result's dimensions (NULL: one element for all). */
+uint32_t vr_load_at(const vr_build *b, vr_program *p, uint32_t value, const int64_t *strides, uint32_t first);
 void vr_program_start(const vr_build *b, vr_program *p, uint32_t result, vr_arithmetic in);
 
 /* Operations of programs. */
@@ -303,8 +287,9 @@ bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out);
 vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words);
 /* The same for op's skeleton, the elementwise ops behind it in p. */
 vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words);
-/* A dispatch of the elementwise skeleton alone. */
+/* A dispatch of the elementwise skeleton alone; the same with what is behind op. */
 inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
+inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p);
 
 /* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vr_bits. */
 #define VR_LIST(type, ...) sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[]){ __VA_ARGS__ }
@@ -361,7 +346,13 @@ typedef struct vr_box {
     uint32_t pad; /* PAD_ */
     int64_t begin[2 * VR_RANK], extent[2 * VR_RANK];
     uint32_t fill; /* value of the element outside, or INLAY_NONE */
+    /* Indexes that add to where an element comes from, or goes to; or INLAY_NONE. Each has index_count of them, one
+     * behind the other, along axes of these sizes and strides. */
+    uint32_t indexes, index_count;
+    bool scatters;
+    int64_t index[2 * VR_RANK], axis_size[VR_RANK], axis_stride[VR_RANK];
 } vr_box;
+vr_box vr_whole_box(const vr_tensor *t); /* of t's sizes, to a tensor of that shape; from where is not said yet */
 inlay_status vr_move(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
 inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to);
 void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
@@ -375,9 +366,10 @@ uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const
 INLAY_PRINTF(3, 4)
 inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...);
 
-/* The attribute of that name as an axis of rank dimensions; false: declined. */
-bool vr_axis_of(vr_build *b, const vr_op *op, const char *name, int64_t otherwise, uint32_t rank, uint32_t *out);
+/* An axis of rank dimensions, where that may be negative; the same, and attribute `axis`, of an op: false: declined. */
 bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
+bool vr_axis_named(vr_build *b, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out);
+bool vr_axis_of(vr_build *b, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
 /* Elements of an op's input as integers, known before the run; count -1: not known. */
 int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
 /* The same for what early versions have in an attribute. */
@@ -404,6 +396,8 @@ typedef struct vr_window {
  * attribute kernel_shape. false: they do not fit, which is declined. */
 bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
 void vr_put_window(const vr_build *b, const vr_dispatch *d, uint32_t first, const vr_window *v);
+/* POOL_: what is made of each window of one plane of op's first input (reduce.c). */
+inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v);
 
 /* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
 typedef struct vr_product {
@@ -429,8 +423,8 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
 void vr_product_batches(vr_product *x, const int64_t batch[3]);
-/* Of op's first two inputs, the second from panels where the region has it so. */
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, vr_product *x, vr_program *p);
+/* Of value a and op's second input, from panels where the region has it so. */
+inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p);
 
 /* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
 typedef struct vr_attend {
@@ -443,8 +437,6 @@ typedef struct vr_attend {
 /* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and so is this:
  * true, whatever the status. */
 bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p);
-
-void vr_emit_causal(vr_build *b, uint32_t to); /* [Q, K]: 0, or -inf where k > q (indexes.c) */
 
 /* Rows that are divided by what they sum up to (reduce.c). Values may be INLAY_NONE. */
 typedef struct vr_rows {
@@ -463,7 +455,7 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
 extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic, vr_mat_mul,
     vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax, vr_layer_norm,
     vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_expand, vr_tile,
-    vr_space_depth, vr_gather, vr_gather_elements, vr_gather_nd, vr_scatter, vr_resize, vr_made, vr_constant_of_shape,
+    vr_space_depth, vr_gather, vr_elements, vr_tuples, vr_resize, vr_made, vr_constant_of_shape,
     vr_lrn, vr_attention, vr_skip_norm;
 
 inlay_status vr_plan(vr_build *b);

@@ -1,6 +1,6 @@
 /* Resize and Upsample: tables of taps, an axis each, that the shader walks through. */
 #include "region.h"
-#include "resize_table.h"
+#include "resize_rows.h"
 #include <stdlib.h>
 
 enum { MOST_AXES = 6, FIRST_TABLE = 26 };
@@ -72,48 +72,35 @@ static bool read_resize(const vr_build *b, const vr_op *op, const resize_rule *r
     return true;
 }
 
-static bool stays(const resize_axis *a)
+/* An axis of the result as words say it: taps 0: its elements stay where they are. */
+static void put_axis(const vr_build *b, const vr_dispatch *d, uint32_t i, const int64_t words[4])
 {
-    return a->in == a->out && a->exact && a->roi_begin == 0 && a->roi_end == 1;
+    for (uint32_t k = 0; k < 4; k++)
+        VR_PUT(b, d, 2 + 6 * k + i, words[k]);
 }
 
-/* Leading axes that stay become one; at least one remains. */
-static uint32_t merge_leading(resize_axis *axes, uint32_t rank)
+/* Tables of plan: taps of each axis, then their weights. */
+static inlay_status put_tables(vr_build *b, const vr_dispatch *d, const resize_rule *rule, resize_plan *plan)
 {
-    uint32_t first = 0;
-    int64_t outer = 1;
+    void *memory = malloc(plan->table_bytes + 1);
+    int64_t at = FIRST_TABLE;
 
-    while (first + 1 < rank && stays(&axes[first]))
-        outer *= axes[first++].in;
-    if (first > 1) {
-        memmove(axes + 1, axes + first, (rank - first) * sizeof *axes);
-        axes[0] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
-        return rank - first + 1;
+    if (memory == NULL)
+        return b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
+    resize_plan_fill(plan, rule, memory);
+    for (uint32_t i = 0; i < plan->rank; i++) {
+        const resize_table *t = &plan->tables[i];
+        const int64_t entries = t->taps * plan->axes[i].out;
+
+        put_axis(b, d, i, (int64_t[]){ plan->axes[i].out, plan->strides[i], t->taps, WORD_OWN + at });
+        for (int64_t e = 0; e < entries; e++) {
+            VR_PUT(b, d, (uint32_t)(at + e), t->index[e]);
+            VR_PUT(b, d, (uint32_t)(at + entries + e), vr_bits(t->weight != NULL ? (float)t->weight[e] : 1.0f));
+        }
+        at += 2 * entries;
     }
-    return rank;
-}
-
-/* Taps of an axis, then their weights; *at is the first word, and then the one behind. */
-static void put_table(vr_build *b, const vr_dispatch *d, const resize_rule *rule, const resize_axis *a, int64_t taps,
-                      int64_t *at)
-{
-    const size_t entries = (size_t)(taps * a->out);
-    int32_t *index = malloc((entries + 1) * sizeof *index);
-    double *weight = malloc((entries + 1) * sizeof *weight);
-    const resize_table table = { .taps = taps, .index = index, .weight = rule->mode != RESIZE_NEAREST ? weight : NULL };
-
-    if (b->status == INLAY_OK && (index == NULL || weight == NULL))
-        b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
-    if (b->status == INLAY_OK && !stays(a))
-        resize_table_fill(rule, a, &table);
-    for (size_t i = 0; i < entries && b->status == INLAY_OK; i++) {
-        VR_PUT(b, d, (uint32_t)(*at + (int64_t)i), stays(a) ? (int32_t)i : index[i]);
-        VR_PUT(b, d, (uint32_t)(*at + (int64_t)(entries + i)),
-               vr_bits(stays(a) || table.weight == NULL ? 1.0f : (float)weight[i]));
-    }
-    *at += (int64_t)(2 * entries);
-    free(index);
-    free(weight);
+    free(memory);
+    return b->status;
 }
 
 static inlay_status lower_resize(vr_build *b, const vr_op *op)
@@ -123,36 +110,28 @@ static inlay_status lower_resize(vr_build *b, const vr_op *op)
     const float outside = (float)kit_attr_float(&op->info, "extrapolation_value", 0);
     resize_rule rule;
     resize_axis axes[VR_RANK];
+    resize_plan plan = { .rank = 0 };
     kit_refusal why;
     vr_program p;
     vr_dispatch *d;
-    int64_t taps[MOST_AXES], words = FIRST_TABLE, at = FIRST_TABLE, stride = 1, all_taps = 1;
-    uint32_t rank;
+    double words = FIRST_TABLE, taps = 1;
 
     if (!resize_rule_read(&op->info, false, &rule, &why) || !read_resize(b, op, &rule, axes))
         return vr_decline(b, op, "its scales are not known before the run");
-    rank = merge_leading(axes, x->rank);
-    if (rank > MOST_AXES)
-        return vr_decline(b, op, "it resizes more than %d axes", MOST_AXES);
-    for (uint32_t i = 0; i < rank; i++) {
-        taps[i] = stays(&axes[i]) ? 1 : resize_taps(&rule, &axes[i]);
-        words += 2 * axes[i].out * taps[i];
+    resize_plan_axes(&plan, &rule, axes, x->rank, 1);
+    for (uint32_t i = 0; i < plan.rank; i++) {
+        words += 2.0 * (double)plan.axes[i].out * (double)plan.tables[i].taps;
+        taps *= plan.tables[i].taps > 0 ? (double)plan.tables[i].taps : 1;
     }
-    if (words > 1 << 24)
-        return vr_decline(b, op, "its filter has too many taps");
+    if (plan.rank >= MOST_AXES || words > 1 << 24 || !resize_plan_count(&plan, &rule))
+        return vr_decline(b, op, "it resizes more than %d axes, or its filter has too many taps", MOST_AXES - 1);
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     d = vr_skeleton(b, op, &p, SHADER_resize, (uint32_t)words);
-    VR_OWN(d, rule.mode != RESIZE_NEAREST, rank);
+    VR_OWN(d, rule.mode != RESIZE_NEAREST, plan.rank + 1);
     VR_PUT(b, d, 0, count, vr_bits(outside));
-    for (uint32_t i = rank; i-- > 0; stride *= axes[i].in) {
-        VR_PUT(b, d, 2 + i, axes[i].out);
-        VR_PUT(b, d, 8 + i, stride);
-        VR_PUT(b, d, 14 + i, taps[i]);
-        VR_PUT(b, d, 20 + i, WORD_OWN + at);
-        put_table(b, d, &rule, &axes[i], taps[i], &at);
-        all_taps *= taps[i];
-    }
-    vr_expect_bytes(b, d, (double)count, 4.0 * (double)all_taps);
+    put_axis(b, d, plan.rank, (int64_t[]){ plan.rank > 0 ? plan.inner : x->count, 1, 0, 0 });
+    (void)put_tables(b, d, &rule, &plan);
+    vr_expect_bytes(b, d, (double)count, 4.0 * taps);
     vr_read(b, d, 0, op->info.inputs[0]);
     return vr_finish_each(b, d, &p, count);
 }

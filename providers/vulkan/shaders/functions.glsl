@@ -177,30 +177,9 @@ float f_atan(float x)
     return with_sign(y, x);
 }
 
-float f_asin(float x)
-{
-    const float a = abs(x);
-    const bool large = a > 0.5;
-    float z, y;
-
-    if (is_nan(x) || a > 1.0)
-        return nan();
-    z = large ? 0.5 * (1.0 - a) : a * a;
-    y = large ? sqrt(z) : a;
-    z = POLY_4(z, 4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1) * z * y + y;
-    z = large ? 1.5707963267948966 - (z + z) : z;
-    return with_sign(z, x);
-}
-float f_acos(float x)
-{
-    if (is_nan(x) || abs(x) > 1.0)
-        return nan();
-    if (x > 0.5)
-        return 2.0 * f_asin(sqrt(0.5 * (1.0 - x)));
-    if (x < -0.5)
-        return 3.14159265358979 - 2.0 * f_asin(sqrt(0.5 * (1.0 + x)));
-    return 1.5707963267948966 - f_asin(x);
-}
+// By angles of which the tangent is exact to a few ulp; beyond 1 a root is NaN.
+float f_asin(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(x / (1.0 + sqrt((1.0 - x) * (1.0 + x)))); }
+float f_acos(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(sqrt((1.0 - x) / (1.0 + x))); }
 
 float f_tanh(float x)
 {

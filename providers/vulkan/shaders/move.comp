@@ -4,18 +4,36 @@
 
 // Elements of any type that change places: each element of a box of sizes DIM goes from where its strides say to where
 // they say. A coordinate outside of the source (Pad) comes from inside, or is the element at PUSH_INPUT + 1, or 0.
+// Indexes (Gather, Scatter) are at PUSH_INPUT + 2: they add to where it comes from, or goes to. From the end they are
+// negative; what lies outside is taken for the nearest that does not, for a device can't stop a run.
 layout(constant_id = ID_RANK) const uint RANK = 1u;
-#include "element.glsl"
+layout(constant_id = ID_OWN) const uint SIZE = 4u; // bytes of an element
 layout(constant_id = ID_OWN + 1) const uint PAD = PAD_NONE;
+layout(constant_id = ID_OWN + 2) const uint INDEX_BYTES = 0u; // 0: there are no indexes
+layout(constant_id = ID_OWN + 3) const uint SCATTERS = 0u;    // 1: they say where it goes
 #define COUNT 0u
 #define FROM 1u
 #define TO 2u
 #define ZERO 3u
+#define INDEXES 4u // one behind the other, for an axis each
 #define DIM 8u
 #define STRIDE_FROM 16u
 #define STRIDE_TO 24u
 #define BEGIN 32u
 #define EXTENT 40u
+#define STRIDE_INDEX 48u
+#define AXIS_SIZE 56u
+#define AXIS_STRIDE 64u
+
+void copy_element(uint to, uvec2 source, uint from)
+{
+    switch (SIZE) {
+    case 1u: U8(at[PUSH_OUT]).v[to] = uint8_t(uint(U8(source).v[from])); break;
+    case 2u: U16(at[PUSH_OUT]).v[to] = uint16_t(uint(U16(source).v[from])); break;
+    case 4u: U32(at[PUSH_OUT]).v[to] = U32(source).v[from]; break;
+    default: U32x2(at[PUSH_OUT]).v[to] = U32x2(source).v[from]; break;
+    }
+}
 
 void clear_element(uint to)
 {
@@ -45,11 +63,18 @@ int inside(int c, int extent)
     return c;
 }
 
+int index_at(uint k, int size)
+{
+    const int64_t x = INDEX_BYTES == 8u ? I64(at[PUSH_INPUT + 2]).v[k] : int64_t(I32(at[PUSH_INPUT + 2]).v[k]);
+
+    return int(clamp(x < 0l ? x + int64_t(size) : x, 0l, int64_t(size) - 1l));
+}
+
 void main()
 {
     const uint i = invocation();
-    uint rest = i;
-    int from = iword(FROM), to = iword(TO);
+    uint rest = i, k = 0u;
+    int from = iword(FROM), to = iword(TO), far = 0;
     bool outside = false;
 
     if (i >= word(COUNT))
@@ -68,7 +93,13 @@ void main()
             }
             from += s * int(WORD_8(STRIDE_FROM, d));
             to += c * int(WORD_8(STRIDE_TO, d));
+            if (INDEX_BYTES != 0u)
+                k += uint(c) * WORD_8(STRIDE_INDEX, d);
         }
+    for (uint l = 0u; INDEX_BYTES != 0u && l < word(INDEXES); l++)
+        far += index_at(k + l, iword(AXIS_SIZE + l)) * iword(AXIS_STRIDE + l);
+    from += SCATTERS == 0u ? far : 0;
+    to += SCATTERS != 0u ? far : 0;
     if (outside && PAD == PAD_ZERO)
         clear_element(uint(to));
     else if (outside)

@@ -7,7 +7,8 @@
 #define AT_LINEAR 1u
 #define AT_SCALAR 2u
 #define AT_STRIDED 3u
-#define AT_COLUMN 4u /* one for each column, which the skeleton knows */
+#define AT_COLUMN 4u   /* one for each column, which the skeleton knows */
+#define AT_POSITION 5u /* where that is, itself */
 
 /* Specialization constants. Operations and types are no constants for the driver: gpu_patch.c puts the functions that
  * they mean in their places. */
@@ -57,6 +58,7 @@
 #define RED_LOG_SUM_EXP 9u
 #define RED_ARG_MAX 10u
 #define RED_ARG_MIN 11u
+#define RED_RUNNING 12u /* sums, one for each element */
 
 /* Rows: what is made of one. */
 #define ROW_SOFTMAX 0u
@@ -67,13 +69,6 @@
 #define ROW_L1 5u
 #define ROW_L2 6u
 
-/* Which of a row's neighbours belong to an index, and what is done there. */
-#define INDEX_GATHER 0u
-#define INDEX_GATHER_ELEMENTS 1u
-#define INDEX_GATHER_ND 2u
-#define INDEX_SCATTER_ELEMENTS 3u
-#define INDEX_SCATTER_ND 4u
-
 /* Pad: where a coordinate outside comes from. */
 #define PAD_CONSTANT 0u
 #define PAD_EDGE 1u
@@ -81,14 +76,6 @@
 #define PAD_WRAP 3u
 #define PAD_NONE 4u
 #define PAD_ZERO 5u
-
-/* What make.comp writes. */
-#define MAKE_RANGE 1u
-#define MAKE_EYE 2u
-#define MAKE_TRILU 3u
-#define MAKE_ONE_HOT 4u
-#define MAKE_CUM_SUM 5u
-#define MAKE_CAUSAL 6u /* 0 up to the diagonal, -inf behind it */
 
 /* Products. */
 #define PRODUCT_WINDOWS 1u
@@ -101,9 +88,10 @@
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip, then the next */
 #define PRODUCT_SIBLINGS 128u /* each of the first batches has a B, inputs and a result of its own */
 
-/* Pools. */
+/* Pools, and a convolution with a filter a channel. */
 #define POOL_MAX 0u
 #define POOL_AVERAGE 1u
 #define POOL_LP 2u
 #define POOL_SQUARES 3u
+#define POOL_WEIGHTED 4u
 #endif

@@ -167,25 +167,21 @@ T program(uint i, T acc)
     T reg[32];
     uint where[MOST_RANK], rest = i;
 
-#define COORDINATE(d)                                           \
-    if (d < RANK) {                                             \
-        where[d] = d == 0u ? rest : rest % word(WORD_DIM + d);  \
-        rest /= d == 0u ? 1u : word(WORD_DIM + d);              \
-    }
-    COORDINATE(7u) COORDINATE(6u) COORDINATE(5u) COORDINATE(4u)
-    COORDINATE(3u) COORDINATE(2u) COORDINATE(1u) COORDINATE(0u)
-#define STEP(n, d)   \
-    if (d < RANK)    \
-        index += where[d] * word(WORD_STRIDE + 8u * n + d);
-#define LOAD_INPUT(n)                                                            \
-    if ((INPUT##n >> 8) != AT_NONE) {                                            \
-        uint index = (INPUT##n >> 8) == AT_LINEAR   ? i                          \
-                     : (INPUT##n >> 8) == AT_COLUMN ? program_column : 0u;       \
-        if ((INPUT##n >> 8) == AT_STRIDED) {                                     \
-            STEP(n, 0u) STEP(n, 1u) STEP(n, 2u) STEP(n, 3u)                      \
-            STEP(n, 4u) STEP(n, 5u) STEP(n, 6u) STEP(n, 7u)                      \
-        }                                                                        \
-        reg[REG_INPUT + n] = input_##n(at[PUSH_INPUT + n + input_shift], index); \
+    [[unroll]] for (uint d = MOST_RANK; d-- > 0u;)
+        if (d < RANK) {
+            where[d] = d == 0u ? rest : rest % WORD_8(WORD_DIM, d);
+            rest /= d == 0u ? 1u : WORD_8(WORD_DIM, d);
+        }
+#define LOAD_INPUT(n)                                                                          \
+    if ((INPUT##n >> 8) != AT_NONE) {                                                          \
+        const uint how = INPUT##n >> 8;                                                        \
+        uint index = how == AT_LINEAR ? i : how == AT_COLUMN ? program_column : 0u;            \
+                                                                                               \
+        [[unroll]] for (uint d = 0u; d < MOST_RANK; d++)                                       \
+            if ((how == AT_STRIDED || how == AT_POSITION) && d < RANK)                         \
+                index += where[d] * WORD_8(WORD_STRIDE + 8u * n, d);                           \
+        reg[REG_INPUT + n] = how == AT_POSITION ? widened(int(index))                          \
+                                                : input_##n(at[PUSH_INPUT + n + input_shift], index); \
     }
     LOAD_INPUT(0) LOAD_INPUT(1) LOAD_INPUT(2) LOAD_INPUT(3)
     LOAD_INPUT(4) LOAD_INPUT(5) LOAD_INPUT(6) LOAD_INPUT(7)

@@ -3,16 +3,16 @@
 #include "common.glsl"
 #include "program.glsl"
 
-// Reductions over any axes. LANES invocations of a workgroup share an output: one for short sums, all for long ones.
+// Reductions over any axes, and sums along them. LANES invocations of a workgroup share an output: one for short sums, all for long ones.
 layout(constant_id = ID_OWN) const uint KIND = RED_SUM;
 layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
-layout(constant_id = ID_OWN + 2) const uint LAST = 0u; // ARG: of equals the last
+layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // ARG: 1 = of equals the last; RUNNING: 1 = exclusive, 2 = reverse
 #define COUNT (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define KEPT_DIM (WORD_OWN + 2u) // 4 sizes, 4 strides
 #define REDUCED_DIM (WORD_OWN + 10u)
 
-shared uint shared_index[256];
+shared uint shared_index;
 
 #define OFFSET_OF(name, table)                            \
 uint name(uint i)                                         \
@@ -31,46 +31,28 @@ OFFSET_OF(offset_kept, KEPT_DIM)
 OFFSET_OF(offset_reduced, REDUCED_DIM)
 
 #ifdef INTEGERS
-T first_of() { return KIND == RED_PROD ? 1l : 0l; }
-T big(bool most) { return most ? 0x7fffffffffffffffl : -0x7fffffffffffffffl - 1l; }
+const T least = -0x7fffffffffffffffl - 1l;
 T larger(T a, T b) { return a < b ? b : a; }
-T smaller(T a, T b) { return b < a ? b : a; }
-bool odd(T a) { return false; }
+T reversed(T x) { return ~x; }
+bool is_nan(T x) { return false; }
 #else
-T first_of() { return KIND == RED_PROD ? 1.0 : 0.0; }
-T big(bool most) { return most ? inf() : -inf(); }
+#define least -inf()
 T larger(T a, T b) { return f_max(a, b); }
-T smaller(T a, T b) { return f_min(a, b); }
-bool odd(T a) { return is_nan(a); }
+T reversed(T x) { return -x; }
 #endif
-
-T join(T a, T b)
-{
-    switch (KIND) {
-    case RED_MAX: return larger(a, b);
-    case RED_MIN: return smaller(a, b);
-    case RED_PROD: return a * b;
-    default: return a + b;
-    }
-}
+T join(T a, T b) { return KIND == RED_PROD ? a * b : a + b; }
 
 #define JOIN join
 #define LARGER larger
 #include "lanes.glsl"
 
-T start()
+// What is least is what is most the other way round.
+const bool is_least = KIND == RED_MIN || KIND == RED_ARG_MIN;
+T element(uint k)
 {
-    return KIND == RED_MAX || KIND == RED_ARG_MAX ? big(false) : KIND == RED_MIN || KIND == RED_ARG_MIN ? big(true) : first_of();
-}
+    const T x = load_a(at[PUSH_OWN], k);
 
-// Is element a, at index ia, to be taken rather than b at ib?
-bool wins(T a, uint ia, T b, uint ib)
-{
-    if (odd(a) != odd(b))
-        return odd(a);
-    if (a == b || odd(a))
-        return LAST != 0u ? ia > ib : ia < ib;
-    return KIND == RED_ARG_MAX ? a > b : a < b;
+    return is_least ? reversed(x) : x;
 }
 
 T prepared(T x, T most)
@@ -100,54 +82,80 @@ T ended(T x, T most)
 #endif
 }
 
+// The first of the elements that are as large as the largest, or the last.
+uint where_is(T most, uint base, uint lane)
+{
+    const bool last = FLAGS != 0u;
+    uint best = last ? 0u : 0xffffffffu;
+
+    for (uint k = lane; k < word(LENGTH); k += LANES) {
+        const T x = element(base + offset_reduced(k));
+
+        if (x == most || (is_nan(x) && is_nan(most)))
+            best = last ? k : min(best, k);
+    }
+    if (LANES == 1u)
+        return best;
+    if (lane == 0u)
+        shared_index = best;
+    barrier();
+    if (last)
+        atomicMax(shared_index, best);
+    else
+        atomicMin(shared_index, best);
+    barrier();
+    return shared_index;
+}
+
+void sum_up(uint base)
+{
+    const uint n = word(LENGTH);
+    T sum = T(0);
+
+    for (uint k = 0u; k < n; k++) {
+        const uint i = base + offset_reduced((FLAGS & 2u) != 0u ? n - 1u - k : k);
+        const T before = sum;
+
+        sum += element(i);
+        finish(i, (FLAGS & 1u) != 0u ? before : sum);
+    }
+}
+
 void main()
 {
     const uint i = shared_item(), lane = own_lane();
-    const uint length = word(LENGTH);
-    const bool is_arg = KIND == RED_ARG_MAX || KIND == RED_ARG_MIN;
-    T acc = start(), most = big(false);
-    uint base, best = is_arg && lane < length ? lane : 0xffffffffu;
+    const bool is_arg = KIND == RED_ARG_MAX || KIND == RED_ARG_MIN, is_most = KIND == RED_MAX || KIND == RED_MIN;
+    T acc = KIND == RED_PROD ? T(1) : T(0), most = least;
+    uint base, best;
 
     if (i >= word(COUNT))
         return; // of all lanes alike
     base = offset_kept(i);
-#ifndef INTEGERS
-    if (KIND == RED_LOG_SUM_EXP) {
-        for (uint k = lane; k < length; k += LANES)
-            most = larger(most, load_a(at[PUSH_OWN], base + offset_reduced(k)));
-        most = across(most, true);
-        most = is_inf(most) || is_nan(most) ? 0.0 : most;
-    }
-#endif
-    for (uint k = lane; k < length; k += LANES) {
-        const T x = load_a(at[PUSH_OWN], base + offset_reduced(k));
-
-        if (!is_arg) {
-            acc = join(acc, prepared(x, most));
-        } else if (k == lane || wins(x, k, acc, best)) {
-            acc = x;
-            best = k;
-        }
-    }
-    if (!is_arg) {
-        acc = ended(across(acc, false), most);
-        if (lane == 0u)
-            finish(i, acc);
+    if (KIND == RED_RUNNING) {
+        sum_up(base);
         return;
     }
-    if (LANES > 1u) {
-        shared_value[lane] = acc;
-        shared_index[lane] = best;
-        for (uint half_n = LANES / 2u; half_n > 0u; half_n /= 2u) {
-            barrier();
-            if (lane < half_n && shared_index[lane + half_n] != 0xffffffffu &&
-                wins(shared_value[lane + half_n], shared_index[lane + half_n], shared_value[lane], shared_index[lane])) {
-                shared_value[lane] = shared_value[lane + half_n];
-                shared_index[lane] = shared_index[lane + half_n];
-            }
-        }
-        best = shared_index[0];
+    if (is_arg || is_most || KIND == RED_LOG_SUM_EXP) {
+        for (uint k = lane; k < word(LENGTH); k += LANES)
+            most = larger(most, element(base + offset_reduced(k)));
+        most = across(most, true);
+    }
+    if (is_arg) {
+        best = where_is(most, base, lane);
+        if (lane == 0u)
+            I64(at[PUSH_OUT]).v[i] = int64_t(best);
+        return;
+    }
+    if (is_most) {
+        acc = is_least ? reversed(most) : most;
+    } else {
+#ifndef INTEGERS
+        most = is_inf(most) || is_nan(most) ? 0.0 : most;
+#endif
+        for (uint k = lane; k < word(LENGTH); k += LANES)
+            acc = join(acc, prepared(element(base + offset_reduced(k)), most));
+        acc = ended(across(acc, false), most);
     }
     if (lane == 0u)
-        I64(at[PUSH_OUT]).v[i] = int64_t(best);
+        finish(i, acc);
 }

@@ -4,7 +4,7 @@
 #include "program.glsl"
 
 // Each result is a sum of TAPS elements an axis; tables say which and how much. Tap k of element o of an axis is at
-// word TABLE + k * size + o, its weight as many words behind all indexes.
+// word TABLE + k * size + o, its weight as many words behind all indexes. An axis without taps stays as it is.
 layout(constant_id = ID_OWN) const uint WEIGHTED = 0u;
 layout(constant_id = ID_OWN + 1) const uint AXES = 1u;
 #define COUNT (WORD_OWN + 0u)
@@ -27,8 +27,8 @@ void main()
         if (d < AXES) {
             o[d] = rest % WORD_8(DIM, d);
             rest /= WORD_8(DIM, d);
-            total *= WORD_8(TAPS, d);
-            outside = outside || iword(WORD_8(TABLE, d) + o[d]) < 0;
+            total *= max(WORD_8(TAPS, d), 1u);
+            outside = outside || (WORD_8(TAPS, d) > 0u && iword(WORD_8(TABLE, d) + o[d]) < 0);
         }
     for (uint tap = 0u; tap < total && !outside; tap++) {
         uint left = tap, index = 0u;
@@ -36,11 +36,12 @@ void main()
 
         [[unroll]] for (uint d = 6u; d-- > 0u;)
             if (d < AXES) {
-                const uint taps = WORD_8(TAPS, d), size = WORD_8(DIM, d), entry = WORD_8(TABLE, d) + left % taps * size + o[d];
+                const uint taps = WORD_8(TAPS, d), size = WORD_8(DIM, d);
+                const uint entry = WORD_8(TABLE, d) + left % max(taps, 1u) * size + o[d];
 
-                left /= taps;
-                index += word(entry) * WORD_8(IN_STRIDE, d);
-                if (WEIGHTED != 0u)
+                left /= max(taps, 1u);
+                index += (taps > 0u ? word(entry) : o[d]) * WORD_8(IN_STRIDE, d);
+                if (WEIGHTED != 0u && taps > 0u)
                     weight *= fword(entry + taps * size);
             }
         if (weight != 0.0)

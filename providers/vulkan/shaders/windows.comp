@@ -4,25 +4,45 @@
 #include "common.glsl"
 #include "program.glsl"
 
-// A filter of its own for each channel: neighbours have neighbouring pixels of one channel, whose weights all read.
-layout(constant_id = ID_OWN) const uint LANES = 0u; // subgroups of so many have pixels of one line, loaded one by one
+// What is made of a window of one plane: pools, and convolutions with a filter of its own for each channel. Neighbours
+// have neighbouring pixels of one plane.
+layout(constant_id = ID_OWN) const uint KIND = POOL_MAX;
+layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: pixels of the padding count
+layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of so many have pixels of one line, loaded one by one
 #define CHANNELS (WORD_OWN + 0u)
-#define EACH (WORD_OWN + 1u) // workgroups a channel
+#define EACH (WORD_OWN + 1u) // workgroups a plane
 #define WINDOW_WORDS (WORD_OWN + 2u)
 #include "window.glsl"
 #define PLANES (WORD_OWN + 20u)
+#define POWER (WORD_OWN + 21u)
+#define PAD_END (WORD_OWN + 22u)
 
 bool is_lane[16];
+
+// acc, and another element x of the window, whose weight is at w.
+T taken(T acc, T x, uint w, bool first)
+{
+#ifdef INTEGERS
+    return first || acc < x ? x : acc;
+#else
+    switch (KIND) {
+    case POOL_MAX: return first ? x : f_max(acc, x);
+    case POOL_LP: return acc + (fword(POWER) == 2.0 ? x * x : fword(POWER) == 1.0 ? abs(x) : f_pow(abs(x), fword(POWER)));
+    case POOL_SQUARES: return fma(x, x, acc);
+    case POOL_WEIGHTED: return fma(x, load_b(at[PUSH_OWN + 1], w), acc);
+    default: return acc + x;
+    }
+#endif
+}
 
 void main()
 {
     const uint item = min(workgroup(), word(PLANES) * word(EACH) - 1u);
-    const uint plane = item / word(EACH), width = word(OUT_SIZE + 2u);
+    const uint plane = item / word(EACH), width = word(OUT_SIZE + 2u), filter_at = plane % word(CHANNELS) * PRODUCT_3(WINDOW);
     const uint pixels = PRODUCT_3(OUT_SIZE), taps = PRODUCT_3(WINDOW), base = plane * PRODUCT_3(IN_SIZE);
-    const uint filter_at = plane % word(CHANNELS) * taps;
     uint pixel = item % word(EACH) * gl_WorkGroupSize.x + gl_LocalInvocationID.x, line = min(pixel, pixels - 1u) / width;
-    uint first = min(pixel, pixels - 1u) % width, lane = 0u, tap = 0u;
-    float acc = 0.0;
+    uint first = min(pixel, pixels - 1u) % width, lane = 0u, tap = 0u, met = 0u, counted = 0u;
+    T acc = T(0);
 
     if (LANES > 0u) {
         const uint strips = (width + LANES - 1u) / LANES, lines = word(OUT_SIZE) * word(OUT_SIZE + 1u);
@@ -46,16 +66,28 @@ void main()
         // As numbers without a sign, those below 0 are large.
         const bool in_line = uint(y) < word(IN_SIZE + 1u) && uint(z) < word(IN_SIZE);
         const uint row = base + (in_line ? uint(z * iword(IN_SIZE + 1u) + y) * uint(end) : 0u);
-        float there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, end - 1)));
+        T there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, end - 1)));
 
         [[unroll]] for (uint i = 1u; i < LANES; i++) {
-            const float next = load_a(at[PUSH_OWN], row + uint(clamp(x + int(i * word(STRIDE + 2u)), 0, end - 1)));
+            const T next = load_a(at[PUSH_OWN], row + uint(clamp(x + int(i * word(STRIDE + 2u)), 0, end - 1)));
 
             there = is_lane[i] ? next : there;
         }
-        acc = fma(in_line && uint(own) < uint(end) ? there : 0.0, load_b(at[PUSH_OWN + 1], filter_at + tap), acc);
+        const bool inside = in_line && uint(own) < uint(end);
+        const T with = taken(acc, there, filter_at + tap, met == 0u);
+
+        acc = inside ? with : acc;
+        met += inside ? 1u : 0u;
+        counted += own < end + iword(PAD_END + 2u) && y < iword(IN_SIZE + 1u) + iword(PAD_END + 1u) &&
+                           z < iword(IN_SIZE) + iword(PAD_END) ? 1u : 0u;
         tap++;
     } while (tap < taps);
+#ifndef INTEGERS
+    if (KIND == POOL_AVERAGE)
+        acc /= float(WITH_PAD != 0u ? counted : met);
+    if (KIND == POOL_LP)
+        acc = fword(POWER) == 2.0 ? sqrt(acc) : fword(POWER) == 1.0 ? acc : f_pow(acc, 1.0 / fword(POWER));
+#endif
     program_column = plane % word(CHANNELS);
     if (pixel < pixels)
         finish(plane * pixels + pixel, acc);
