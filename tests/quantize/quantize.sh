@@ -155,6 +155,17 @@ if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_
             complain "run sparse.onnx $rule: another result: $(cat all)"
     done
 fi
+# What is written is ONNX: nothing of the node that stands for the matrix.
+for verb in "extract sparse.onnx -o out.onnx --outputs y" "optimize sparse.onnx -o out.onnx" \
+    "optimize sparse.onnx -o out.onnx --opset 13" "quantize sparse.onnx -o out.onnx --weights 8" \
+    "quantize sparse.onnx -o out.onnx --prune 0.5"; do
+    checks=$((checks + 1))
+    # shellcheck disable=SC2086 # several words
+    "$inlay" $verb --no-config --cache-dir "" >out 2>err </dev/null || complain "$verb"
+    ! grep -q SparseToDense out.onnx || complain "$verb: the file has SparseToDense"
+    does 0 '.outputs[0].score > 0.6' compare sparse.onnx out.onnx --metric cosine --samples 1
+    rm -f out.onnx
+done
 fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
 fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5
 
