@@ -303,6 +303,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                 .densified = &l.densified };
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
+    l.keep_sparse = options != NULL && options->keep_sparse;
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &l.limits, &scanned, diag));
     proto = onnx__model__unpack(&allocator, scanned.count, scanned.bytes);

@@ -58,6 +58,11 @@ INLAY_NODISCARD inlay_status tensor_read(const tensor_source *source, const Onnx
 /* The same for a sparse tensor, made dense. */
 INLAY_NODISCARD inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseTensor *proto,
                                                 inlay_tensor_view *out, inlay_diag *diag);
+/* Its parts, not made dense: values [n], indices [n] of int64 into the elements in a row, and of the dense tensor all but
+ * data. *out_ascending is false where an index does not come after the one before, or is out of range. */
+INLAY_NODISCARD inlay_status tensor_read_entries(const tensor_source *source, const Onnx__SparseTensor *proto,
+                                                 inlay_tensor_view *values, inlay_tensor_view *indices,
+                                                 inlay_tensor_view *dense, bool *out_ascending, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ graphs (load.c, load_graph.c, load_node.c) */
 
@@ -70,6 +75,9 @@ typedef struct loader {
     const graph_opset *opsets; /* of the model, or of the function being loaded */
     uint32_t opset_count;
     uint32_t deep_count; /* tensors left out for their rank */
+    bool keep_sparse;    /* model_load_options.keep_sparse */
+    struct kept_sparse *kept; /* [kept_count] of the main graph, until their nodes are made (load_sparse.c) */
+    uint32_t kept_count;
     inlay_diag *diag;
 } loader;
 
@@ -101,6 +109,13 @@ void load_prefix(inlay_diag *diag, const char *place);
 const char *load_text(const loader *l, const char *text);
 /* Keeps the fields of a message that onnx.proto does not list. */
 INLAY_NODISCARD inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out);
+
+/* Sparse initializer i of the main graph, where it may stay so: defines its value. */
+INLAY_NODISCARD inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, size_t i, bool *out_kept);
+/* Makes the nodes of those that stay, behind the graph's own. */
+INLAY_NODISCARD inlay_status load_kept_sparse(loader *l, scope *s);
+/* Says where a tensor's error is. */
+inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status);
 
 /* Fills the scope's graph. */
 INLAY_NODISCARD inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto);

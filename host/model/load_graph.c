@@ -336,7 +336,7 @@ place:
     return INLAY_OK;
 }
 
-static inlay_status fail_tensor(loader *l, const graph *g, const char *name, inlay_status status)
+inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status)
 {
     char place[240];
 
@@ -363,14 +363,14 @@ static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *pr
 
         if (name[0] == '\0')
             return graph_fail(g, NULL, NULL, INLAY_INVALID_MODEL, l->diag, "initializer %zu has no name", i);
-        if (sparse == NULL)
-            status = skip_deep(l, s, proto, dense, name, &skip);
+        status = sparse == NULL ? skip_deep(l, s, proto, dense, name, &skip)
+                                : load_keep_sparse(l, s, proto, i - proto->n_initializer, &skip);
         if (status != INLAY_OK || skip)
             continue;
         status = sparse == NULL ? tensor_read(&l->source, dense, &t, l->diag)
                                 : tensor_read_sparse(&l->source, sparse, &t, l->diag);
         if (status != INLAY_OK)
-            return fail_tensor(l, g, name, status);
+            return load_fail_tensor(l, g, name, status);
         status = place_initializer(l, s, name, &t);
     }
     drop_constant_inputs(g);
@@ -510,6 +510,8 @@ inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto)
     INLAY_TRY(load_outputs(l, s, proto));
     INLAY_TRY(load_value_infos(l, s, proto->n_value_info, proto->value_info));
     INLAY_TRY(connect_nodes(l, s, proto->n_node, proto->node));
+    if (s->outer == NULL)
+        status = load_kept_sparse(l, s);
 done:
     return status;
 }

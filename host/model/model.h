@@ -23,6 +23,8 @@ typedef struct model_load_options {
     const char *external_dir; /* where external data may lie; NULL = the model file's folder */
     bool strict;              /* graph_model.strict */
     bool collect;             /* graph_model.collect */
+    bool keep_sparse;         /* large sparse matrices of floats become nodes, SparseToDense of ai.inlay, which the
+                                 optimiser makes dense where nobody reads them as they are; not for models to be saved */
     uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
 } model_load_options;
 

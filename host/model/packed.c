@@ -14,6 +14,7 @@ enum { HUGE = 2 << 20 };
 typedef struct unpacking {
     const uint8_t *file;
     uint8_t *raw, *planes; /* planes: chunk_bytes for each worker */
+    void **decompressors;  /* of each worker, made when it first needs one: making one takes as long as a small plane */
     const uint64_t *begins; /* [count] of the chunks in the file */
     uint64_t raw_bytes;
     uint32_t chunk_bytes, count;
@@ -29,14 +30,17 @@ static void find_library(void)
 
     if (handle == NULL)
         return;
-    *(void **)&library.decompress = dlsym(handle, "ZSTD_decompress");
+    *(void **)&library.decompress = dlsym(handle, "ZSTD_decompressDCtx");
+    *(void **)&library.create_decompressor = dlsym(handle, "ZSTD_createDCtx");
+    *(void **)&library.destroy_decompressor = dlsym(handle, "ZSTD_freeDCtx");
     *(void **)&library.create = dlsym(handle, "ZSTD_createCCtx");
     *(void **)&library.destroy = dlsym(handle, "ZSTD_freeCCtx");
     *(void **)&library.set = dlsym(handle, "ZSTD_CCtx_setParameter");
     *(void **)&library.compress = dlsym(handle, "ZSTD_compress2");
     *(void **)&library.bound = dlsym(handle, "ZSTD_compressBound");
     *(void **)&library.is_error = dlsym(handle, "ZSTD_isError");
-    found = library.decompress != NULL && library.create != NULL && library.destroy != NULL && library.set != NULL &&
+    found = library.decompress != NULL && library.create_decompressor != NULL &&
+            library.destroy_decompressor != NULL && library.create != NULL && library.destroy != NULL && library.set != NULL &&
             library.compress != NULL && library.bound != NULL && library.is_error != NULL;
 }
 
@@ -87,6 +91,18 @@ static void join_four(const uint8_t *const *from, size_t n, uint8_t *restrict to
     }
 }
 
+static void join_halves(const uint8_t *low, const uint8_t *high, size_t bytes, uint8_t *restrict to)
+{
+    const size_t n = bytes / 2;
+
+    for (size_t i = 0; i < n; i++) {
+        to[2 * i] = (uint8_t)((low[i] & 15) | high[i] << 4);
+        to[2 * i + 1] = (uint8_t)(low[i] >> 4 | (high[i] & 240));
+    }
+    if (bytes % 2 != 0)
+        to[bytes - 1] = (uint8_t)((low[n] & 15) | high[n] << 4);
+}
+
 /* planes > 1 */
 static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_t *to)
 {
@@ -105,28 +121,45 @@ static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_
 
 /* ------------------------------------------------------------------ chunks */
 
-/* A chunk of so many planes; room has as many bytes as it. What is stored as it is is read where it stands. */
-static bool unpack_planes(const uint8_t *stored, size_t stored_bytes, size_t bytes, size_t planes, uint8_t *room,
-                          uint8_t *raw)
+/* A frame of zstd; the worker's decompressor is kept. */
+static bool unpack_frame(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, uint8_t *to,
+                         size_t bytes)
+{
+    void **d = &u->decompressors[worker];
+
+    if (*d == NULL)
+        *d = packed_library()->create_decompressor();
+    return *d != NULL && packed_library()->decompress(*d, to, bytes, stored, stored_bytes) == bytes;
+}
+
+/* A chunk of so many planes. What is stored as it is is read where it stands. */
+static bool unpack_planes(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, size_t bytes,
+                          size_t planes, uint8_t *raw)
 {
     const uint8_t *from[PACKED_MOST_PLANES];
-    const size_t n = bytes / planes;
-    size_t at = 4 * planes;
+    const bool halves = planes == 0;
+    const size_t n = halves ? (bytes + 1) / 2 : bytes / planes;
+    size_t at;
 
+    planes = halves ? 2 : planes;
+    at = 4 * planes;
     for (size_t p = 0; p < planes; p++) {
-        const size_t own = p + 1 < planes ? n : bytes - n * p, has = at <= stored_bytes ? read_u32(stored + 4 * p) : 0;
-        uint8_t *to = planes == 1 ? raw : room + n * p;
+        const size_t own = p + 1 < planes || halves ? n : bytes - n * p,
+                     has = at <= stored_bytes ? read_u32(stored + 4 * p) : 0;
+        uint8_t *to = planes == 1 ? raw : u->planes + (size_t)worker * u->chunk_bytes + n * p;
 
         if (at > stored_bytes || has > stored_bytes - at)
             return false;
         from[p] = has == own ? stored + at : to;
-        if (has != own && packed_library()->decompress(to, own, stored + at, has) != own)
+        if (has != own && !unpack_frame(u, worker, stored + at, has, to, own))
             return false;
         if (has == own && planes == 1)
             memcpy(raw, stored + at, own);
         at += has;
     }
-    if (planes > 1)
+    if (halves)
+        join_halves(from[0], from[1], bytes, raw);
+    else if (planes > 1)
         join(from, bytes, planes, raw);
     return at == stored_bytes;
 }
@@ -140,7 +173,7 @@ static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
 
     if (entry[4] == PACKED_AS_IS)
         memcpy(raw, stored, bytes);
-    else if (!unpack_planes(stored, read_u32(entry), bytes, entry[5], u->planes + (size_t)worker * u->chunk_bytes, raw))
+    else if (!unpack_planes(u, worker, stored, read_u32(entry), bytes, entry[5], raw))
         return INLAY_INVALID_MODEL;
     return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
 }
@@ -169,7 +202,7 @@ static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins
         begins[i] = at;
         at += stored;
         if (at > file_bytes || entry[4] > PACKED_ZSTD || entry[6] != 0 || entry[7] != 0 ||
-            (planes != 1 && planes != 2 && planes != 4 && planes != 8) ||
+            (planes > 2 && planes != 4 && planes != 8) ||
             (entry[4] == PACKED_AS_IS && (stored != bytes || planes != 1)))
             return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
         if (entry[4] == PACKED_ZSTD && packed_library() == NULL)
@@ -223,7 +256,8 @@ inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size
     else if (u.raw_bytes > HUGE) /* touching small pages for the first time takes as long as decoding */
         (void)madvise(u.raw, (size_t)u.raw_bytes, MADV_HUGEPAGE);
     u.planes = malloc((size_t)u.chunk_bytes * threads_limit(NULL));
-    if (u.raw == NULL || u.planes == NULL)
+    u.decompressors = calloc(threads_limit(NULL), sizeof *u.decompressors);
+    if (u.raw == NULL || u.planes == NULL || u.decompressors == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", u.raw_bytes);
     else if (threads_parallel_for(NULL, u.count, 1, unpack_some, &u) != INLAY_OK)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "a chunk is not what was packed; copy the file again");
@@ -233,6 +267,10 @@ inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size
         u.raw = NULL;
     }
 done:
+    for (uint32_t i = 0; u.decompressors != NULL && i < threads_limit(NULL); i++)
+        if (u.decompressors[i] != NULL)
+            (void)packed_library()->destroy_decompressor(u.decompressors[i]);
+    free(u.decompressors);
     free(u.raw);
     free(u.planes);
     free(begins);

@@ -14,7 +14,8 @@
  * Numbers are little-endian. With 2, 4 or 8 planes, elements of so many bytes were cut into their first bytes, their
  * second bytes and so on; what is no whole element belongs to the last plane. Method 0: one plane, the bytes as they
  * are. Method 1: the stored bytes of each plane as u32, then the planes: as they are where they have as many bytes as
- * before, frames of zstd otherwise. */
+ * before, frames of zstd otherwise. With 0 planes there are two: of each two bytes the low halves, and the high halves; an
+ * odd last byte has halves of its own, each the low half of a byte. */
 #ifndef MODEL_PACKED_H
 #define MODEL_PACKED_H
 #include "inlay/status.h"
@@ -32,7 +33,9 @@ enum { PACKED_AS_IS, PACKED_ZSTD };
 
 /* The functions of libzstd that are used; it is opened when it is first needed. */
 typedef struct packed_zstd {
-    size_t (*decompress)(void *to, size_t capacity, const void *from, size_t bytes);
+    size_t (*decompress)(void *decompressor, void *to, size_t capacity, const void *from, size_t bytes);
+    void *(*create_decompressor)(void); /* NULL: no memory */
+    size_t (*destroy_decompressor)(void *decompressor);
     void *(*create)(void); /* of a compressor; NULL: no memory */
     size_t (*destroy)(void *compressor);
     size_t (*set)(void *compressor, int parameter, int value);

@@ -409,8 +409,8 @@ static uint64_t linear_index(const inlay_tensor_view *dense, const inlay_tensor_
     return linear;
 }
 
-static inlay_status check_sparse(const tensor_source *source, const inlay_tensor_view *values,
-                                 const inlay_tensor_view *indices, const inlay_tensor_view *dense, inlay_diag *diag)
+static inlay_status check_sparse(const inlay_tensor_view *values, const inlay_tensor_view *indices,
+                                 const inlay_tensor_view *dense, inlay_diag *diag)
 {
     if (values->rank != 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "the values of a sparse tensor have rank %u; it must be 1",
@@ -423,7 +423,12 @@ static inlay_status check_sparse(const tensor_source *source, const inlay_tensor
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "the indices of a sparse tensor must have shape [%" PRId64 "] or [%" PRId64 ", %u]",
                           values->dims[0], values->dims[0], dense->rank);
-    /* A few bytes of file can ask for any number of zeros: what counts is the sum over the file. */
+    return INLAY_OK;
+}
+
+/* A few bytes of file can ask for any number of zeros: what counts is the sum over the file. */
+static inlay_status take_budget(const tensor_source *source, const inlay_tensor_view *dense, inlay_diag *diag)
+{
     if (__builtin_add_overflow(*source->densified, dense->bytes, source->densified) ||
         *source->densified > source->limits->max_densified_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
@@ -433,26 +438,70 @@ static inlay_status check_sparse(const tensor_source *source, const inlay_tensor
     return INLAY_OK;
 }
 
+/* Values and indices as they stand in the file, and all of the dense tensor but its elements. */
+static inlay_status read_parts(const tensor_source *source, const Onnx__SparseTensor *proto, inlay_tensor_view *values,
+                               inlay_tensor_view *indices, inlay_tensor_view *out, int64_t *out_count, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    *out = *values = *indices = (inlay_tensor_view){ 0 };
+    if (proto->values == NULL)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no values");
+    INLAY_TRY(tensor_read(source, proto->values, values, diag));
+    INLAY_TRY(read_shape(source, values->dtype, proto->n_dims, proto->dims, out, out_count, diag));
+    if (proto->indices != NULL)
+        INLAY_TRY(tensor_read(source, proto->indices, indices, diag));
+    else if (values->bytes == 0)
+        *indices = (inlay_tensor_view){ .data = values->data, .dims = values->dims, .rank = 1, .dtype = INLAY_INT64 };
+    else
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no indices");
+    status = check_sparse(values, indices, out, diag);
+done:
+    return status;
+}
+
+inlay_status tensor_read_entries(const tensor_source *source, const Onnx__SparseTensor *proto,
+                                 inlay_tensor_view *values, inlay_tensor_view *indices, inlay_tensor_view *dense,
+                                 bool *out_ascending, inlay_diag *diag)
+{
+    int64_t count = 0;
+    uint64_t last = UINT64_MAX, *linear = NULL;
+    inlay_status status = read_parts(source, proto, values, indices, dense, &count, diag);
+
+    *out_ascending = false;
+    if (status != INLAY_OK)
+        return status;
+    if (indices->rank == 2) {
+        linear = make(source, (uint64_t)values->dims[0] * sizeof *linear + 1, diag);
+        if (linear == NULL)
+            return INLAY_OUT_OF_MEMORY;
+    }
+    for (uint64_t i = 0; i < (uint64_t)values->dims[0]; i++) {
+        const uint64_t at = linear_index(dense, indices, i, (uint64_t)count);
+
+        if (at >= (uint64_t)count || (i > 0 && at <= last))
+            return INLAY_OK; /* who makes it dense knows what to say */
+        if (linear != NULL)
+            linear[i] = at;
+        last = at;
+    }
+    if (linear != NULL)
+        *indices = (inlay_tensor_view){ .data = linear, .bytes = (uint64_t)values->dims[0] * sizeof *linear,
+                                        .dims = values->dims, .rank = 1, .dtype = INLAY_INT64 };
+    *out_ascending = true;
+    return INLAY_OK;
+}
+
 inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseTensor *proto, inlay_tensor_view *out,
                                 inlay_diag *diag)
 {
-    inlay_tensor_view values = { 0 }, indices = { 0 };
+    inlay_tensor_view values, indices;
     int64_t count = 0;
     void *data;
     inlay_status status = INLAY_OK;
 
-    *out = (inlay_tensor_view){ 0 };
-    if (proto->values == NULL)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no values");
-    INLAY_TRY(tensor_read(source, proto->values, &values, diag));
-    INLAY_TRY(read_shape(source, values.dtype, proto->n_dims, proto->dims, out, &count, diag));
-    if (proto->indices != NULL)
-        INLAY_TRY(tensor_read(source, proto->indices, &indices, diag));
-    else if (values.bytes == 0)
-        indices = (inlay_tensor_view){ .data = values.data, .dims = values.dims, .rank = 1, .dtype = INLAY_INT64 };
-    else
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "a sparse tensor has no indices");
-    INLAY_TRY(check_sparse(source, &values, &indices, out, diag));
+    INLAY_TRY(read_parts(source, proto, &values, &indices, out, &count, diag));
+    INLAY_TRY(take_budget(source, out, diag));
     data = make(source, out->bytes, diag);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;

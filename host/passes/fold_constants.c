@@ -13,7 +13,8 @@ static bool is_constant(const graph *g, uint32_t v)
 
 static bool can_fold(const graph *g, const graph_node *n)
 {
-    if (graph_node_is_random(n) || graph_node_is_host(g, n) || n->info.output_count == 0)
+    if (graph_node_is_random(n) || graph_node_is_host(g, n) || n->info.output_count == 0 ||
+        strcmp(n->info.op_type.data, "SparseToDense") == 0) /* sparse_constants has it */
         return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (!is_constant(g, n->info.inputs[i]))

@@ -26,6 +26,10 @@ typedef struct pass_ctx {
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
     pass_offers_fn offers_integers; /* NULL: there is no such provider, and QDQ models stay as they are */
+    /* Does a provider that multiplies by packed weights offer n, a sparse matrix as it is? made is NULL. NULL: there is
+     * none, and sparse matrices become dense, together at most max_densified_bytes. */
+    pass_offers_fn offers_sparse;
+    uint64_t max_densified_bytes, densified;
     bool keeps_weights; /* a provider reads weights of a few bits packed: they stay so where products read them */
     int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */

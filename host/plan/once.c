@@ -282,10 +282,10 @@ bool program_has_weights(const part_provider *p)
     return e != NULL && INLAY_HAS(e, packed_products) && e->packed_products != 0;
 }
 
-bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+static bool any_offers(const program_env *env, bool (*asked)(const part_provider *), const graph *g,
+                       const graph_node *n, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
-    const program_env *env = ((const program_folder *)fold_ctx)->env;
     arena a = { 0 };
     inlay_graph single;
     fold f = { 0 };
@@ -293,10 +293,20 @@ bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n
 
     if (single_node_graph(g, n, made, &a, &single) == INLAY_OK)
         for (uint32_t i = 0; !f.offered && i < env->provider_count; i++)
-            if (program_has_integers(&env->providers[i]))
+            if (asked(&env->providers[i]))
                 (void)env->providers[i].table->assess(env->providers[i].state, &single, &candidate, &sink, NULL);
     arena_deinit(&a);
     return f.offered;
+}
+
+bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+{
+    return any_offers(((const program_folder *)fold_ctx)->env, program_has_integers, g, n, made);
+}
+
+bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
+{
+    return any_offers(((const program_folder *)fold_ctx)->env, program_has_weights, g, n, made);
 }
 
 bool program_offers(const part_provider *p, const graph *g, const graph_node *n)

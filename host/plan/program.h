@@ -180,4 +180,6 @@ bool program_has_integers(const part_provider *p);
 /* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes
  * its output. fold_ctx is a program_folder. */
 bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
+/* The same of a matrix whose zeros are left out, by a provider that reads packed weights. */
+bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made);
 #endif

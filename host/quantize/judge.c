@@ -2,6 +2,9 @@
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +140,9 @@ void subject_rest(subject *s)
 {
     inlay_context_destroy(s->context);
     inlay_session_destroy(s->session);
+#ifdef __GLIBC__
+    (void)malloc_trim(0); /* what a model of another form takes next does not fit between what is free */
+#endif
     s->context = NULL;
     s->session = NULL;
 }

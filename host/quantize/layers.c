@@ -66,19 +66,27 @@ static bool is_skipped(finder *f, const graph_node *n)
     return any;
 }
 
+/* Of a large table neither all pages of the file are needed at once, nor they and a copy. */
+enum { SLICE = 1 << 20 };
+
 static bool all_finite(const graph_model *model, const inlay_value_info *info, int64_t count)
 {
-    int64_t i = 0;
+    bool finite = true;
 
-    for (; i < count; i++) {
-        float w;
+    for (int64_t at = 0; at < count && finite; at += SLICE) {
+        const int64_t some = count - at < SLICE ? count - at : SLICE;
+        const char *from = (const char *)info->data + (size_t)at * sizeof(float);
 
-        memcpy(&w, (const char *)info->data + (size_t)i * sizeof w, sizeof w);
-        if (!isfinite(w))
-            break;
+        for (int64_t i = 0; i < some && finite; i++) {
+            float w;
+
+            memcpy(&w, from + (size_t)i * sizeof w, sizeof w);
+            finite = isfinite(w);
+        }
+        graph_blob_forget(model, from, (size_t)some * sizeof(float));
     }
-    graph_blob_forget(model, info->data, (size_t)info->data_bytes);
-    return i == count;
+    graph_blob_forget(model, info->data, (size_t)info->data_bytes); /* and the pages between */
+    return finite;
 }
 
 static inlay_status add_layer(finder *f, const layer *l)
@@ -198,8 +206,13 @@ float *layer_weights(const layer *l)
     if (w != NULL) {
         const inlay_value_info *info = &l->g->values[l->weight].info;
 
-        memcpy(w, info->data, (size_t)l->count * sizeof *w);
-        graph_blob_forget(l->g->model, info->data, (size_t)info->data_bytes); /* pages of the file go with the copy */
+        for (int64_t at = 0; at < l->count; at += SLICE) {
+            const size_t bytes = (size_t)(l->count - at < SLICE ? l->count - at : SLICE) * sizeof *w;
+
+            memcpy(w + at, (const char *)info->data + (size_t)at * sizeof *w, bytes);
+            graph_blob_forget(l->g->model, (const char *)info->data + (size_t)at * sizeof *w, bytes);
+        }
+        graph_blob_forget(l->g->model, info->data, (size_t)info->data_bytes);
     }
     return w;
 }

@@ -37,6 +37,7 @@ inlay_status session_load_model(inlay_session *s, const session_source *source, 
 {
     model_load_options load = load_options(options);
 
+    load.keep_sparse = s->keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &s->model, diag);
     if (source->data != NULL)
@@ -256,6 +257,8 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         }
         passes.keeps_weights |= program_has_weights(&s->providers[i]);
     }
+    passes.offers_sparse = s->keeps_sparse ? program_offers_sparse : NULL;
+    passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);

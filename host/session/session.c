@@ -415,6 +415,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     if (s == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
     s->watch = watch;
+    s->keeps_sparse = watch == NULL; /* who watches may write the model */
     INLAY_TRY(session_report(s, 0, "loading", diag));
     INLAY_TRY(session_load_model(s, source, options, diag));
     INLAY_TRY(session_report(s, 0.1, "opening providers", diag));

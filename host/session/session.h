@@ -39,6 +39,7 @@ struct inlay_session {
     inlay_io_info *inputs;   /* [main->graph->input_count] */
     inlay_io_info *outputs;
     const session_watch *watch; /* while optimising only */
+    bool keeps_sparse;       /* before loading: sparse matrices may stay so, for the model is only run */
     uint32_t nodes_in_file;  /* before optimisation, bodies included */
     int64_t lowerings;       /* rewrites that the optimiser did before all its levels (passes/pass.h) */
     bool abandoned;          /* a device hangs that may still read it: it is never given back */

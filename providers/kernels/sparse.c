@@ -2,9 +2,9 @@
 #include "sparse.h"
 #include <string.h>
 
-enum { SAMPLE = 256, GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */, CHUNKS = 4,
+enum { SAMPLE = SP_SAMPLE, GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */, CHUNKS = 4,
        DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */ };
-#define LEAST_ZEROS 0.3      /* share of blocks from which on it is worth to look at all */
+#define LEAST_ZEROS SP_LEAST_ZEROS
 #define FLOPS_PER_NS 190.0   /* one core with AVX-512 */
 #define BYTES_PER_NS 20.0
 
@@ -65,21 +65,21 @@ int64_t sparse_count(const sp_weights *w, double most)
 }
 
 /* Where the blocks begin: behind where each panel's begin, and the list, on a line of the cache. */
-static int64_t blocks_at(int64_t n, int64_t count)
+int64_t sparse_blocks_at(int64_t n, int64_t count)
 {
     return (panels_of(n) + 1 + count + SP_WIDTH - 1) / SP_WIDTH * SP_WIDTH;
 }
 
 int64_t sparse_pack_floats(const sp_weights *w, int64_t count)
 {
-    return blocks_at(w->n, count) + count * SP_WIDTH + SP_AHEAD;
+    return sparse_blocks_at(w->n, count) + count * SP_WIDTH + SP_AHEAD;
 }
 
 bool sparse_pack(const sp_weights *w, int64_t count, float *target)
 {
     const int64_t panels = panels_of(w->n);
     uint32_t *begins = (uint32_t *)(void *)target, *index = begins + panels + 1;
-    float *to = target + blocks_at(w->n, count);
+    float *to = target + sparse_blocks_at(w->n, count);
     int64_t at = 0;
 
     memset(target, 0, (size_t)sparse_pack_floats(w, count) * sizeof *target);
@@ -158,7 +158,7 @@ static void multiply(const sg_job *job, const sp_set *set, const float *turned, 
     const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + panels_of(job->n) + 1;
     const int64_t total = begins[panels_of(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
     sp_tile t = { .k = job->k, .index = index + begins[panel], .count = count,
-                  .blocks = job->b + blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH, .a = turned,
+                  .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH, .a = turned,
                   .c = job->c + row * job->c_row + at, .c_row = job->c_row, .rows = rows,
                   .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH), .add = k0 > 0 };
 

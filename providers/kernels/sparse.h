@@ -42,6 +42,12 @@ KERNEL_INSTANCES(sp_set, sparse)
 /* NULL: a library's dense product is as fast. */
 const sp_set *sparse_of_cpu(void);
 
+/* Of the parts of a pack. */
+enum { SP_SAMPLE = 256 /* blocks of a matrix that are looked at first */ };
+#define SP_LEAST_ZEROS 0.3 /* share of blocks from which on it is worth to look at all */
+/* Floats in front of the blocks: where each panel's begin, and the list, to a line of the cache. */
+int64_t sparse_blocks_at(int64_t n, int64_t count);
+
 /* B as it lies: element (k, j) is data[k * k_step + j * n_step]. */
 typedef struct sp_weights {
     const float *data; /* at any address */
@@ -55,6 +61,21 @@ double sparse_share(const sp_weights *w);
 /* Floats of a pack with so many blocks, and the pack. */
 int64_t sparse_pack_floats(const sp_weights *w, int64_t count);
 bool sparse_pack(const sp_weights *w, int64_t count, float *target);
+
+/* A matrix as a file has it that names its elements: values [count] and their places in the rows one after the other,
+ * ascending, both at any address; [k, n] if upright, otherwise [n, k]. */
+typedef struct sp_entries {
+    const void *values, *places; /* float, int64 */
+    int64_t count, k, n;
+    bool upright;
+} sp_entries;
+/* As sparse_count, sparse_share and sparse_pack are, without the dense matrix. -1 and false, too, where places are not
+ * ascending or not in the matrix, or memory is out. */
+int64_t sparse_entries_count(const sp_entries *e, double most);
+double sparse_entries_share(const sp_entries *e);
+bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target);
+/* All elements, as they lie in the matrix; false: places are wrong. */
+bool sparse_entries_expand(const sp_entries *e, float *target);
 
 /* A product as sg_run does it; job->b is the pack, width, b_panel, b_step and add are not read. Units are blocks of rows
  * by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */

@@ -2,6 +2,7 @@
 #include "build.h"
 #include "expand.h"
 #include "nbits_weights.h"
+#include "sparse_weights.h"
 #include <stdio.h>
 
 inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name)
@@ -185,7 +186,7 @@ static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
         rg_constant *k = c->values[v].constant != INLAY_NONE ? &c->constants[c->values[v].constant] : NULL;
         bool packed;
 
-        if (k == NULL)
+        if (k == NULL || k->entries.count > 0) /* no constant of the host */
             continue;
         packed = (rg_constant_is_packed(k) && !k->plain_used && c->ready != NULL) ||
                  (k->given_up > 0 && k->given_up == c->values[v].uses && c->values[v].output == INLAY_NONE);
@@ -232,6 +233,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
     INLAY_TRY(read_region(c, r, diag));
     INLAY_TRY(copy_small(c, diag));
     INLAY_TRY(nbits_find(c, diag));
+    sparse_find(c);
     if (profile_is_complete(c, r)) {
         /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
          * the run's that count. */

@@ -377,10 +377,13 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             s.weights += bytes;
             continue;
         }
+        if (i == 1 && op.row->family == &rg_product && sparse_share_of(r->graph, v, !op.trans_b, &share)) {
+            share = state->strict || state->reproducible ? 1 : share;
+            s.weights += bytes * share;
+            continue;
+        }
         if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
-            if (i == 1 && op.row->family == &rg_product && !state->strict && !state->reproducible)
-                share = sparse_share_of(v, !op.trans_b);
-            s.weights += i == 1 ? bytes * share : bytes;
+            s.weights += bytes;
             continue;
         }
         s.in += bytes;

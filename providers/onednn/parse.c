@@ -198,7 +198,9 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         const rg_operator *row = &operators[r];
 
         if (!is_named(info->op_type, row->op_type) ||
-            (!is_named(info->domain, "ai.onnx") && !(is_contributed(info) && (row->family == &rg_skip_norm || row->family == &rg_nbits_product))) ||
+            (!is_named(info->domain, "ai.onnx") &&
+             !(is_contributed(info) && (row->family == &rg_skip_norm || row->family == &rg_nbits_product)) &&
+             !(is_named(info->domain, "ai.inlay") && row->family == &rg_sparse)) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {

@@ -39,7 +39,7 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
     double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
     double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
 
-    if (f == &rg_weights) { /* the product's: it reads them as they are packed */
+    if (f == &rg_weights || f == &rg_sparse) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
         return;
     }

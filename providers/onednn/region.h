@@ -23,6 +23,7 @@
 #include "inlay/kit.h"
 #include "dn.h"
 #include "resize_table.h"
+#include "sparse.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -200,7 +201,7 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
-    rg_weights, rg_nbits_product;
+    rg_weights, rg_nbits_product, rg_sparse;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
@@ -249,6 +250,9 @@ typedef struct rg_constant {
     uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */
     bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;     /* integer products: of the columns of a matrix */
+    sp_entries entries; /* count > 0: it was never dense (sparse_weights.c); data is NULL */
+    uint32_t sources[2]; /* the values of the snapshot that entries lie in */
+    bool sparse_turned; /* how sparse_blocks were counted: of a matrix [n, k] */
     int64_t sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
     struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
 } rg_constant;

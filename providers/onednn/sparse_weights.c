@@ -9,6 +9,17 @@ static sp_weights weights_of(const rg_md *plain, const void *source)
                          .n_step = plain->strides[0] };
 }
 
+/* The matrix of the product in hand, as it is multiplied. */
+static sp_entries entries_of(const rg_constant *k, bool turned)
+{
+    sp_entries e = k->entries;
+
+    e.upright = !turned;
+    e.k = turned ? k->entries.n : k->entries.k;
+    e.n = turned ? k->entries.k : k->entries.n;
+    return e;
+}
+
 int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
 {
     const uint32_t value = op->in[1], number = b->c->values[value].constant;
@@ -18,15 +29,18 @@ int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
 
     if (k == NULL || sparse_of_cpu() == NULL)
         return -1;
-    if (k->sparse_blocks == 0 && k->data != NULL) {
+    if (k->sparse_blocks == 0 && (k->data != NULL || k->entries.count > 0)) {
+        const sp_entries e = entries_of(k, op->trans_b);
+
         w = (sp_weights){ .data = k->data, .k = dims[op->trans_b ? 1 : 0], .n = dims[op->trans_b ? 0 : 1],
                           .k_step = op->trans_b ? 1 : dims[1], .n_step = op->trans_b ? dims[1] : 1 };
         if ((uint64_t)w.k * (uint64_t)w.n * sizeof(float) != k->bytes || w.k > UINT32_MAX)
             return -1;
-        k->sparse_blocks = sparse_count(&w, MOST_SHARE);
+        k->sparse_blocks = k->entries.count > 0 ? sparse_entries_count(&e, MOST_SHARE) : sparse_count(&w, MOST_SHARE);
         k->sparse_blocks += k->sparse_blocks >= 0;
+        k->sparse_turned = op->trans_b;
     }
-    return k->sparse_blocks > 0 ? k->sparse_blocks - 1 : -1;
+    return k->sparse_blocks > 0 && k->sparse_turned == op->trans_b ? k->sparse_blocks - 1 : -1;
 }
 
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
@@ -37,32 +51,144 @@ void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
     rg_md_plain(md, 3, dims);
 }
 
-/* How many blocks a layout has room for stands among its axes. */
-bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target)
+/* How many blocks it has room for, which stands among its axes; -1: it is another layout. */
+static int64_t room_of(const rg_md *plain, const rg_md *md)
 {
     const int64_t count = md->ndims == 3 ? md->dims[1] - 1 : -1;
     rg_md same;
 
     if (count < 0 || plain->ndims != 2 || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain) ||
         plain->data_type != dnnl_f32 || md->data_type != dnnl_f32)
-        return false;
+        return -1;
     sparse_layout(plain, count, &same);
-    if (!rg_md_equal(&same, md))
-        return false;
-    {
-        const sp_weights w = weights_of(plain, source);
+    return rg_md_equal(&same, md) ? count : -1;
+}
 
-        return sparse_pack(&w, count, target);
+bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target)
+{
+    const int64_t count = room_of(plain, md);
+    const sp_weights w = weights_of(plain, source);
+
+    return count >= 0 && sparse_pack(&w, count, target);
+}
+
+/* ------------------------------------------------------------------ constants that the file has as values and places */
+
+bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target)
+{
+    const int64_t count = room_of(plain, md);
+    const sp_entries e = entries_of(k, count >= 0 && plain->dims[0] == k->entries.k && plain->strides[1] == 1 &&
+                                           plain->strides[0] == k->entries.n);
+
+    return count >= 0 && sparse_entries_pack(&e, count, target);
+}
+
+inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag)
+{
+    if (posix_memalign(out, 64, k->bytes + 64) != 0) {
+        *out = NULL;
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)k->bytes);
+    }
+    return sparse_entries_expand(&k->entries, *out)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse matrix are out of order or range");
+}
+
+/* What SparseToDense reads: the matrix, row by row as the file has it. false: it is no constant matrix. */
+static bool read_entries(const inlay_value_info *values, const inlay_value_info *places, const int64_t *shape,
+                         uint32_t rank, sp_entries *out)
+{
+    if (values == NULL || places == NULL || values->data == NULL || places->data == NULL ||
+        values->dtype != INLAY_FLOAT || places->dtype != INLAY_INT64 || rank != 2 || shape[0] < 1 || shape[1] < 1 ||
+        values->data_bytes == 0 || values->data_bytes != places->data_bytes / 2)
+        return false;
+    *out = (sp_entries){ .values = values->data, .places = places->data, .k = shape[0], .n = shape[1],
+                         .count = (int64_t)(values->data_bytes / sizeof(float)), .upright = true };
+    return true;
+}
+
+static bool read_node(const inlay_graph *graph, const inlay_node_info *n, sp_entries *out)
+{
+    uint32_t rank = 0;
+    const int64_t *shape = kit_attr_ints(n, "shape", &rank);
+
+    return shape != NULL && n->input_count == 2 &&
+           read_entries(inlay_graph_value(graph, n->inputs[0]), inlay_graph_value(graph, n->inputs[1]), shape, rank, out);
+}
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    sp_entries e;
+
+    if (sparse_of_cpu() == NULL)
+        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for sparse weights");
+    if (!read_node(node->graph, node->info, &e))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it dense", "it is no constant matrix of floats");
+    op->kernel[0] = e.k;
+    op->kernel[1] = e.n;
+    return true;
+}
+
+void sparse_find(inlay_compiled *c)
+{
+    for (uint32_t o = 0; o < c->op_count; o++) {
+        rg_op *op = &c->ops[o];
+        rg_value *v = op->row->family == &rg_sparse ? &c->values[op->out[0]] : NULL;
+        const rg_constant *values, *places;
+
+        if (v == NULL)
+            continue;
+        values = &c->constants[c->values[op->in[0]].constant];
+        places = &c->constants[c->values[op->in[1]].constant];
+        v->constant = c->constant_count;
+        v->rank = 2;
+        memcpy(v->dims, op->kernel, 2 * sizeof *v->dims);
+        c->constants[c->constant_count++] = (rg_constant){
+            .value = v->snapshot,
+            .bytes = (uint64_t)(v->dims[0] * v->dims[1]) * sizeof(float),
+            .content_hash = values->content_hash == 0 || places->content_hash == 0
+                                ? 0
+                                : values->content_hash * UINT64_C(0x9e3779b97f4a7c15) + places->content_hash,
+            .sources = { values->value, places->value },
+            .entries = { values->data, places->data, (int64_t)(values->bytes / sizeof(float)), v->dims[0], v->dims[1],
+                         true },
+        };
+        op->silent = v->output == INLAY_NONE;
     }
 }
 
-double sparse_share_of(const inlay_value_info *v, bool upright)
+/* Somebody else wants it dense, in each run. */
+static inlay_status lower(rg_build *b, const rg_group *group)
 {
+    rg_place y;
+    inlay_status status = rg_read_plain(b, group->out, &y);
+
+    return status == INLAY_OK ? rg_set_place(b, group->out, &y) : status;
+}
+
+const rg_family rg_sparse = { "sparse weights", parse, lower };
+
+/* ------------------------------------------------------------------ prices */
+
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double *out_share)
+{
+    const inlay_node_info *maker = v->producer < graph->node_count ? inlay_graph_node(graph, v->producer) : NULL;
+    sp_entries e;
     sp_weights w;
 
-    if (v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 || sparse_of_cpu() == NULL)
-        return 1;
+    if (maker != NULL && strcmp(maker->op_type.data, "SparseToDense") == 0 && sparse_of_cpu() != NULL &&
+        read_node(graph, maker, &e)) {
+        const rg_constant k = { .entries = e };
+
+        e = entries_of(&k, !upright);
+        *out_share = sparse_entries_share(&e);
+        return true;
+    }
+    if ((v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 ||
+        sparse_of_cpu() == NULL)
+        return false;
     w = (sp_weights){ .data = v->data, .k = v->dims[upright ? 0 : 1].value, .n = v->dims[upright ? 1 : 0].value,
                       .k_step = upright ? v->dims[1].value : 1, .n_step = upright ? 1 : v->dims[1].value };
-    return sparse_share(&w);
+    *out_share = sparse_share(&w);
+    return true;
 }

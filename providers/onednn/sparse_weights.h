@@ -11,6 +11,12 @@ int64_t sparse_blocks_of(rg_build *b, const rg_op *op);
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md);
 /* Is md that layout? Then it is packed here. */
 bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target);
-/* The share of blocks of a constant of the graph that are not zero, by a sample: for prices. upright: [k, n]. */
-double sparse_share_of(const inlay_value_info *weights, bool upright);
+/* A matrix that came as values and places: packed without being dense, or dense in memory that the caller frees. */
+bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target);
+INLAY_NODISCARD inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag);
+/* What SparseToDense makes becomes a constant of the region. */
+void sparse_find(inlay_compiled *c);
+/* For prices: the share of blocks of a matrix of the graph that are not zero, by a sample; upright: [k, n]. false: it is
+ * no constant matrix of floats. */
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double *out_share);
 #endif

@@ -187,6 +187,8 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
 
 static void let_go(const inlay_compiled *c, const rg_constant *k)
 {
+    for (int i = 0; i < 2 && k->entries.count > 0 && c->compiling != NULL && c->state->constants != NULL; i++)
+        c->state->constants->release(c->state->host->ctx, c->compiling, k->sources[i]);
     if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
         c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
 }
@@ -226,7 +228,9 @@ static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, c
 
     *out_copy = NULL;
     *out_source = k->data;
-    if (k->data == NULL) {
+    if (k->entries.count > 0) {
+        status = sparse_unfold(k, out_copy, diag);
+    } else if (k->data == NULL) {
         status = unpack(c, k, out_copy, diag);
     } else if (k->shifted) {
         status = shift(k, out_copy, diag);
@@ -247,6 +251,8 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
     const void *source;
     inlay_status status;
 
+    if (k->entries.count > 0 && sparse_pack_entries(k, &p->plain, &p->md, p->data))
+        goto made;
     INLAY_TRY(read_source(c, k, &source, &unpacked, diag));
     if (rg_md_equal(&p->plain, &p->md))
         memcpy(p->data, source, rg_md_bytes(&p->md));
@@ -260,6 +266,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
+made:
     if (p->hosts)
         c->state->packs->keep(c->state->host->ctx, c->compiling, p->data);
     let_go(c, k);

@@ -82,6 +82,97 @@ static void multiply_and_compare(int64_t m, int64_t n, int64_t k, bool turned, f
     free(lying);
 }
 
+/* Values and their places in the rows one after the other; the caller frees both. */
+static sp_entries entries_of(const float *w, int64_t k, int64_t n, bool upright)
+{
+    float *values = malloc((size_t)(k * n) * sizeof *values);
+    int64_t *places = malloc((size_t)(k * n) * sizeof *places);
+    sp_entries e = { values, places, 0, k, n, upright };
+
+    for (int64_t i = 0; i < k * n; i++)
+        if (w[i] != 0) {
+            values[e.count] = w[i];
+            places[e.count++] = i;
+        }
+    return e;
+}
+
+static void free_entries(const sp_entries *e)
+{
+    free((void *)(uintptr_t)e->values);
+    free((void *)(uintptr_t)e->places);
+}
+
+static void packs_of_entries_are_those_of_matrices(void **state)
+{
+    static const int64_t sizes[][2] = { { 64, 512 }, { 333, 205 }, { 512, 16 }, { 700, 7 }, { 1, 5000 }, { 300, 31 } };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
+        const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1];
+        const bool upright = i % 2 == 0;
+        float *lying = matrix(k, n, SP_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w), *back;
+        const sp_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        float *pack, *other;
+        int64_t count;
+        sp_entries e;
+
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t j = 0; j < n; j++)
+                w[upright ? p * n + j : j * k + p] = lying[p * n + j];
+        e = entries_of(w, k, n, upright);
+        count = sparse_count(&weights, 1);
+        assert_int_equal(count, sparse_entries_count(&e, 1));
+        assert_int_equal(sparse_entries_count(&e, 0.01), -1);
+        assert_true(sparse_share(&weights) == sparse_entries_share(&e));
+        pack = calloc((size_t)sparse_pack_floats(&weights, count), sizeof *pack);
+        other = calloc((size_t)sparse_pack_floats(&weights, count), sizeof *other);
+        back = malloc((size_t)(k * n) * sizeof *back);
+        assert_true(sparse_pack(&weights, count, pack));
+        assert_true(sparse_entries_pack(&e, count, other));
+        assert_memory_equal(pack, other, (size_t)sparse_pack_floats(&weights, count) * sizeof *pack);
+        free(other);
+        other = calloc((size_t)sparse_pack_floats(&weights, count + 1), sizeof *other);
+        assert_false(sparse_entries_pack(&e, count + 1, other));
+        assert_true(sparse_entries_expand(&e, back));
+        assert_memory_equal(w, back, (size_t)(k * n) * sizeof *w);
+        free_entries(&e);
+        free(pack);
+        free(other);
+        free(back);
+        free(w);
+        free(lying);
+    }
+}
+
+static void entries_out_of_order_or_place_are_refused(void **state)
+{
+    enum { K = 64, N = 256 };
+    float *w = matrix(K, N, SP_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        sp_entries e = entries_of(w, K, N, i % 2 == 0);
+        int64_t *places = (void *)(uintptr_t)e.places;
+        const int64_t count = sparse_entries_count(&e, 1);
+
+        if (i / 2 == 0)
+            places[e.count - 1] = K * N;
+        else if (i / 2 == 1)
+            places[0] = -1;
+        else
+            places[e.count / 2] = places[e.count / 2 - 1];
+        assert_true(count > 0);
+        assert_int_equal(sparse_entries_count(&e, 1), -1);
+        assert_false(sparse_entries_pack(&e, count, target));
+        assert_false(sparse_entries_expand(&e, target));
+        (void)sparse_entries_share(&e);
+        free_entries(&e);
+    }
+    free(target);
+    free(w);
+}
+
 static void products_of_every_size(void **state)
 {
     static const int64_t rows[] = { 1, 2, 4, 7, 8, 9, 23, 24, 25, 48, 61 };
@@ -135,6 +226,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(products_of_every_size),
                                         cmocka_unit_test(what_is_not_finite_meets_zeros),
+                                        cmocka_unit_test(packs_of_entries_are_those_of_matrices),
+                                        cmocka_unit_test(entries_out_of_order_or_place_are_refused),
                                         cmocka_unit_test(zeros_are_found) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,55 +97,92 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&w);
 }
 
-/* A product or a convolution by 1x1 with the same weights in two files: four fifths of their blocks of 1x16 are zeros,
- * and in one file they are a sparse initializer. */
-static void write_sparse(const char *folder, bool convolves, bool is_sparse)
-{
-    enum { K = 256, N = 256, COUNT = K * N };
-    static float w[COUNT], values[COUNT];
-    static int64_t at[COUNT];
-    const int64_t dims[] = { K, N, 1, 1 };
-    const uint32_t rank = convolves ? 4 : 2;
-    uint32_t state = 9;
-    int64_t count = 0;
-    bool is_zero = false;
-    wire m = { 0 };
-    wire_mark g, t, inner;
+/* What reads weights of which four fifths of the blocks of 1x16 are zeros. */
+static const struct sparse_kind {
+    const char *prefix, *op, *x, *y;
+    int64_t dims[4];
+    uint32_t rank;
+    bool turned; /* Gemm by [n, k], and indices with a column for each axis */
+} sparse_kinds[] = {
+    { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false },
+    { "conv_", "Conv", "1,256,6,6", "1,256,6,6", { 256, 256, 1, 1 }, 4, false },
+    { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true },
+    { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false },
+};
 
-    for (int i = 0; i < COUNT; i++) {
-        is_zero = i % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
-        w[i] = is_zero ? 0 : script_random(&state) - 1.25F;
+static void put_sparse(wire *m, const struct sparse_kind *kind, const float *w, int64_t total)
+{
+    const int64_t columns = kind->turned ? 2 : 1;
+    float *values = calloc((size_t)total, sizeof *values);
+    int64_t *at = calloc((size_t)(total * columns), sizeof *at), count = 0;
+    wire_mark inner;
+
+    if (values == NULL || at == NULL)
+        exit(1);
+    for (int64_t i = 0; i < total; i++) {
         values[count] = w[i];
-        at[count] = i;
+        at[count * columns] = kind->turned ? i / kind->dims[1] : i;
+        if (kind->turned)
+            at[count * columns + 1] = i % kind->dims[1];
         count += w[i] != 0;
     }
+    inner = wire_begin(m, 1);
+    mw_tensor_head(m, "w", INLAY_FLOAT, 1, &count);
+    wire_bytes(m, 9, values, (size_t)count * sizeof *values);
+    wire_end(m, inner);
+    inner = wire_begin(m, 2);
+    mw_tensor_head(m, NULL, INLAY_INT64, kind->turned ? 2 : 1, (const int64_t[]){ count, 2 });
+    wire_bytes(m, 9, at, (size_t)(count * columns) * sizeof *at);
+    wire_end(m, inner);
+    wire_ints(m, 3, kind->dims, kind->rank);
+    free(values);
+    free(at);
+}
+
+/* The same weights in two files: in one they are a sparse initializer. */
+static void write_sparse(const char *folder, const struct sparse_kind *kind, bool is_sparse)
+{
+    const int64_t rows = kind->dims[0], columns = kind->dims[1];
+    float *w = calloc((size_t)(rows * columns), sizeof *w);
+    uint32_t state = 9;
+    bool is_zero = false;
+    char name[40];
+    wire m = { 0 };
+    wire_mark g, t;
+
+    if (w == NULL)
+        exit(1);
+    for (int64_t k = 0; k < (kind->turned ? columns : rows); k++)
+        for (int64_t n = 0; n < (kind->turned ? rows : columns); n++) {
+            is_zero = n % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
+            w[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : script_random(&state) - 1.25F;
+        }
     g = mw_begin(&m, 8, 17);
-    mw_value(&m, MW_INPUT, "x", INLAY_FLOAT, convolves ? "1,256,6,6" : "40,256");
-    mw_node(&m, convolves ? "Conv" : "MatMul", "x,w", "y");
-    mw_value(&m, MW_OUTPUT, "y", INLAY_FLOAT, convolves ? "1,256,6,6" : "40,256");
+    mw_value(&m, MW_INPUT, "x", INLAY_FLOAT, kind->x);
+    t = mw_node_begin(&m, kind->op, "x,w", "y");
+    if (kind->turned) {
+        const wire_mark attr = wire_begin(&m, 5);
+
+        wire_text(&m, 1, "transB");
+        wire_int(&m, 3, 1);
+        wire_int(&m, 20, 2);
+        wire_end(&m, attr);
+    }
+    wire_end(&m, t);
+    mw_value(&m, MW_OUTPUT, "y", INLAY_FLOAT, kind->y);
     t = wire_begin(&m, is_sparse ? MW_SPARSE : MW_INITIALIZER);
     if (is_sparse) {
-        inner = wire_begin(&m, 1);
-        mw_tensor_head(&m, "w", INLAY_FLOAT, 1, &count);
-        wire_bytes(&m, 9, values, (size_t)count * sizeof *values);
-        wire_end(&m, inner);
-        inner = wire_begin(&m, 2);
-        mw_tensor_head(&m, NULL, INLAY_INT64, 1, &count);
-        wire_bytes(&m, 9, at, (size_t)count * sizeof *at);
-        wire_end(&m, inner);
-        wire_ints(&m, 3, dims, rank);
+        put_sparse(&m, kind, w, rows * columns);
     } else {
-        mw_tensor_head(&m, "w", INLAY_FLOAT, rank, dims);
-        wire_bytes(&m, 9, w, sizeof w);
+        mw_tensor_head(&m, "w", INLAY_FLOAT, kind->rank, kind->dims);
+        wire_bytes(&m, 9, w, (size_t)(rows * columns) * sizeof *w);
     }
     wire_end(&m, t);
     wire_end(&m, g);
-    write_file(folder,
-               convolves   ? is_sparse ? "conv_sparse.onnx" : "conv_dense.onnx"
-               : is_sparse ? "sparse.onnx"
-                           : "dense.onnx",
-               m.bytes, m.count);
+    (void)snprintf(name, sizeof name, "%s%s.onnx", kind->prefix, is_sparse ? "sparse" : "dense");
+    write_file(folder, name, m.bytes, m.count);
     wire_deinit(&m);
+    free(w);
 }
 
 static void write_array(const char *folder, const char *name, const char *shape, const float *data, size_t count)
@@ -234,8 +271,9 @@ int main(int argc, char **argv)
     write_archive(argv[1], "rows.npz", "x.npy", "12, 64", x, SAMPLES * ROW, true);
     write_rows(argv[1]);
     write_odd_rows(argv[1]);
-    for (int k = 0; k < 4; k++)
-        write_sparse(argv[1], k / 2 == 1, k % 2 == 1);
+    for (size_t k = 0; k < sizeof sparse_kinds / sizeof sparse_kinds[0]; k++)
+        for (int is_sparse = 0; is_sparse < 2; is_sparse++)
+            write_sparse(argv[1], &sparse_kinds[k], is_sparse == 1);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof path, "%.400s/folder", argv[1]);
         (void)mkdir(path, 0777);

@@ -119,14 +119,52 @@ does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --met
 does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
 rm -f out.onnx*
 # Sparse initializers: what the same weights make, by the same kernels; a convolution by them runs as by any.
-for kind in "" conv_; do
+for kind in "" conv_ gemm_; do
     does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2
+    does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2 --providers reference
     checks=$((checks + 1))
     for form in dense sparse; do
         "$inlay" explain ${kind}$form.onnx --kernels "${common[@]}" --json 2>err |
             jq -c '[.. | objects | .kernel? | objects | .name]' >$form.kernels
     done
     cmp -s dense.kernels sparse.kernels && [ "$(wc -c <sparse.kernels)" -gt 4 ] || complain "other kernels: $(cat *.kernels)"
+done
+# Products read them as they are, if a provider takes them so; whoever else reads them gets them dense.
+# as_file COUNT MODEL ARGUMENT...   so many matrices stay sparse.
+as_file() {
+    local count=$1
+    shift
+    checks=$((checks + 1))
+    "$inlay" explain "$@" "${common[@]}" --json >out 2>err
+    [ "$(grep -o SparseToDense out | wc -l)" -ge 1 ] || [ "$count" = 0 ] || complain "explain $*: it is dense"
+    ! grep -q SparseToDense out || [ "$count" = 1 ] || complain "explain $*: it stayed sparse"
+}
+as_file 0 conv_sparse.onnx
+as_file 0 sparse.onnx --providers reference
+if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_sparse; then # AVX2 or NEON
+    as_file 1 sparse.onnx
+    as_file 1 gemm_sparse.onnx
+    "$inlay" run sparse.onnx --quiet "${common[@]}" >all 2>err </dev/null
+    for rule in "--pin op:MatMul=reference" "--pin op:SparseToDense=reference" "--forbid op:SparseToDense=onednn" \
+        "--pin op:MatMul=reference --pin op:SparseToDense=onednn"; do
+        checks=$((checks + 1))
+        # shellcheck disable=SC2086 # two words each
+        "$inlay" run sparse.onnx --quiet "${common[@]}" $rule >out 2>err </dev/null || complain "run sparse.onnx $rule"
+        # The first digits of what all of them make.
+        [ "$(grep -o 'min [-0-9.]*' out | cut -c1-8)" = "$(grep -o 'min [-0-9.]*' all | cut -c1-8)" ] ||
+            complain "run sparse.onnx $rule: another result: $(cat all)"
+    done
+fi
+# What is written is ONNX: nothing of the node that stands for the matrix.
+for verb in "extract sparse.onnx -o out.onnx --outputs y" "optimize sparse.onnx -o out.onnx" \
+    "optimize sparse.onnx -o out.onnx --opset 13" "quantize sparse.onnx -o out.onnx --weights 8" \
+    "quantize sparse.onnx -o out.onnx --prune 0.5"; do
+    checks=$((checks + 1))
+    # shellcheck disable=SC2086 # several words
+    "$inlay" $verb --no-config --cache-dir "" >out 2>err </dev/null || complain "$verb"
+    ! grep -q SparseToDense out.onnx || complain "$verb: the file has SparseToDense"
+    does 0 '.outputs[0].score > 0.6' compare sparse.onnx out.onnx --metric cosine --samples 1
+    rm -f out.onnx
 done
 fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
 fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5

@@ -1,0 +1,29 @@
+/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/passes/sparse_constants.c), or rules
+ * keep those away that would. */
+#include "reference.h"
+#include <string.h>
+
+static inlay_status run_sparse(const kit_call *call)
+{
+    const kit_tensor *values = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    float *to = y->data;
+
+    if (values->count != indices->count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%lld values and %lld indices", (long long)values->count,
+                          (long long)indices->count);
+    memset(to, 0, (size_t)y->count * sizeof *to);
+    for (int64_t i = 0; i < values->count; i++) {
+        int64_t at;
+
+        memcpy(&at, (const char *)indices->data + i * (int64_t)sizeof at, sizeof at);
+        if (at < 0 || at >= y->count)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "index %lld is out of range", (long long)at);
+        memcpy(&to[at], (const char *)values->data + i * (int64_t)sizeof *to, sizeof *to);
+    }
+    return INLAY_OK;
+}
+
+static const kit_kernel kernels[] = {
+    { .domain = "ai.inlay", .op_type = "SparseToDense", .since_max = 1, .run = run_sparse },
+};
+const kit_table reference_sparse = { kernels, KIT_COUNT(kernels) };
