@@ -368,7 +368,7 @@ static void put_regions(emitter *e)
 static void put_steps(emitter *e)
 {
     static const char *const whats[] = { "BUNDLE_RUN", "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
-                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT" };
+                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT", "BUNDLE_SCAN" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < e->c->step_count; i++) {
