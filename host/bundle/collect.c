@@ -1,16 +1,11 @@
-#include "bundle/collect.h"
+#include "bundle/collect_parts.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "plan/memory.h"
 #include "plan/planner.h"
 #include <string.h>
 
-typedef struct collector {
-    bundle_collection *c;
-    inlay_diag *diag;
-} collector;
-
-static inlay_status no_memory(const collector *k)
+inlay_status collect_no_memory(const collector *k)
 {
     return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bundle the model");
 }
@@ -32,7 +27,7 @@ static void *grow(arena *a, void *list, uint32_t count, uint32_t *capacity, size
     return more;
 }
 
-static uint32_t add_item(collector *k, bundle_item item)
+uint32_t collect_item(collector *k, bundle_item item)
 {
     bundle_collection *c = k->c;
     bundle_item *items = grow(&c->a, c->items, c->item_count, &c->item_capacity, sizeof *items);
@@ -45,7 +40,7 @@ static uint32_t add_item(collector *k, bundle_item item)
 }
 
 /* A step with room for its items; they are in use there. NULL: no memory. */
-static bundle_do *add_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
+bundle_do *collect_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
 {
     bundle_collection *c = k->c;
     bundle_do *steps = grow(&c->a, c->steps, c->step_count, &c->step_capacity, sizeof *steps), *s;
@@ -61,7 +56,7 @@ static bundle_do *add_step(collector *k, bundle_what what, uint32_t in_count, ui
 }
 
 /* The items of the newest step are in use while it runs. */
-static void finish_step(collector *k)
+void collect_finish(collector *k)
 {
     bundle_collection *c = k->c;
     const bundle_do *s = &c->steps[c->step_count];
@@ -75,15 +70,15 @@ static void finish_step(collector *k)
     c->step_count++;
 }
 
-static inlay_status copy_item(collector *k, uint32_t from, uint32_t to)
+inlay_status collect_copy(collector *k, uint32_t from, uint32_t to)
 {
-    bundle_do *s = add_step(k, DO_COPY, 1, 1);
+    bundle_do *s = collect_step(k, DO_COPY, 1, 1);
 
     if (s == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     s->in[0] = from;
     s->out[0] = to;
-    finish_step(k);
+    collect_finish(k);
     return INLAY_OK;
 }
 
@@ -104,7 +99,7 @@ static inlay_status fixed_bytes(const collector *k, const inlay_value_info *info
 }
 
 /* A value that a step of the part makes gets a place in the slab. */
-static inlay_status make_value(collector *k, uint32_t part, uint32_t v)
+inlay_status collect_value(collector *k, uint32_t part, uint32_t v)
 {
     const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
     bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
@@ -113,18 +108,18 @@ static inlay_status make_value(collector *k, uint32_t part, uint32_t v)
 
     if (status != INLAY_OK)
         return status;
-    number = add_item(k, item);
+    number = collect_item(k, item);
     k->c->parts[part].item_of[v] = number;
-    return number != INLAY_NONE ? INLAY_OK : no_memory(k);
+    return number != INLAY_NONE ? INLAY_OK : collect_no_memory(k);
 }
 
 /* The item of a value that is read; a constant gets one when it is first asked for. */
-static inlay_status find_item(collector *k, uint32_t part, uint32_t v, uint32_t *out)
+inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out)
 {
     const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
 
     if (k->c->parts[part].item_of[v] == INLAY_NONE && info->data != NULL)
-        k->c->parts[part].item_of[v] = add_item(k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX,
+        k->c->parts[part].item_of[v] = collect_item(k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX,
                                                                   .bytes = info->data_bytes, .data = info->data });
     *out = k->c->parts[part].item_of[v];
     if (*out == INLAY_NONE)
@@ -134,16 +129,14 @@ static inlay_status find_item(collector *k, uint32_t part, uint32_t v, uint32_t 
 
 /* ------------------------------------------------------------------ steps */
 
-static inlay_status walk(collector *k, uint32_t part);
-
-static inlay_status add_part(collector *k, const program *p, uint32_t *out)
+inlay_status collect_part(collector *k, const program *p, uint32_t *out)
 {
     bundle_collection *c = k->c;
     bundle_part *parts = grow(&c->a, c->parts, c->part_count, &c->part_capacity, sizeof *parts);
     uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);
 
     if (parts == NULL || item_of == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     memset(item_of, 0xff, p->graph->value_count * sizeof *item_of);
     c->parts = parts;
     c->parts[c->part_count] = (bundle_part){ p, item_of };
@@ -159,26 +152,26 @@ static inlay_status add_branch(collector *k, uint32_t part, const program_step *
     inlay_status status;
     uint32_t number, from;
 
-    INLAY_TRY(add_part(k, inner, &number));
+    INLAY_TRY(collect_part(k, inner, &number));
     for (uint32_t i = 0; i < b->capture_count; i++) {
         if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
-        INLAY_TRY(find_item(k, part, b->capture_outer[i], &from));
+        INLAY_TRY(collect_find(k, part, b->capture_outer[i], &from));
         k->c->parts[number].item_of[b->capture_inner[i]] = from;
     }
-    INLAY_TRY(walk(k, number));
+    INLAY_TRY(collect_walk(k, number));
     for (uint32_t o = 0; o < s->node->info.output_count && o < inner->graph->output_count; o++) {
         const uint32_t v = s->node->info.outputs[o];
 
         if (v == INLAY_NONE)
             continue;
-        INLAY_TRY(find_item(k, number, inner->graph->outputs[o], &from));
+        INLAY_TRY(collect_find(k, number, inner->graph->outputs[o], &from));
         if (k->c->items[from].bytes != k->c->items[k->c->parts[part].item_of[v]].bytes) {
             status = inlay_fail(k->diag, INLAY_UNSUPPORTED, "the branches of If node '%s' make outputs of different "
                                 "sizes", s->node->info.name.data);
             goto done;
         }
-        INLAY_TRY(copy_item(k, from, k->c->parts[part].item_of[v]));
+        INLAY_TRY(collect_copy(k, from, k->c->parts[part].item_of[v]));
     }
 done:
     return status;
@@ -200,7 +193,7 @@ static inlay_status settle_outputs(collector *k, uint32_t part, const program_st
             g->values[v].info.rank = inner->rank;
             g->values[v].info.dims = inner->dims;
         }
-        if (make_value(k, part, v) != INLAY_OK)
+        if (collect_value(k, part, v) != INLAY_OK)
             return k->diag != NULL ? k->diag->code : INLAY_UNSUPPORTED;
     }
     return INLAY_OK;
@@ -213,20 +206,20 @@ static inlay_status add_if(collector *k, uint32_t part, const program_step *s)
     uint32_t cond, unless_at, jump_at;
     inlay_status status;
 
-    INLAY_TRY(find_item(k, part, s->node->info.inputs[0], &cond));
+    INLAY_TRY(collect_find(k, part, s->node->info.inputs[0], &cond));
     INLAY_TRY(settle_outputs(k, part, s));
-    unless = add_step(k, DO_UNLESS, 1, 0);
+    unless = collect_step(k, DO_UNLESS, 1, 0);
     if (unless == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     unless->in[0] = cond;
     unless_at = k->c->step_count;
-    finish_step(k);
+    collect_finish(k);
     INLAY_TRY(add_branch(k, part, s, then_first ? 0 : 1));
-    jump = add_step(k, DO_JUMP, 0, 0);
+    jump = collect_step(k, DO_JUMP, 0, 0);
     if (jump == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     jump_at = k->c->step_count;
-    finish_step(k);
+    collect_finish(k);
     k->c->steps[unless_at].target = k->c->step_count;
     INLAY_TRY(add_branch(k, part, s, then_first ? 1 : 0));
     k->c->steps[jump_at].target = k->c->step_count;
@@ -234,195 +227,25 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ Loop */
-
-/* What a Loop has a place for from its begin to its end. */
-typedef struct loop_items {
-    uint32_t count, cond; /* the counter, whether it goes on */
-    uint32_t *state;      /* [carried] */
-    uint32_t carried;
-} loop_items;
-
-static inlay_status loop_places(collector *k, const program_step *s, uint32_t part, loop_items *out)
-{
-    bundle_collection *c = k->c;
-    const graph *inner = c->parts[part].p->graph;
-    inlay_status status = INLAY_OK;
-
-    out->carried = s->node->info.input_count > 2 ? s->node->info.input_count - 2 : 0;
-    out->state = arena_array(&c->a, (size_t)out->carried + 1, sizeof *out->state);
-    out->count = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = sizeof(int64_t) });
-    out->cond = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = 1 });
-    if (out->state == NULL || out->count == INLAY_NONE || out->cond == INLAY_NONE)
-        return no_memory(k);
-    c->parts[part].item_of[inner->inputs[0]] = out->count;
-    c->parts[part].item_of[inner->inputs[1]] = out->cond;
-    for (uint32_t i = 0; i < out->carried; i++) {
-        INLAY_TRY(make_value(k, part, inner->inputs[2 + i]));
-        out->state[i] = c->parts[part].item_of[inner->inputs[2 + i]];
-    }
-done:
-    return status;
-}
-
-static bool is_state(const loop_items *l, uint32_t item)
-{
-    bool found = item == l->cond;
-
-    for (uint32_t i = 0; i < l->carried; i++)
-        found |= l->state[i] == item;
-    return found;
-}
-
-/* What the body made becomes the state. States that change places go through a copy. */
-static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
-{
-    bundle_collection *c = k->c;
-    const graph *inner = c->parts[part].p->graph;
-    uint32_t *from = arena_array(&c->a, (size_t)l->carried + 1, sizeof *from);
-    inlay_status status = INLAY_OK;
-
-    if (from == NULL)
-        return no_memory(k);
-    for (uint32_t i = 0; i <= l->carried; i++) {
-        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
-
-        INLAY_TRY(find_item(k, part, inner->outputs[i], &from[i]));
-        if (c->items[from[i]].bytes != c->items[to].bytes)
-            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "a Loop cannot be bundled whose state changes its size");
-        if (from[i] != to && is_state(l, from[i])) {
-            const uint32_t copy = add_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX,
-                                                             .bytes = c->items[to].bytes });
-            if (copy == INLAY_NONE)
-                return no_memory(k);
-            INLAY_TRY(copy_item(k, from[i], copy));
-            from[i] = copy;
-        }
-    }
-    for (uint32_t i = 0; i <= l->carried; i++) {
-        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
-
-        if (from[i] != to)
-            INLAY_TRY(copy_item(k, from[i], to));
-    }
-done:
-    return status;
-}
-
-/* What was there before the loop and is read in it has to stay until its end. */
-static void keep_through(collector *k, uint32_t begin, uint32_t end)
-{
-    for (uint32_t i = 0; i < k->c->item_count; i++) {
-        bundle_item *item = &k->c->items[i];
-
-        if (item->first < begin && item->last >= begin && item->last < end)
-            item->last = end;
-    }
-}
-
-/* The values of the node's outputs, with the sizes of the state, and copies of it. */
-static inlay_status give_state(collector *k, uint32_t part, const program_step *s, const loop_items *l)
-{
-    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t o = 0; o < s->node->info.output_count; o++) {
-        const uint32_t v = s->node->info.outputs[o];
-        const inlay_value_info *state = &inner->values[inner->inputs[2 + o]].info;
-        size_t bytes;
-
-        if (v == INLAY_NONE)
-            continue;
-        if (!plan_info_bytes(&g->values[v].info, &bytes)) {
-            g->values[v].info.rank = state->rank;
-            g->values[v].info.dims = state->dims;
-        }
-        INLAY_TRY(make_value(k, part, v));
-        INLAY_TRY(copy_item(k, l->state[o], k->c->parts[part].item_of[v]));
-    }
-done:
-    return status;
-}
-
-static inlay_status add_loop(collector *k, uint32_t part, const program_step *s)
-{
-    const graph_body *b = &s->node->bodies[0];
-    const inlay_node_info *n = &s->node->info;
-    const program *inner = s->bodies[0];
-    const bool counted = n->input_count > 0 && n->inputs[0] != INLAY_NONE;
-    loop_items l = { .carried = 0 };
-    uint32_t number, from, most = INLAY_NONE, begin;
-    inlay_status status;
-    bundle_do *d;
-
-    if (inner->graph->output_count != (n->input_count > 2 ? n->input_count - 2 : 0) + 1)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: it collects what its body makes "
-                          "(scan outputs)", n->name.data);
-    INLAY_TRY(add_part(k, inner, &number));
-    INLAY_TRY(loop_places(k, s, number, &l));
-    for (uint32_t i = 0; i < b->capture_count; i++) {
-        if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
-            continue;
-        INLAY_TRY(find_item(k, part, b->capture_outer[i], &from));
-        k->c->parts[number].item_of[b->capture_inner[i]] = from;
-    }
-    if (counted)
-        INLAY_TRY(find_item(k, part, n->inputs[0], &most));
-    if ((d = add_step(k, DO_BEGIN, 0, 2)) == NULL)
-        return no_memory(k);
-    d->out[0] = l.count;
-    d->out[1] = l.cond;
-    finish_step(k);
-    if (n->input_count > 1 && n->inputs[1] != INLAY_NONE) {
-        INLAY_TRY(find_item(k, part, n->inputs[1], &from));
-        INLAY_TRY(copy_item(k, from, l.cond));
-    }
-    for (uint32_t i = 0; i < l.carried; i++) {
-        INLAY_TRY(find_item(k, part, n->inputs[2 + i], &from));
-        if (k->c->items[from].bytes != k->c->items[l.state[i]].bytes)
-            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: its state changes its size",
-                              n->name.data);
-        INLAY_TRY(copy_item(k, from, l.state[i]));
-    }
-    begin = k->c->step_count;
-    if ((d = add_step(k, DO_TEST, counted ? 3 : 2, 0)) == NULL)
-        return no_memory(k);
-    d->in[0] = l.count;
-    d->in[1] = l.cond;
-    if (counted)
-        d->in[2] = most;
-    finish_step(k);
-    INLAY_TRY(walk(k, number));
-    INLAY_TRY(carry(k, &l, number));
-    if ((d = add_step(k, DO_NEXT, 1, 0)) == NULL)
-        return no_memory(k);
-    d->in[0] = l.count;
-    d->target = begin;
-    finish_step(k);
-    keep_through(k, begin, k->c->step_count);
-    k->c->steps[begin].target = k->c->step_count;
-    status = give_state(k, part, s, &l);
-done:
-    return status;
-}
+/* ------------------------------------------------------------------ regions */
 
 static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
 {
     const part_region *r = s->region;
-    bundle_do *step = add_step(k, DO_RUN, r->input_count, r->output_count);
+    bundle_do *step = collect_step(k, DO_RUN, r->input_count, r->output_count);
     inlay_status status = INLAY_OK;
 
     if (step == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     step->part = part;
     step->step = s;
     for (uint32_t i = 0; i < r->input_count; i++)
-        INLAY_TRY(find_item(k, part, r->inputs[i], &step->in[i]));
+        INLAY_TRY(collect_find(k, part, r->inputs[i], &step->in[i]));
     for (uint32_t i = 0; i < r->output_count; i++) {
-        INLAY_TRY(make_value(k, part, r->outputs[i]));
+        INLAY_TRY(collect_value(k, part, r->outputs[i]));
         step->out[i] = k->c->parts[part].item_of[r->outputs[i]];
     }
-    finish_step(k);
+    collect_finish(k);
 done:
     return status;
 }
@@ -435,7 +258,7 @@ static bool all_known(const graph *g, const part_region *r)
     return r->output_count > 0;
 }
 
-static inlay_status walk(collector *k, uint32_t part)
+inlay_status collect_walk(collector *k, uint32_t part)
 {
     const program *p = k->c->parts[part].p;
     inlay_status status = INLAY_OK;
@@ -447,14 +270,14 @@ static inlay_status walk(collector *k, uint32_t part)
         if (s->provider == NULL && strcmp(s->node->info.op_type.data, "If") == 0 && s->node->body_count == 2) {
             INLAY_TRY(add_if(k, part, s));
         } else if (s->provider == NULL && strcmp(s->node->info.op_type.data, "Loop") == 0 && s->node->body_count == 1) {
-            INLAY_TRY(add_loop(k, part, s));
+            INLAY_TRY(collect_loop(k, part, s));
         } else if (s->provider == NULL) {
             return inlay_fail(k->diag, INLAY_UNSUPPORTED, "%s node '%s' cannot be bundled: of control flow a bundle has "
                               "If and Loop", s->node->info.op_type.data, s->node->info.name.data);
         } else if (all_known(p->graph, s->region)) {
             continue; /* shape arithmetic: inference has the elements */
         } else if (s->view && s->region->input_count > 0 && s->region->inputs[0] == s->node->info.inputs[0]) {
-            INLAY_TRY(find_item(k, part, s->region->inputs[0], &from));
+            INLAY_TRY(collect_find(k, part, s->region->inputs[0], &from));
             k->c->parts[part].item_of[s->region->outputs[0]] = from;
         } else {
             INLAY_TRY(add_run(k, part, s));
@@ -476,9 +299,9 @@ static inlay_status add_inputs(collector *k)
 
         if (status != INLAY_OK)
             return status;
-        k->c->parts[0].item_of[g->inputs[i]] = add_item(k, item);
+        k->c->parts[0].item_of[g->inputs[i]] = collect_item(k, item);
         if (k->c->parts[0].item_of[g->inputs[i]] == INLAY_NONE)
-            return no_memory(k);
+            return collect_no_memory(k);
     }
     return INLAY_OK;
 }
@@ -492,16 +315,16 @@ static inlay_status place_outputs(collector *k)
     for (uint32_t o = 0; o < g->output_count; o++) {
         uint32_t item;
 
-        INLAY_TRY(find_item(k, 0, g->outputs[o], &item));
+        INLAY_TRY(collect_find(k, 0, g->outputs[o], &item));
         if (k->c->items[item].kind == ITEM_SLAB) {
             k->c->items[item].kind = ITEM_OUTPUT;
             k->c->items[item].index = o;
         } else {
-            const uint32_t to = add_item(k, (bundle_item){ .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX,
+            const uint32_t to = collect_item(k, (bundle_item){ .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX,
                                                            .bytes = k->c->items[item].bytes });
             if (to == INLAY_NONE)
-                return no_memory(k);
-            INLAY_TRY(copy_item(k, item, to));
+                return collect_no_memory(k);
+            INLAY_TRY(collect_copy(k, item, to));
         }
     }
 done:
@@ -515,13 +338,13 @@ static inlay_status lay_out(collector *k)
     uint32_t count = 0;
 
     if (list == NULL)
-        return no_memory(k);
+        return collect_no_memory(k);
     for (uint32_t i = 0; i < c->item_count; i++)
         if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
             list[count++] = (memory_item){ .bytes = c->items[i].bytes, .first = c->items[i].first,
                                            .last = c->items[i].last };
     if (!memory_place(list, count, c->step_count + 1, 64, &c->a, &c->slab_bytes, &c->lower_bound_bytes))
-        return no_memory(k);
+        return collect_no_memory(k);
     count = 0;
     for (uint32_t i = 0; i < c->item_count; i++)
         if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
@@ -536,9 +359,9 @@ inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inla
     uint32_t main;
 
     *out = (bundle_collection){ 0 };
-    INLAY_TRY(add_part(&k, s->main, &main));
+    INLAY_TRY(collect_part(&k, s->main, &main));
     INLAY_TRY(add_inputs(&k));
-    INLAY_TRY(walk(&k, main));
+    INLAY_TRY(collect_walk(&k, main));
     INLAY_TRY(place_outputs(&k));
     status = lay_out(&k);
 done:

@@ -21,9 +21,9 @@ typedef struct bundle_part {
     uint32_t *item_of; /* [value_count] INLAY_NONE: not known at run time */
 } bundle_part;
 
-/* A Loop is BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves it; the body; NEXT, which
- * counts and goes back to TEST. */
-typedef enum bundle_what { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT } bundle_what;
+/* A Loop is BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves it; the body; SCANs, which
+ * put what it made behind that of the turns before; NEXT, which counts and goes back to TEST. */
+typedef enum bundle_what { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT, DO_SCAN } bundle_what;
 typedef struct bundle_do {
     bundle_what what;
     uint32_t part;            /* RUN */

@@ -368,7 +368,7 @@ static void put_regions(emitter *e)
 static void put_steps(emitter *e)
 {
     static const char *const whats[] = { "BUNDLE_RUN", "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
-                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT" };
+                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT", "BUNDLE_SCAN" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < e->c->step_count; i++) {
@@ -446,18 +446,6 @@ static void put_packs(emitter *e)
     (void)fprintf(e->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
-/* What stands for a part of a kernel that is not there. The first run goes on without it, and names it in the end. */
-static void put_kernel(emitter *e, const bundle_part_of *p)
-{
-    if (p->needed)
-        return;
-    if (e->f->first)
-        (void)fprintf(e->to, "void %s(void);\nvoid %s(void)\n{\n    static int told;\n\n    if (told++ == 0)\n"
-                             "        bundle_lacks(\"%s\");\n}\n", p->name, p->name, p->name);
-    else
-        (void)fprintf(e->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", p->name);
-}
-
 /* The parts that are needed are named, and so the linker takes them; the others are functions that do nothing, and in
  * the first run say that they were missed. */
 static void put_parts(emitter *e)
@@ -465,7 +453,7 @@ static void put_parts(emitter *e)
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
                                         "extern const char" };
 
-    (void)fprintf(e->to, "void bundle_missed(const char *name);\nvoid bundle_lacks(const char *name);\n"
+    (void)fprintf(e->to, "void bundle_missed(const char *name);\n"
                          "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
                          "    bundle_left_out();\n}\n");
     for (uint32_t i = 0; i < e->n->part_count; i++) {
@@ -473,7 +461,8 @@ static void put_parts(emitter *e)
         const bool function = p->kind == PART_SET || p->kind == PART_FUNCTION;
 
         if (p->kind == PART_KERNEL) {
-            put_kernel(e, p);
+            if (!p->needed && !e->f->first) /* the first run has functions in assembly, which name themselves */
+                (void)fprintf(e->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", p->name);
             continue;
         }
         if (p->kind == PART_LEVEL || (!e->n->has_onednn && p->kind != PART_TABLE && p->kind != PART_BASELINE))

@@ -236,7 +236,7 @@ static uint32_t leave_out(maker *m, char **argv, uint32_t n)
     return n;
 }
 
-static inlay_status link_program(maker *m, const char *output)
+static inlay_status link_program(maker *m, bool first, const char *output)
 {
     char *argv[MOST_ARGS];
     uint32_t n = 0;
@@ -257,6 +257,8 @@ static inlay_status link_program(maker *m, const char *output)
     argv[n++] = maker_path(m, m->job->dir, "main.o");
     argv[n++] = maker_path(m, m->job->dir, "model.o");
     argv[n++] = maker_path(m, m->job->dir, "data.o");
+    if (first)
+        argv[n++] = maker_path(m, m->job->dir, "stubs.o");
     argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
     argv[n++] = (char *)"-lm";
     argv[n] = NULL;
@@ -463,7 +465,11 @@ static inlay_status build(maker *m, bool first, const char *output)
     INLAY_TRY(compile(m, "model.c", "model.o"));
     INLAY_TRY(compile(m, "main.c", "main.o"));
     INLAY_TRY(compile(m, "data.s", "data.o"));
-    status = link_program(m, output);
+    if (first) {
+        INLAY_TRY(maker_write_stubs(m));
+        INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
+    }
+    status = link_program(m, first, output);
 done:
     return status;
 }
@@ -475,7 +481,9 @@ static inlay_status build_again(maker *m, const char *output)
 
     INLAY_TRY(write_sources(m, true));
     INLAY_TRY(compile(m, "model.c", "model.o"));
-    status = link_program(m, output);
+    INLAY_TRY(maker_write_stubs(m));
+    INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
+    status = link_program(m, true, output);
 done:
     return status;
 }

@@ -134,3 +134,27 @@ void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
         p->needed |= tried == 0;
     }
 }
+
+/* Assembly, because a compiler takes a second for a thousand functions, and the first program is made several times. */
+inlay_status maker_write_stubs(maker *m)
+{
+    const bool arm = strncmp(m->job->target, "aarch64", 7) == 0;
+    inlay_status status;
+    FILE *f;
+
+    INLAY_TRY(maker_write_file(m, "stubs.s", &f));
+    for (uint32_t i = 0; i < m->n.part_count; i++) {
+        const bundle_part_of *p = &m->n.parts[i];
+
+        if (p->kind != PART_KERNEL || p->needed)
+            continue;
+        (void)fprintf(f, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", p->name, p->name, p->name);
+        (void)fprintf(f, arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_lacks\n"
+                             : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_lacks\n", i, i);
+        (void)fprintf(f, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, p->name);
+    }
+    (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");
+    status = maker_close_file(m, f, "stubs.s");
+done:
+    return status;
+}

@@ -26,6 +26,9 @@ INLAY_NODISCARD inlay_status maker_find_needs(maker *m);
 /* NULL: there is none of that name. */
 bundle_part_of *maker_part(const maker *m, const char *name);
 
+/* stubs.s: what stands for parts of kernels in a first program that is without them. It goes on, and names itself. */
+INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
+
 /* What was left out of kernels and cannot be known not to be needed, for first runs were at these levels (bundle_level())
  * alone; count 0: there were none. */
 void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count);

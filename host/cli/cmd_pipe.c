@@ -15,7 +15,7 @@ static const char doc[] =
     "resize[:H|HxW][:inside=HxW|cover=HxW][:filter=NAME][:multiple=N][:shrink], letterbox[:HxW][:fill=N], crop[:HxW], "
     "color:SPACE[:from=SPACE], normalise[:half|unit|imagenet|raw][:mean=A/B/C][:std=A/B/C][:scale=X], audio[:RATE], "
     "mel[:whisper|librosa][:rate=N][:n_fft=N][:hop=N][:mels=N][:samples=N], tokenize:FILE[:max=N]. Behind a model: "
-    "softmax, topk[:K][:LABELS], ctc:ALPHABET[:beam=N][:blank=N], "
+    "softmax, topk[:K][:LABELS], ctc:ALPHABET[:beam=N][:blank=N], detokenize:FILE, "
     "boxes[:v8|v5][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, encode[:png|jpg|webp|"
     "bmp|ppm]. `inlay pipe --steps` says what each does. Sizes that a step needs and is not told are those of the "
     "model's input. Files of labels, alphabets and tokenizers become part of the model, which runs wherever the plugin "
@@ -27,6 +27,7 @@ static const char doc[] =
     "  inlay pipe yolo.onnx --pre 'decode,letterbox,normalise:unit' --post boxes -o whole.onnx\n"
     "  inlay run whole.onnx --input file=picture.jpg\n"
     "  inlay pipe encoder.onnx --pre 'audio,mel:whisper' -o whole.onnx\n"
+    "  inlay pipe whisper.onnx --pre 'audio,mel:whisper' --post detokenize:tokenizer.json -o whole.onnx\n"
     "  inlay pipe bert.onnx --pre 'tokenize:tokenizer.json:max=128' -o whole.onnx\n";
 
 enum { KEY_PRE = 0x4000, KEY_POST, KEY_INPUT, KEY_OUTPUT, KEY_STEPS };

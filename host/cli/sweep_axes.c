@@ -28,12 +28,20 @@ static int64_t read_number(struct argp_state *state, const char *whole, const ch
     return value;
 }
 
+/* Values rise, each once, in whatever order they are named. */
 static void add_value(struct argp_state *state, sweep_axis *a, int64_t value)
 {
+    uint32_t at = a->count;
+
+    while (at > 0 && a->values[at - 1] >= value)
+        at--;
+    if (at < a->count && a->values[at] == value)
+        return;
     if (a->count == SWEEP_POINTS)
         argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", a->name, SWEEP_POINTS);
-    if (a->count == 0 || value > a->values[a->count - 1])
-        a->values[a->count++] = value;
+    memmove(a->values + at + 1, a->values + at, (a->count - at) * sizeof *a->values);
+    a->values[at] = value;
+    a->count++;
 }
 
 static void read_values(struct argp_state *state, sweep_axis *a, const char *whole, const char *text)

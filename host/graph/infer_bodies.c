@@ -273,11 +273,42 @@ static inlay_status check_counts(const inference *inf, const graph *g, const gra
 
 /* ------------------------------------------------------------------ Loop */
 
+static bool is_true(const inlay_value_info *v)
+{
+    return v->data != NULL && v->dtype == INLAY_BOOL && *(const uint8_t *)v->data != 0;
+}
+
+/* Does the body's condition stay what it was, or true? */
+static bool goes_on(const graph *inner)
+{
+    uint32_t v = inner->outputs[0];
+
+    for (uint32_t i = inner->node_count; v != inner->inputs[1] && i-- > 0;) { /* Identities, the last first */
+        const inlay_node_info *n = &inner->nodes[i]->info;
+
+        if (n->output_count == 1 && n->outputs[0] == v && strcmp(n->op_type.data, "Identity") == 0)
+            v = n->inputs[0];
+    }
+    return v == inner->inputs[1] || is_true(&inner->values[v].info);
+}
+
+int64_t infer_loop_turns(const graph *g, const graph_node *n)
+{
+    const graph_value *most = node_input(g, n, 0), *cond = node_input(g, n, 1);
+    int64_t turns;
+
+    if (most == NULL || most->info.data == NULL || !goes_on(n->bodies[0].graph) || (cond != NULL && !is_true(&cond->info)))
+        return -1;
+    memcpy(&turns, most->info.data, sizeof turns);
+    return turns > 0 ? turns : 0;
+}
+
 static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
 {
     const graph_body *body = &n->bodies[0];
     graph *inner = body->graph;
     uint32_t carried = n->info.input_count > 2 ? n->info.input_count - 2 : 0;
+    int64_t turns;
     inlay_status status;
 
     if (n->info.output_count < carried)
@@ -290,6 +321,7 @@ static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
     for (uint32_t i = 0; i < carried; i++)
         set_input(inner, i + 2, node_input(g, n, i + 2));
     INLAY_TRY(infer_carried(inf, g, n, body, 2, 1, carried));
+    turns = infer_loop_turns(g, n);
     for (uint32_t o = 0; o < n->info.output_count; o++) {
         graph_value *v = node_output(g, n, o);
 
@@ -297,7 +329,7 @@ static inlay_status infer_loop(inference *inf, graph *g, const graph_node *n)
             set_carried_output(g, n, o, inner, o + 2, o + 1);
         } else if (v != NULL) {
             infer_copy_type(v, body_output(inner, o + 1));
-            if (!insert_dim(&v->info, 0, dim_unknown(), &inf->model->arena))
+            if (!insert_dim(&v->info, 0, turns < 0 ? dim_unknown() : dim_fixed(turns), &inf->model->arena))
                 status = no_memory(inf, g, n);
         }
     }

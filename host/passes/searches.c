@@ -1,4 +1,4 @@
-/* BeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose body takes in a step
+/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose body takes in a step
  * of the search:
  *
  *     ids, state = SearchStart(prompt, settings)
@@ -6,9 +6,9 @@
  *           pasts = Gather(presents, rows)
  *     sequences = SearchEnd(state)
  *
- * A decoder that reads what an encoder found (T5) gets that for each row; a first run that has a body of its own
+ * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its own
  * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
- * other ones (Whisper's, those with buffers that past and present share) are an error. */
+ * other ones (those with buffers that past and present share) are an error. */
 #include "passes/body_nodes.h"
 #include <string.h>
 
@@ -21,6 +21,7 @@ typedef struct searches {
     graph_node *n;
     const graph_body *decoder, *encoder, *first;
     bool sampling, beams, scored;
+    bool heard; /* Whisper: the encoder reads sound, the prompt is what the decoder begins with */
     uint32_t fixed; /* inputs of the decoder in front of the pasts */
     uint32_t pasts; /* that the decoder makes anew; behind them others may stay as they are */
     uint32_t feeds; /* all inputs of the decoder */
@@ -88,13 +89,32 @@ static bool fits_encoder(searches *s)
                 : s->fixed == 2 && e->output_count == s->feeds - s->fixed - s->pasts && has_past_sizes(s);
 }
 
+/* Whisper: input_ids, encoder_hidden_states?, pasts of its own, what it reads of the encoder. The encoder runs the decoder
+ * for the words of decoder_input_ids. */
+static bool fits_heard(searches *s)
+{
+    const graph *d = s->decoder->graph, *e = s->encoder->graph;
+    const uint32_t processor = s->n->info.input_count > 11 ? s->n->info.inputs[11] : INLAY_NONE;
+    const void *rules = processor != INLAY_NONE ? s->g->values[processor].info.data : NULL;
+
+    if (d->input_count < 2 || s->first != NULL || e->input_count != 2 || s->n->info.input_count < 11 ||
+        s->n->info.inputs[10] == INLAY_NONE || s->n->info.output_count > 3 ||
+        (processor != INLAY_NONE && (rules == NULL || *(const int32_t *)rules != 0)))
+        return false;
+    s->heard = true;
+    s->fixed = strcmp(d->values[d->inputs[1]].info.name.data, "encoder_hidden_states") == 0 ? 2 : 1;
+    s->feeds = d->input_count;
+    s->pasts = d->output_count - 1;
+    return s->feeds >= s->fixed + s->pasts && e->output_count == s->feeds - s->fixed + 2;
+}
+
 static bool is_search(searches *s)
 {
     const inlay_node_info *n = &s->n->info;
 
     if (s->n->schema == NULL || strcmp(n->domain.data, "com.microsoft") != 0)
         return false;
-    s->beams = strcmp(n->op_type.data, "BeamSearch") == 0;
+    s->beams = strcmp(n->op_type.data, "BeamSearch") == 0 || strcmp(n->op_type.data, "WhisperBeamSearch") == 0;
     s->sampling = strcmp(n->op_type.data, "Sampling") == 0;
     return s->beams || s->sampling || strcmp(n->op_type.data, "GreedySearch") == 0;
 }
@@ -103,6 +123,7 @@ static bool fits(searches *s)
 {
     const graph_node *n = s->n;
     const inlay_attr_info *type = graph_attr(n, "model_type");
+    const int64_t kind = type != NULL ? type->i : n->info.op_type.data[0] == 'W' ? 2 : 0;
 
     s->decoder = body_named(n, "decoder");
     s->encoder = body_named(n, "encoder");
@@ -111,9 +132,9 @@ static bool fits(searches *s)
         s->decoder->graph->input_count > MAX_PASTS)
         return false;
     s->scored = n->info.output_count > (s->beams ? 2 : 1) && n->info.outputs[s->beams ? 2 : 1] != INLAY_NONE;
-    if (type == NULL || type->i == 0)
+    if (kind == 0)
         return s->encoder == NULL && fits_decoder(s);
-    return type->i == 1 && s->beams && s->encoder != NULL && fits_encoder(s);
+    return s->beams && s->encoder != NULL && (kind == 1 ? fits_encoder(s) : kind == 2 && fits_heard(s));
 }
 
 /* ------------------------------------------------------------------ in front of the Loop */
@@ -121,6 +142,18 @@ static bool fits(searches *s)
 static uint32_t input(const graph_node *n, uint32_t i)
 {
     return i < n->info.input_count ? n->info.inputs[i] : INLAY_NONE;
+}
+
+/* Those of a search, of the attributes that WhisperBeamSearch has. */
+static bool is_setting(const char *name)
+{
+    static const char *const names[] = { "early_stopping", "eos_token_id", "no_repeat_ngram_size", "pad_token_id",
+                                         "vocab_size" };
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        found |= strcmp(name, names[i]) == 0;
+    return found;
 }
 
 /* The settings in the order in which SearchStart reads them. */
@@ -137,20 +170,24 @@ static bool put_start(searches *s)
 
         inputs[i] = from == INLAY_NONE || (from == 8 && !s->beams && !s->sampling) ? INLAY_NONE : input(s->n, from);
     }
+    if (s->heard) {
+        inputs[0] = input(s->n, 10);
+        inputs[9] = INLAY_NONE;
+    }
     start = make_node(&s->m, s->g, ours, "SearchStart", 1, inputs, 12, 6);
     if (start == NULL ||
         graph_set_attr_string(s->g, start, "search",
                               s->beams      ? "beam"
                               : s->sampling ? "sample"
                                             : "greedy") != INLAY_OK ||
-        graph_set_attr_int(s->g, start, "encoder", s->encoder != NULL) != INLAY_OK ||
+        graph_set_attr_int(s->g, start, "encoder", s->encoder != NULL && !s->heard) != INLAY_OK ||
         graph_set_attr_int(s->g, start, "whole", s->encoder != NULL && declared(d, 0, 1) != 1) != INLAY_OK)
         return false;
     for (uint32_t i = 0; i < s->n->info.attr_count; i++) {
         const inlay_attr_info *a = INLAY_AT(inlay_attr_info, s->n->info.attrs, s->n->info.attr_stride, i);
 
         if ((a->kind == INLAY_ATTR_INT || a->kind == INLAY_ATTR_FLOAT) && strcmp(a->name.data, "model_type") != 0 &&
-            graph_set_attr(s->g, start, a) != INLAY_OK)
+            (!s->heard || is_setting(a->name.data)) && graph_set_attr(s->g, start, a) != INLAY_OK)
             return false;
     }
     memcpy(s->start, start->info.outputs, sizeof s->start);
@@ -192,7 +229,7 @@ static bool put_front(searches *s, uint32_t *go, uint32_t *feeds, uint32_t *stat
 {
     const uint8_t yes = 1;
     uint32_t *made = arena_array(&s->m.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
-    const bool runs = s->encoder != NULL && s->encoder->graph->input_count == 3;
+    const bool runs = s->encoder != NULL && (s->heard || s->encoder->graph->input_count == 3);
 
     if (made == NULL || !put_start(s))
         return false;
@@ -203,13 +240,16 @@ static bool put_front(searches *s, uint32_t *go, uint32_t *feeds, uint32_t *stat
     for (uint32_t i = 0; i < s->pasts; i++)
         feeds[s->fixed + i] = past;
     if (s->encoder != NULL) {
-        const uint32_t inputs[] = { s->n->info.inputs[0], s->start[2], s->start[0] };
-        const uint32_t kept = runs ? 2 : s->fixed + s->pasts; /* of the feeds, the first that the encoder gives */
-        const uint32_t skip = runs ? 4 - s->fixed : 0;        /* of its results, those that are no feed */
+        const uint32_t inputs[] = { s->n->info.inputs[0], s->heard ? s->n->info.inputs[10] : s->start[2], s->start[0] };
+        const uint32_t words = s->heard ? 1 : 2;
+        const uint32_t kept = runs ? words : s->fixed + s->pasts; /* of the feeds, the first that the encoder gives */
+        const uint32_t skip = runs ? 2 + words - s->fixed : 0;    /* of its results, those that are no feed */
 
         make_body(&s->m, s->g, s->encoder, inputs, made);
-        feeds[0] = gather(s, s->g, s->start[0], s->start[5], 0);
-        feeds[1] = gather(s, s->g, s->start[2], s->start[5], 0);
+        if (!s->heard) {
+            feeds[0] = gather(s, s->g, s->start[0], s->start[5], 0);
+            feeds[1] = gather(s, s->g, s->start[2], s->start[5], 0);
+        }
         for (uint32_t i = kept; i < s->feeds; i++)
             feeds[i] = gather(s, s->g, made[i - kept + skip], s->start[5], 0);
     } else if (s->first != NULL) {
@@ -376,8 +416,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (!fits(&s))
             return graph_fail(
                 g, s.n, NULL, INLAY_UNSUPPORTED, ctx->diag,
-                "its bodies are neither a decoder alone nor T5's encoder and decoder (model_type 0 and 1, "
-                "past and present in buffers of their own)");
+                "its bodies are neither a decoder alone nor the encoder and decoder of T5 or of Whisper with "
+                "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no logits_processor)");
         if (!spell(&s))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to make a Loop of node '%s'",
                               s.n->info.name.data);

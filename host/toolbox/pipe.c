@@ -21,6 +21,7 @@ const char *const pipe_steps[] = {
     "softmax\t(post) scores to probabilities",
     "topk:K[:LABELS]\t(post) the best K, with labels, a line each",
     "ctc:ALPHABET\t(post) steps to text; beam=N",
+    "detokenize:FILE\t(post) ids to text, by the files of tokenize",
     "boxes[:v8|v5]\t(post) boxes of a YOLO model; score=X, iou=X, most=N, labels=FILE",
     "image[:PRESET]\t(post) planes to pixels, the way back of normalise",
     "encode[:png|jpg|webp|bmp|ppm]\t(post) pixels to a picture file",

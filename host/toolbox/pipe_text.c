@@ -209,6 +209,33 @@ done:
     return status;
 }
 
+/* Ids of any rank and width, such as a search's [prompts, sequences, length]: a text for each row. */
+static inlay_status detokenize(pipe_chain *c)
+{
+    const char *path = pipe_word(c);
+    const uint32_t rank = pipe_target_rank(c);
+    inlay_str text;
+    graph_node *n;
+    inlay_status status;
+
+    INLAY_TRY(want_numbers(c));
+    if (path == NULL)
+        return pipe_fail(c, "name the file of the tokenizer, as in detokenize:tokenizer.json");
+    INLAY_TRY(pipe_file(c, path, &text));
+    c->makes = "ids";
+    INLAY_TRY(pipe_node(c, "", "Flatten", &n));
+    INLAY_TRY(graph_set_attr_int(c->g, n, "axis", rank != INLAY_RANK_UNKNOWN && rank > 0 ? (int64_t)rank - 1 : -1));
+    INLAY_TRY(pipe_node(c, "", "Cast", &n));
+    INLAY_TRY(graph_set_attr_int(c->g, n, "to", INLAY_INT64));
+    c->makes = "text";
+    INLAY_TRY(pipe_node(c, PIPE_DOMAIN, "Detokenize", &n));
+    INLAY_TRY(set_bytes(c, n, "model", text));
+    INLAY_TRY(pipe_output(c, c->value, INLAY_STRING, 1));
+    c->kind = PIPE_DONE;
+done:
+    return status;
+}
+
 static inlay_status boxes(pipe_chain *c)
 {
     static const char *const more[1] = { "classes" };
@@ -255,5 +282,6 @@ const pipe_step pipe_text_steps[] = {
     { "audio", "samples", true, false, audio },      { "mel", "spectrogram", true, false, mel },
     { "tokenize", "tokens", true, false, tokenize }, { "softmax", "probabilities", false, true, softmax },
     { "topk", "labels", false, true, topk },         { "ctc", "text", false, true, ctc },
-    { "boxes", "boxes", false, true, boxes },        { 0 },
+    { "boxes", "boxes", false, true, boxes },        { "detokenize", "text", false, true, detokenize },
+    { 0 },
 };

@@ -89,10 +89,18 @@ bool cpu_has_vnni(void)
 bool cpu_has_avx_vnni(void)
 {
 #if defined(__x86_64__)
-    unsigned a, b, c, d;
+    /* CPUID takes microseconds in a virtual machine, which has to ask its host, and packs ask for each weight. */
+    static int known = -1;
+    int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
 
-    /* the compilers' own question differs in its name */
-    return cpu_has(CPU_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+    if (has < 0) {
+        unsigned a, b, c, d;
+
+        /* the compilers' own question differs in its name */
+        has = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+        __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+    }
+    return cpu_has(CPU_AVX2) && has != 0;
 #else
     return false;
 #endif

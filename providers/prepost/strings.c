@@ -43,9 +43,14 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-/* ------------------------------------------------------------------ StringUpper, StringStrip, StringLength */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 
-static inlay_status run_upper(const kit_call *call)
+/* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip, StringLength */
+
+static inlay_status each_char(const kit_call *call, char (*of)(char))
 {
     const inlay_str *x = call->in[0].data;
     inlay_status status = like_input(call);
@@ -55,12 +60,22 @@ static inlay_status run_upper(const kit_call *call)
         char *copy = kit_alloc_string(call, x[i].bytes + 1);
 
         if (copy == NULL)
-            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "StringUpper: no memory");
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
         for (uint64_t k = 0; k < x[i].bytes; k++)
-            copy[k] = upper(x[i].data[k]);
+            copy[k] = of(x[i].data[k]);
         *y = (inlay_str){ copy, x[i].bytes };
     }
     return status;
+}
+
+static inlay_status run_upper(const kit_call *call)
+{
+    return each_char(call, upper);
+}
+
+static inlay_status run_lower(const kit_call *call)
+{
+    return each_char(call, lower);
 }
 
 static bool is_space(char c)
@@ -383,6 +398,7 @@ static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 
 static const int64_t axis_0[] = { 0 };
 static const inlay_str mixed[] = { PP_STR(" a\xc3\xa9 b\n"), PP_STR("Zz9") };
 static const inlay_str uppers[] = { PP_STR(" A\xc3\xa9 B\n"), PP_STR("ZZ9") };
+static const inlay_str lowers[] = { PP_STR(" a\xc3\xa9 b\n"), PP_STR("zz9") };
 static const inlay_str stripped[] = { PP_STR("a\xc3\xa9 b"), PP_STR("Zz9") };
 static const int64_t lengths[] = { 6, 3 };
 static const inlay_str joined[] = { PP_STR(" a\xc3\xa9 b\n, Zz9") }, comma[] = { PP_STR(", ") };
@@ -394,6 +410,7 @@ static const int64_t places[] = { 0, 0, 0, 1, 1, 0 }, shape[] = { 2, 2 };
 
 #define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
 static const inlay_tensor_view mixed_in[] = { TEXTS(mixed, two_dims) }, uppers_out[] = { TEXTS(uppers, two_dims) };
+static const inlay_tensor_view lowers_out[] = { TEXTS(lowers, two_dims) };
 static const inlay_tensor_view stripped_out[] = { TEXTS(stripped, two_dims) };
 static const inlay_tensor_view lengths_out[] = { PP_VIEW(lengths, two_dims, INLAY_INT64) };
 static const inlay_tensor_view pair_in[] = { TEXTS(mixed, two_dims), TEXTS(comma, one_dims) };
@@ -416,6 +433,7 @@ static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
         .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
     }
 static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
+static const inlay_op_example lower_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, lowers_out) };
 static const inlay_op_example strip_examples[] = { EXAMPLE("at both ends", mixed_in, stripped_out) };
 static const inlay_op_example length_examples[] = { EXAMPLE("characters, not bytes", mixed_in, lengths_out) };
 static const inlay_op_example concat_examples[] = { EXAMPLE("one text for all", pair_in, twice_out) };
@@ -430,6 +448,7 @@ static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two",
         PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_texts, .run = run_##name }             \
     };
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
+STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Letters A to Z as a to z.", infer_same, lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
         "Without spaces, tabs and ends of lines at both ends; a text of nothing else stays.", infer_same, strip_examples)
 STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "The number of characters.", infer_same,

@@ -181,3 +181,8 @@ int byte_of_char(uint32_t c)
     c -= 256;
     return c <= 32 ? (int)c : c <= 66 ? (int)(c - 33 + 127) : c == 67 ? 173 : -1;
 }
+
+bool text_is_punctuation(uint32_t c)
+{
+    return is_punctuation(c);
+}

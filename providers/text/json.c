@@ -106,6 +106,9 @@ static inlay_status read_replace(const source *s, norm *n, const json_t *step)
         n->kind = NORM_RUNS;
         n->least = 2;
         n->from = copy_text(regex, bytes - 4);
+    } else if (bytes == 3 && strcmp(regex, "\\s+") == 0) {
+        n->kind = NORM_SPACES;
+        n->from = copy_text("", 0);
     } else if (bytes == 2 && regex[1] == '+' && strcspn(regex, "\\[.*?(|") == bytes) {
         n->kind = NORM_RUNS;
         n->from = copy_text(regex, 1);

@@ -118,6 +118,22 @@ static void put_replaced(const norm *n, const char *text, size_t bytes, text_buf
     }
 }
 
+static void put_spaced(const norm *n, const char *text, size_t bytes, text_buf *out)
+{
+    bool inside = false;
+    size_t size;
+
+    for (size_t at = 0; at < bytes; at += size) {
+        const bool space = is_space(char_at(text + at, &size));
+
+        if (!space)
+            buf_put(out, text + at, size);
+        else if (!inside)
+            buf_put(out, n->to, strlen(n->to));
+        inside = space;
+    }
+}
+
 static void put_stripped(bool left, bool right, const char *text, size_t bytes, text_buf *out)
 {
     size_t from = 0, end = bytes, size;
@@ -239,6 +255,9 @@ const char *norm_apply(const norm *n, const char *text, size_t bytes, text_buf *
         break;
     case NORM_STRIP:
         put_stripped(n->lower, n->clean, text, bytes, out);
+        break;
+    case NORM_SPACES:
+        put_spaced(n, text, bytes, out);
         break;
     case NORM_SQUEEZE:
         put_squeezed(text, bytes, out);

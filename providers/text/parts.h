@@ -82,7 +82,8 @@ enum {
     NORM_PREPEND,
     NORM_STRIP,
     NORM_CHARSMAP,
-    NORM_SQUEEZE
+    NORM_SQUEEZE,
+    NORM_SPACES /* each run of \s becomes `to` */
 };
 enum { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
 typedef struct norm {

@@ -8,6 +8,7 @@
 #include "inlay/status.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct text_tokenizer text_tokenizer;
 
@@ -47,4 +48,6 @@ size_t text_count(const text_tokenizer *t);
 int64_t text_id(const text_tokenizer *t, const char *token);
 /* The token that fills up, 0 where the file has none. */
 int64_t text_pad(const text_tokenizer *t);
+/* Is the character punctuation: ASCII's, and Unicode's category P? */
+bool text_is_punctuation(uint32_t c);
 #endif

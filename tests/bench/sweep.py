@@ -3,7 +3,7 @@ interval of the best holds a second measurement.
 
   sweep.py INLAY [MODEL...] [--most 32] [--repeats 20] [--seconds 0.5]
 
-MODEL has an open first axis; without one, two small networks are made. A machine that others use makes intervals wide
+MODEL has an open first axis; without one, five small networks are made. A machine that others use makes intervals wide
 (the column `noisy`), and what is measured minutes later may lie elsewhere all the same."""
 import argparse
 import json
@@ -35,7 +35,21 @@ def made(folder):
             helper.make_node("Relu", ["a"], ["b"]),
             helper.make_node("Conv", ["b", "w1"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
             helper.make_node("GlobalAveragePool", ["c"], ["y"])]
-    return [write("mlp.onnx", dense, [256], [(f"w{i}", (256, 256)) for i in range(4)]),
+    block = [helper.make_node("LayerNormalization", ["x", "one", "zero"], ["n"]),
+             helper.make_node("MatMul", ["n", "w0"], ["h"]), helper.make_node("Sigmoid", ["h"], ["s"]),
+             helper.make_node("Mul", ["h", "s"], ["g"]), helper.make_node("MatMul", ["g", "w1"], ["d"]),
+             helper.make_node("Add", ["x", "d"], ["y"])]
+    look = [helper.make_node("MatMul", ["x", "wq"], ["q"]), helper.make_node("MatMul", ["x", "wk"], ["k"]),
+            helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), helper.make_node("MatMul", ["q", "kt"], ["a"]),
+            helper.make_node("Softmax", ["a"], ["p"]), helper.make_node("MatMul", ["p", "x"], ["y"])]
+    mobile = [helper.make_node("Conv", ["x", "w0"], ["a"], kernel_shape=[1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+              helper.make_node("Conv", ["b", "w1"], ["c"], kernel_shape=[3, 3], pads=[1] * 4, group=64),
+              helper.make_node("Relu", ["c"], ["d"]), helper.make_node("Conv", ["d", "w2"], ["e"], kernel_shape=[1, 1]),
+              helper.make_node("Add", ["x", "e"], ["y"])]
+    return [write("block.onnx", block, [16, 128], [("one", 128), ("zero", 128), ("w0", (128, 512)), ("w1", (512, 128))]),
+            write("attention.onnx", look, [32, 64], [("wq", (64, 64)), ("wk", (64, 64))]),
+            write("mobile.onnx", mobile, [16, 28, 28], [("w0", (64, 16, 1, 1)), ("w1", (64, 1, 3, 3)), ("w2", (16, 64, 1, 1))]),
+            write("mlp.onnx", dense, [256], [(f"w{i}", (256, 256)) for i in range(4)]),
             write("conv.onnx", conv, [3, 32, 32], [("w0", (16, 3, 3, 3)), ("w1", (32, 16, 3, 3))])]
 
 

@@ -94,6 +94,9 @@ fails 4 "not fixed" dynamic.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
 does ".same" loop.onnx -o loop0 --level 0 # as it is
 fails 4 "scan outputs" scans.onnx -o none
+does ".same and .arena_bytes > 0" scans.onnx -o scans --set n=50
+does ".same" scans.onnx -o scans0 --set n=3 --level 0
+does ".same" scans.onnx -o scans_none --set n=0 --level 0
 does ".same and .arena_bytes > 0" fibonacci.onnx -o fibonacci
 mkdir -p f0 f7
 { npy; printf '\007\000\000\000\000\000\000\000'; } >seven.npy

@@ -128,19 +128,24 @@ static void write_scans(const char *folder)
 
     mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
     rig_scalar(&w, "go", INLAY_BOOL, 1);
-    n = mw_node_begin(&w, "Loop", "n,go,x", "z,all");
+    n = mw_node_begin(&w, "Loop", "n,go,x", "z,all,roots");
     b = mw_body_begin(&w, "body", "b");
     mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
     mw_value(&w, MW_INPUT, "on", INLAY_BOOL, "");
     mw_value(&w, MW_INPUT, "h", INLAY_FLOAT, "2,8");
     mw_node(&w, "Identity", "on", "on2");
     mw_node(&w, "Tanh", "h", "h2");
+    mw_node(&w, "Exp", "h2", "e");
+    mw_node(&w, "Sqrt", "e", "s");
     mw_value(&w, MW_OUTPUT, "on2", INLAY_BOOL, "");
     mw_value(&w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_value(&w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_value(&w, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* what the state was, which the next turn writes over */
+    mw_value(&w, MW_OUTPUT, "s", INLAY_FLOAT, "2,8");
     mw_body_end(&w, b);
     wire_end(&w, n);
-    rig_node_int(&w, "ReduceSum", "all", "y", "keepdims", 0);
+    mw_node(&w, "Sub", "all,roots", "d");
+    mw_node(&w, "Mul", "d,z", "p");
+    rig_node_int(&w, "ReduceSum", "p", "y", "keepdims", 0);
     plant_end(&w, g, "");
     write_model(folder, "scans", &w);
 }

@@ -108,6 +108,8 @@ def stage_pipes():
                [("p", RNG.random((1, 84, 10), np.float32)), ("one", np.array([1]))])
     graph_file("encoder.onnx", [helper.make_node("Relu", ["x"], ["y"])], [TENSOR("x", FLOAT, [1, 80, 3000])],
                [TENSOR("y", FLOAT, None)])
+    graph_file("whisper.onnx", [helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)], [TENSOR("x", FLOAT, [1, 80, 3000])],
+               [TENSOR("y", INT64, None)])
     graph_file("bert.onnx", [helper.make_node("Mul", ["input_ids", "attention_mask"], ["y"])],
                [TENSOR("input_ids", INT64, [1, "L"]), TENSOR("attention_mask", INT64, [1, "L"])], [TENSOR("y", INT64, None)])
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]

@@ -31,8 +31,8 @@ typedef struct bundle_region {
 /* RUN: a region. COPY: in[0] to out[0]. UNLESS: goes on at `target` where the bool at in[0] is false. JUMP: goes on at
  * `target`. BEGIN: the int64 at out[0] becomes 0, the bool at out[1] true. TEST: goes on at `target` where the bool at
  * in[1] is false, or the int64 at in[0] has reached that at in[2], if there is one. NEXT: counts in[0], goes on at
- * `target`. */
-enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP, BUNDLE_BEGIN, BUNDLE_TEST, BUNDLE_NEXT };
+ * `target`. SCAN: in[0] to out[0], behind as many of its size as the int64 at in[1] says. */
+enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP, BUNDLE_BEGIN, BUNDLE_TEST, BUNDLE_NEXT, BUNDLE_SCAN };
 typedef struct bundle_step {
     uint32_t kind;
     uint32_t region;

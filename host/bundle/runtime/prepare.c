@@ -8,7 +8,7 @@
 uint32_t bundle_level(void);
 int bundle_prepare(const bundle_model *m, const char *path);
 void bundle_missed(const char *name);
-void bundle_lacks(const char *name);
+void bundle_lacks(char *name);
 
 /* Parts of kernels that were called and are not there. */
 enum { MOST_LACKED = 4096 };
@@ -84,8 +84,10 @@ void bundle_missed(const char *name)
     tell_missed(name);
 }
 
-void bundle_lacks(const char *name)
+/* Called by what stands for a part: a byte that says whether it was told, then its name. */
+void bundle_lacks(char *name)
 {
-    if (lacked_count < MOST_LACKED)
-        lacked[lacked_count++] = name;
+    if (name[0] == 0 && lacked_count < MOST_LACKED)
+        lacked[lacked_count++] = name + 1;
+    name[0] = 1;
 }

@@ -127,17 +127,22 @@ void kit_build_id(const void *at, const char *version, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------ packs */
 
-static uint64_t mix(uint64_t h, const unsigned char *p, uint64_t bytes)
-{
-    for (uint64_t i = 0; i < bytes; i++)
-        h = (h ^ p[i]) * UINT64_C(1099511628211);
-    return h ^ h >> 29;
-}
-
+/* Two numbers of a key, eight bytes at a time: keys hold tables of scales, and a start hashes all of them. */
 static void make_key(const bundle_region *r, const void *key, uint64_t key_bytes, uint64_t out[2])
 {
-    out[0] = mix(UINT64_C(14695981039346656037) + r->provider, key, key_bytes);
-    out[1] = mix(out[0] * UINT64_C(0x9e3779b97f4a7c15) + key_bytes, key, key_bytes);
+    uint64_t a = UINT64_C(14695981039346656037) + r->provider, b = UINT64_C(0x9e3779b97f4a7c15) + key_bytes;
+
+    for (uint64_t i = 0; i < key_bytes; i += 8) {
+        uint64_t part = 0;
+
+        memcpy(&part, (const char *)key + i, key_bytes - i < 8 ? key_bytes - i : 8);
+        a = (a ^ part) * UINT64_C(0xff51afd7ed558ccd);
+        b = (b + (part ^ part >> 32)) * UINT64_C(0xc4ceb9fe1a85ec53);
+        a ^= a >> 32;
+        b ^= b >> 29;
+    }
+    out[0] = a;
+    out[1] = b;
 }
 
 static const bundle_pack *find_pack(const uint64_t known[2], uint64_t bytes)
@@ -469,6 +474,10 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
             break;
         case BUNDLE_COPY:
             memcpy(address(s->out, inputs, outputs), address(s->in, inputs, outputs), s->out->bytes);
+            break;
+        case BUNDLE_SCAN:
+            memcpy((char *)address(s->out, inputs, outputs) + *(const int64_t *)address(&s->in[1], inputs, outputs) * (int64_t)s->in->bytes,
+                   address(s->in, inputs, outputs), s->in->bytes);
             break;
         case BUNDLE_UNLESS:
             if (*(const uint8_t *)address(s->in, inputs, outputs) == 0)

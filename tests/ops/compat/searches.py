@@ -12,7 +12,7 @@ from models import Case, constant, info, model
 I32 = T.INT32
 HEADS, SIZE, WORDS, LONGEST = 2, 3, 19, 24
 WIDE = HEADS * SIZE
-MICROSOFT = (("", 13), ("com.microsoft", 1))
+MICROSOFT = (("", 14), ("com.microsoft", 1))
 EOS, PAD, START = 1, 0, 2
 
 
@@ -21,7 +21,7 @@ class Weights:
         random = np.random.default_rng(seed)
         self.table = {name: random.normal(size=shape).astype(np.float32) for name, shape in (
             ("words", (WORDS, WIDE)), ("places", (LONGEST, WIDE)), ("out", (WIDE, WORDS)), ("straight", (WIDE, WORDS)),
-            ("read", (WORDS, WIDE)), ("crossed", (WIDE, WORDS)))}
+            ("read", (WORDS, WIDE)), ("crossed", (WIDE, WORDS)), ("hear", (WIDE, WIDE)))}
 
     def __getattr__(self, name):
         return self.table[name]
@@ -281,6 +281,60 @@ def crossed_decoder(w, hidden):
         w.constants("words", "out", "straight", "crossed") + [HALF])
 
 
+def heard_logits(w, words, features):
+    x, read = w.words[words], features @ w.hear
+    return (attend(x[-1], x, np.ones(len(words), np.float32)) @ w.out + x[-1] @ w.straight
+            + attend(x[-1], read, np.ones(len(read), np.float32)) @ w.crossed)
+
+
+def heard_step(n, ids, before, cross, names):
+    """Causal, for the first run is of all words of the prompt."""
+    x = n.put("Gather", "words", ids)
+    q = n.heads(x)
+    keys = n.put("Concat", before[0], q, axis=2, out=names[0]) if before else n.put("Identity", q, out=names[0])
+    values = n.put("Concat", before[1], n.half(q), axis=2, out=names[1]) if before else n.half(q, out=names[1])
+    scores = n.put("Mul", n.put("MatMul", q, n.put("Transpose", keys, perm=[0, 1, 3, 2])), "scale")
+    if not before: # what comes later counts nothing
+        shape = n.put("Shape", scores)
+        square = n.put("Slice", shape, "two_last", "far")
+        later = n.put("Trilu", n.put("Expand", "much", square), "one", upper=1)
+        scores = n.put("Sub", scores, later)
+    y = n.put("MatMul", n.put("Softmax", scores, axis=-1), values)
+    y = n.put("MatMul", n.put("Reshape", n.put("Transpose", y, perm=[0, 2, 1, 3]), "together"), "out")
+    y = n.put("Add", y, n.put("MatMul", n.attend(q, *cross, None), "crossed"))
+    n.put("Add", y, n.put("MatMul", x, "straight"), out="logits")
+
+
+def heard_constants(w):
+    return w.constants("words", "out", "straight", "crossed", "hear") + [
+        HALF, constant("two_last", np.array([-2], np.int64)), constant("far", np.array([9], np.int64))]
+
+
+def heard_encoder(w):
+    n = Nodes()
+    hidden = n.put("MatMul", "encoder_input_ids", "hear", out="encoder_hidden_states")
+    n.heads(hidden, out=CROSS[0])
+    n.half(CROSS[0], out=CROSS[1])
+    heard_step(n, "decoder_input_ids", None, CROSS, SELF)
+    return helper.make_graph(n.list, "encoder", [info("encoder_input_ids", ["batch", "frames", WIDE]),
+                                                 info("decoder_input_ids", ["batch", "begin"], I32)],
+                             [info("logits", ["batch", "begin", WORDS]), info("encoder_hidden_states", ["batch", "frames", WIDE])]
+                             + [info(s, ["batch", HEADS, "begin", SIZE]) for s in SELF]
+                             + [info(c, ["batch", HEADS, "frames", SIZE]) for c in CROSS], heard_constants(w))
+
+
+def heard_decoder(w, hidden):
+    n = Nodes()
+    past = ["past_key_self_0", "past_value_self_0", "past_key_cross_0", "past_value_cross_0"]
+    heard_step(n, "input_ids", past[:2], past[2:], SELF)
+    inputs = [info("input_ids", ["rows", 1], I32)]
+    if hidden:
+        inputs.append(info("encoder_hidden_states", ["rows", "frames", WIDE]))
+    inputs += [info(p, ["rows", HEADS, "past" if "self" in p else "frames", SIZE]) for p in past]
+    return helper.make_graph(n.list, "decoder", inputs, [info("logits", ["rows", 1, WORDS])] + [
+        info(s, ["rows", HEADS, "present", SIZE]) for s in SELF], heard_constants(w))
+
+
 def search(op, settings, outputs, **attributes):
     """settings: (name, array) or None, in the order of the inputs; the first is fed, the others are constants."""
     (name, ids), rest = settings[0], [s for s in settings[1:] if s]
@@ -361,6 +415,22 @@ def crossed_cases():
                    {"prompt": prompts}, beams_of(batch, o), rtol=1e-4, atol=1e-4)
 
 
+def hear_cases():
+    """Whisper's form: the encoder reads features, and begins the decoder with the words of decoder_input_ids."""
+    for seed, (op, hidden, beams, begin) in enumerate((("BeamSearch", False, 1, [[START, 5, 7], [START, 9, 3]]),
+                                                       ("BeamSearch", True, 3, [[START, 5, 7], [START, 9, 3]]),
+                                                       ("WhisperBeamSearch", True, 2, [[START], [START]]))):
+        w, begin = Weights(60 + seed), np.array(begin, np.int32)
+        features = np.random.default_rng(seed).normal(size=(2, 5, WIDE)).astype(np.float32)
+        o = {"beams": beams, "max_length": 12, "returned": 1, **({"ends": True} if op == "BeamSearch" else {})}
+        batch = [(lambda words, f=f: heard_logits(w, words, f), list(words)) for f, words in zip(features, begin)]
+        settings = [("features", features), *beam_settings("", begin, o)[1:], None, ("begin", begin)]
+        made = search(op, settings, beam_outputs(begin, o, begin.shape[1]), decoder=heard_decoder(w, hidden),
+                      encoder=heard_encoder(w), model_type=2)
+        made.graph.input[0].CopyFrom(info("features", list(features.shape)))
+        yield Case(f"hears_{op}_{beams}", made, {"features": features}, beams_of(batch, o), rtol=1e-4, atol=1e-4)
+
+
 def word_cases():
     for seed, (name, o) in enumerate([("plain", {"max_length": 12}),
                                       ("rules", {"max_length": 14, "repetition": 1.3, "ngram": 2, "min_length": 9,
@@ -390,6 +460,7 @@ def word_cases():
 def cases():
     yield from beam_cases()
     yield from crossed_cases()
+    yield from hear_cases()
     yield from word_cases()
 
 
@@ -410,7 +481,7 @@ def refusals():
         yield name, made, {"prompt": PROMPTS}, text
     whisper = search("BeamSearch", beam_settings("prompt", PROMPTS, BEAMS["plain"]), [info("sequences", None, I32)],
                      decoder=decoder(w), model_type=2)
-    yield "whisper", whisper, {"prompt": PROMPTS}, "neither a decoder alone nor T5's"
+    yield "whisper", whisper, {"prompt": PROMPTS}, "neither a decoder alone nor the encoder"
 
 
 def broken_states(count):

@@ -1,0 +1,250 @@
+/* Loops as flat steps: see bundle_what. */
+#include "bundle/collect_parts.h"
+#include "graph/infer.h"
+#include "plan/planner.h"
+#include <string.h>
+
+/* What a Loop has a place for from its begin to its end. */
+typedef struct loop_items {
+    uint32_t count, cond; /* the counter, whether it goes on */
+    uint32_t *state;      /* [carried] */
+    uint32_t carried, scans;
+    uint32_t *scan; /* [scans] where what the body makes each turn is collected, INLAY_NONE: nobody wants it */
+} loop_items;
+
+/* ------------------------------------------------------------------ scan outputs */
+
+/* Outputs of the node for what the body makes each turn: [turns, ...]. */
+static inlay_status scan_places(collector *k, const program_step *s, uint32_t part, loop_items *out)
+{
+    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
+    const int64_t turns = infer_loop_turns(g, s->node);
+    inlay_status status = INLAY_OK;
+
+    out->scan = arena_array(&k->c->a, (size_t)out->scans + 1, sizeof *out->scan);
+    if (out->scan == NULL)
+        return collect_no_memory(k);
+    if (out->scans > 0 && turns < 0)
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: it collects what its body makes "
+                          "(scan outputs), and how often it runs is not fixed; --set fixes an input",
+                          s->node->info.name.data);
+    for (uint32_t i = 0; i < out->scans; i++) {
+        const uint32_t o = out->carried + i;
+        const uint32_t v = o < s->node->info.output_count ? s->node->info.outputs[o] : INLAY_NONE;
+        const inlay_value_info *each = &inner->values[inner->outputs[1 + o]].info;
+        inlay_dim *dims = arena_array(&k->c->a, (size_t)each->rank + 2, sizeof *dims);
+
+        out->scan[i] = INLAY_NONE;
+        if (dims == NULL)
+            return collect_no_memory(k);
+        if (v == INLAY_NONE)
+            continue;
+        if (each->rank == INLAY_RANK_UNKNOWN)
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "the size of '%s' is not fixed", g->values[v].info.name.data);
+        dims[0] = (inlay_dim){ .value = turns, .kind = INLAY_DIM_FIXED };
+        if (each->rank > 0)
+            memcpy(dims + 1, each->dims, each->rank * sizeof *dims);
+        g->values[v].info.rank = each->rank + 1;
+        g->values[v].info.dims = dims;
+        INLAY_TRY(collect_value(k, part, v));
+        out->scan[i] = k->c->parts[part].item_of[v];
+    }
+done:
+    return status;
+}
+
+/* What the body has made goes behind what it made before. */
+static inlay_status put_scans(collector *k, const loop_items *l, uint32_t part)
+{
+    const graph *inner = k->c->parts[part].p->graph;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < l->scans; i++) {
+        bundle_do *d;
+        uint32_t from;
+
+        if (l->scan[i] == INLAY_NONE)
+            continue;
+        INLAY_TRY(collect_find(k, part, inner->outputs[1 + l->carried + i], &from));
+        d = collect_step(k, DO_SCAN, 2, 1);
+        if (d == NULL)
+            return collect_no_memory(k);
+        d->in[0] = from;
+        d->in[1] = l->count;
+        d->out[0] = l->scan[i];
+        collect_finish(k);
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the state */
+
+static inlay_status loop_places(collector *k, uint32_t part, loop_items *out)
+{
+    bundle_collection *c = k->c;
+    const graph *inner = c->parts[part].p->graph;
+    inlay_status status = INLAY_OK;
+
+    out->state = arena_array(&c->a, (size_t)out->carried + 1, sizeof *out->state);
+    out->count = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = sizeof(int64_t) });
+    out->cond = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = 1 });
+    if (out->state == NULL || out->count == INLAY_NONE || out->cond == INLAY_NONE)
+        return collect_no_memory(k);
+    c->parts[part].item_of[inner->inputs[0]] = out->count;
+    c->parts[part].item_of[inner->inputs[1]] = out->cond;
+    for (uint32_t i = 0; i < out->carried; i++) {
+        INLAY_TRY(collect_value(k, part, inner->inputs[2 + i]));
+        out->state[i] = c->parts[part].item_of[inner->inputs[2 + i]];
+    }
+done:
+    return status;
+}
+
+static bool is_state(const loop_items *l, uint32_t item)
+{
+    bool found = item == l->cond;
+
+    for (uint32_t i = 0; i < l->carried; i++)
+        found |= l->state[i] == item;
+    return found;
+}
+
+/* What the body made becomes the state. States that change places go through a copy. */
+static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
+{
+    bundle_collection *c = k->c;
+    const graph *inner = c->parts[part].p->graph;
+    uint32_t *from = arena_array(&c->a, (size_t)l->carried + 1, sizeof *from);
+    inlay_status status = INLAY_OK;
+
+    if (from == NULL)
+        return collect_no_memory(k);
+    for (uint32_t i = 0; i <= l->carried; i++) {
+        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
+
+        INLAY_TRY(collect_find(k, part, inner->outputs[i], &from[i]));
+        if (c->items[from[i]].bytes != c->items[to].bytes)
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "a Loop cannot be bundled whose state changes its size");
+        if (from[i] != to && is_state(l, from[i])) {
+            const uint32_t copy = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX,
+                                                             .bytes = c->items[to].bytes });
+            if (copy == INLAY_NONE)
+                return collect_no_memory(k);
+            INLAY_TRY(collect_copy(k, from[i], copy));
+            from[i] = copy;
+        }
+    }
+    for (uint32_t i = 0; i <= l->carried; i++) {
+        const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
+
+        if (from[i] != to)
+            INLAY_TRY(collect_copy(k, from[i], to));
+    }
+done:
+    return status;
+}
+
+/* What was there before the loop and is read in it has to stay until its end. */
+static void keep_through(collector *k, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = 0; i < k->c->item_count; i++) {
+        bundle_item *item = &k->c->items[i];
+
+        if (item->first < begin && item->last >= begin && item->last < end)
+            item->last = end;
+    }
+}
+
+/* The values of the node's outputs, with the sizes of the state, and copies of it. */
+static inlay_status give_state(collector *k, uint32_t part, const program_step *s, const loop_items *l)
+{
+    const graph *g = k->c->parts[part].p->graph, *inner = s->bodies[0]->graph;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < s->node->info.output_count && o < l->carried; o++) {
+        const uint32_t v = s->node->info.outputs[o];
+        const inlay_value_info *state = &inner->values[inner->inputs[2 + o]].info;
+        size_t bytes;
+
+        if (v == INLAY_NONE)
+            continue;
+        if (!plan_info_bytes(&g->values[v].info, &bytes)) {
+            g->values[v].info.rank = state->rank;
+            g->values[v].info.dims = state->dims;
+        }
+        INLAY_TRY(collect_value(k, part, v));
+        INLAY_TRY(collect_copy(k, l->state[o], k->c->parts[part].item_of[v]));
+    }
+done:
+    return status;
+}
+
+inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
+{
+    const graph_body *b = &s->node->bodies[0];
+    const inlay_node_info *n = &s->node->info;
+    const program *inner = s->bodies[0];
+    const bool counted = n->input_count > 0 && n->inputs[0] != INLAY_NONE;
+    loop_items l = { .carried = 0 };
+    uint32_t number, from, most = INLAY_NONE, begin, kept = 0;
+    inlay_status status;
+    bundle_do *d;
+
+    l.carried = n->input_count > 2 ? n->input_count - 2 : 0;
+    l.scans = inner->graph->output_count - 1 - l.carried;
+    INLAY_TRY(scan_places(k, s, part, &l));
+    INLAY_TRY(collect_part(k, inner, &number));
+    INLAY_TRY(loop_places(k, number, &l));
+    for (uint32_t i = 0; i < b->capture_count; i++) {
+        if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            continue;
+        INLAY_TRY(collect_find(k, part, b->capture_outer[i], &from));
+        k->c->parts[number].item_of[b->capture_inner[i]] = from;
+    }
+    if (counted)
+        INLAY_TRY(collect_find(k, part, n->inputs[0], &most));
+    /* What is collected has a place from here on: a later turn's steps must not write there. */
+    for (uint32_t i = 0; i < l.scans; i++)
+        kept += l.scan[i] != INLAY_NONE;
+    if ((d = collect_step(k, DO_BEGIN, 0, 2 + kept)) == NULL)
+        return collect_no_memory(k);
+    d->out[0] = l.count;
+    d->out[1] = l.cond;
+    for (uint32_t i = 0, at = 2; i < l.scans; i++)
+        if (l.scan[i] != INLAY_NONE)
+            d->out[at++] = l.scan[i];
+    collect_finish(k);
+    if (n->input_count > 1 && n->inputs[1] != INLAY_NONE) {
+        INLAY_TRY(collect_find(k, part, n->inputs[1], &from));
+        INLAY_TRY(collect_copy(k, from, l.cond));
+    }
+    for (uint32_t i = 0; i < l.carried; i++) {
+        INLAY_TRY(collect_find(k, part, n->inputs[2 + i], &from));
+        if (k->c->items[from].bytes != k->c->items[l.state[i]].bytes)
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: its state changes its size",
+                              n->name.data);
+        INLAY_TRY(collect_copy(k, from, l.state[i]));
+    }
+    begin = k->c->step_count;
+    if ((d = collect_step(k, DO_TEST, counted ? 3 : 2, 0)) == NULL)
+        return collect_no_memory(k);
+    d->in[0] = l.count;
+    d->in[1] = l.cond;
+    if (counted)
+        d->in[2] = most;
+    collect_finish(k);
+    INLAY_TRY(collect_walk(k, number));
+    INLAY_TRY(put_scans(k, &l, number));
+    INLAY_TRY(carry(k, &l, number));
+    if ((d = collect_step(k, DO_NEXT, 1, 0)) == NULL)
+        return collect_no_memory(k);
+    d->in[0] = l.count;
+    d->target = begin;
+    collect_finish(k);
+    keep_through(k, begin, k->c->step_count);
+    k->c->steps[begin].target = k->c->step_count;
+    status = give_state(k, part, s, &l);
+done:
+    return status;
+}

@@ -1,0 +1,218 @@
+/* byte_level.c - onnxruntime-extensions' tokenizers by byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer. */
+#include "tokens.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static const int64_t one_dims[] = { 1 };
+
+/* ------------------------------------------------------------------ GPT2Tokenizer */
+
+static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_str vocab = tokens_attr(node->info, "vocab"), merges = tokens_attr(node->info, "merges");
+    const int64_t pad_to = kit_attr_int(node->info, "padding_length", -1);
+    token_state *s = NULL;
+    inlay_status status = tokens_state(&s, diag);
+
+    if (status == INLAY_OK)
+        status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &s->t, diag);
+    if (status != INLAY_OK) {
+        tokens_release(s);
+        return status;
+    }
+    s->pad_to = s->max = pad_to > 0 ? pad_to : 0;
+    s->end = -1;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static const inlay_str hey[] = { PP_STR("low lower") };
+static const inlay_tensor_view hey_view[] = { PP_VIEW(hey, one_dims, INLAY_STRING) };
+static const int64_t low_ids[] = { 7, 9, 8 }, low_mask[] = { 1, 1, 1 }, low_dims[] = { 1, 3 };
+static const inlay_tensor_view low_view[] = { PP_VIEW(low_ids, low_dims, INLAY_INT64),
+                                              PP_VIEW(low_mask, low_dims, INLAY_INT64) };
+static const inlay_attr_info low_model[] = {
+    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
+                            "\"\xc4\xa0low\":9}"),
+    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
+};
+static const inlay_op_example gpt2_examples[] = {
+    PP_EXAMPLE("two words by a vocabulary of ten", low_model, hey_view, low_view, 0),
+};
+
+const pp_operator pp_gpt2_tokenizer = {
+    .op_type = "GPT2Tokenizer",
+    .signature =
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
+        "...",
+    .doc = "Byte-level BPE as GPT-2 has it, [texts, longest]. vocab and merges are the contents of vocab.json and "
+           "merges.txt; padding_length above 0 fixes the width.",
+    .extensions = true,
+    .infer = tokens_infer_rows,
+    PP_EXAMPLES(gpt2_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_gpt2,
+                .release = tokens_release,
+                .run = tokens_run_rows },
+};
+
+/* ------------------------------------------------------------------ RobertaTokenizer */
+
+static inlay_status prepare_roberta(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    void *made = NULL;
+    inlay_status status = prepare_gpt2(node, &made, diag);
+    token_state *s = made;
+
+    if (status != INLAY_OK)
+        return status;
+    s->begin = text_id(s->t, "<s>");
+    s->end = text_id(s->t, "</s>");
+    s->pad = text_id(s->t, "<pad>") >= 0 ? text_id(s->t, "<pad>") : 0;
+    s->around = true;
+    if (s->begin < 0 || s->end < 0) {
+        tokens_release(s);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "RobertaTokenizer: its vocabulary has no '<s>' or no '</s>'");
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static const int64_t around_ids[] = { 10, 7, 9, 8, 11 }, around_mask[] = { 1, 1, 1, 1, 1 }, around_dims[] = { 1, 5 };
+static const inlay_tensor_view around_view[] = { PP_VIEW(around_ids, around_dims, INLAY_INT64),
+                                                 PP_VIEW(around_mask, around_dims, INLAY_INT64) };
+static const inlay_attr_info around_model[] = {
+    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
+                            "\"\xc4\xa0low\":9,\"<s>\":10,\"</s>\":11}"),
+    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
+};
+static const inlay_op_example roberta_examples[] = {
+    PP_EXAMPLE("two words by a vocabulary of twelve", around_model, hey_view, around_view, 0),
+};
+
+const pp_operator pp_roberta_tokenizer = {
+    .op_type = "RobertaTokenizer",
+    .signature =
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
+        "...",
+    .doc = "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
+    .extensions = true,
+    .infer = tokens_infer_rows,
+    PP_EXAMPLES(roberta_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_roberta,
+                .release = tokens_release,
+                .run = tokens_run_rows },
+};
+
+/* ------------------------------------------------------------------ CLIPTokenizer */
+
+/* A JSON string of bytes that are JSON but for quotes, backslashes and control characters. */
+static void put_json(FILE *to, const char *text, size_t bytes)
+{
+    (void)fputc('"', to);
+    for (size_t i = 0; i < bytes; i++) {
+        if ((unsigned char)text[i] < ' ')
+            (void)fprintf(to, "\\u%04x", text[i]);
+        else
+            (void)fprintf(to, "%s%c", text[i] == '"' || text[i] == '\\' ? "\\" : "", text[i]);
+    }
+    (void)fputc('"', to);
+}
+
+/* The tokenizer.json that is published for CLIP, around the two files. */
+static void write_clip(FILE *to, inlay_str vocab, inlay_str merges)
+{
+    const char *at = merges.data, *end = merges.data + merges.bytes;
+    bool first = true;
+
+    (void)fputs("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":"
+                "{\"Regex\":\"\\\\s+\"},\"content\":\" \"},{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\","
+                "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|"
+                "[^\\\\s\\\\p{L}\\\\p{N}]+\"},\"behavior\":\"Removed\",\"invert\":true},{\"type\":\"ByteLevel\","
+                "\"add_prefix_space\":false}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"<|endoftext|>\","
+                "\"end_of_word_suffix\":\"</w>\",\"vocab\":", to);
+    (void)fwrite(vocab.data, 1, vocab.bytes, to);
+    (void)fputs(",\"merges\":[", to);
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t n = stop != NULL ? (size_t)(stop - at) : (size_t)(end - at);
+
+        if (n > 0 && at[n - 1] == '\r')
+            n--;
+        if (n > 0 && !(n > 9 && memcmp(at, "#version:", 9) == 0)) {
+            (void)fputs(first ? "" : ",", to);
+            put_json(to, at, n);
+            first = false;
+        }
+        at = stop != NULL ? stop + 1 : end;
+    }
+    (void)fputs("]}}", to);
+}
+
+static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const int64_t pad_to = kit_attr_int(node->info, "padding_length", -1);
+    char *json = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&json, &bytes);
+    token_state *s = NULL;
+    inlay_status status = to != NULL ? tokens_state(&s, diag) : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+
+    if (to != NULL)
+        write_clip(to, tokens_attr(node->info, "vocab"), tokens_attr(node->info, "merges"));
+    if (to != NULL && fclose(to) != 0 && status == INLAY_OK)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CLIPTokenizer: no memory for its files");
+    if (status == INLAY_OK)
+        status = text_open(json, bytes, &s->t, diag);
+    free(json);
+    if (status == INLAY_OK) {
+        s->begin = text_id(s->t, "<|startoftext|>");
+        s->end = text_id(s->t, "<|endoftext|>");
+        s->around = s->skip_blank = true;
+        s->pad_to = s->max = pad_to > 0 ? pad_to : 0;
+        if (s->begin < 0 || s->end < 0)
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                "CLIPTokenizer: its vocabulary has no '<|startoftext|>' or no '<|endoftext|>'");
+    }
+    if (status != INLAY_OK) {
+        tokens_release(s);
+        return status;
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static const inlay_str low_texts[] = { PP_STR("Low  LOWER"), PP_STR(" ") };
+static const int64_t two_dims[] = { 2 }, clip_ids[] = { 9, 8, 6, 7, 10, 0, 0, 0, 0, 0 };
+static const int64_t clip_mask[] = { 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 }, clip_dims[] = { 2, 5 };
+static const inlay_tensor_view clip_in[] = { PP_VIEW(low_texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view clip_out[] = { PP_VIEW(clip_ids, clip_dims, INLAY_INT64),
+                                              PP_VIEW(clip_mask, clip_dims, INLAY_INT64) };
+static const inlay_attr_info clip_model[] = {
+    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w</w>\":2,\"w\":3,\"e\":4,\"lo\":5,\"low\":6,\"er</w>\":7,\"low</w>\":8,"
+                            "\"<|startoftext|>\":9,\"<|endoftext|>\":10,\"r</w>\":11}"),
+    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n"),
+};
+static const inlay_op_example clip_examples[] = {
+    PP_EXAMPLE("two words, and a text of nothing", clip_model, clip_in, clip_out, 0),
+};
+
+const pp_operator pp_clip_tokenizer = {
+    .op_type = "CLIPTokenizer",
+    .signature =
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
+        "...",
+    .doc = "Byte-level BPE of words in small letters as CLIP has it, <|startoftext|> before each text and <|endoftext|> "
+           "behind it; a text of spaces has no tokens. There are no offsets.",
+    .extensions = true,
+    .infer = tokens_infer_rows,
+    PP_EXAMPLES(clip_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_clip,
+                .release = tokens_release,
+                .run = tokens_run_rows },
+};

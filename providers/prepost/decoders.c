@@ -1,0 +1,400 @@
+/* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: ids to texts by lists of tokens. */
+#include "lines.h"
+#include "tokens.h"
+#include <stdlib.h>
+
+/* A text that grows. */
+typedef struct text {
+    char *data;
+    size_t bytes, room;
+} text;
+
+static bool put(text *t, const char *data, size_t bytes)
+{
+    if (t->room - t->bytes < bytes + 1) {
+        char *more = realloc(t->data, (t->bytes + bytes) * 2 + 64);
+
+        if (more == NULL)
+            return false;
+        t->data = more;
+        t->room = (t->bytes + bytes) * 2 + 64;
+    }
+    if (bytes > 0)
+        memcpy(t->data + t->bytes, data, bytes);
+    t->bytes += bytes;
+    return true;
+}
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
+}
+
+/* The character at the start of s; *size: its bytes. */
+static uint32_t character(const char *s, size_t bytes, size_t *size)
+{
+    const unsigned char c = (unsigned char)s[0];
+    uint32_t value = c;
+
+    *size = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    *size = *size <= bytes ? *size : 1;
+    if (*size > 1)
+        value = c & (0x7fu >> *size);
+    for (size_t i = 1; i < *size; i++)
+        value = value << 6 | ((unsigned char)s[i] & 0x3f);
+    return value;
+}
+
+/* "number TAB text", the text perhaps not there; false: it does not begin with a number. */
+static bool read_pair(inlay_str line, int64_t *number, inlay_str *rest)
+{
+    uint64_t i = 0;
+
+    *number = 0;
+    for (; i < line.bytes && line.data[i] >= '0' && line.data[i] <= '9' && *number < INT64_C(1) << 40; i++)
+        *number = *number * 10 + (line.data[i] - '0');
+    *rest = i + 1 < line.bytes && line.data[i] == '\t' ? (inlay_str){ line.data + i + 1, line.bytes - i - 1 }
+                                                       : (inlay_str){ "", 0 };
+    return i > 0;
+}
+
+/* A string attribute of one's own; NULL: no memory. */
+static char *copy_of(const kit_node *node, const char *attr, const char *otherwise)
+{
+    const char *from = kit_attr_string(node->info, attr, otherwise);
+    const size_t bytes = strlen(from) + 1;
+    char *copy = malloc(bytes);
+
+    return copy != NULL ? memcpy(copy, from, bytes) : NULL;
+}
+
+/* ------------------------------------------------------------------ BpeDecoder */
+
+enum { SPELLINGS = 1024 };
+typedef struct bpe_state {
+    lines *words, *spellings, *added, *special;
+    char *unknown;
+    int16_t byte_of[SPELLINGS]; /* of a character; -1: it spells none */
+    bool skip, spaces;
+} bpe_state;
+
+static void release_bpe(void *state)
+{
+    bpe_state *s = state;
+
+    if (s != NULL) {
+        free(s->words);
+        free(s->spellings);
+        free(s->added);
+        free(s->special);
+        free(s->unknown);
+    }
+    free(s);
+}
+
+/* The line of a list "number TAB text" that has that number; NULL: none. */
+static const inlay_str *find(const lines *l, int64_t number, inlay_str *rest)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        int64_t n;
+
+        if (read_pair(l->list[i], &n, rest) && n == number)
+            return rest;
+    }
+    return NULL;
+}
+
+static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    bpe_state *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return no_memory(diag);
+    s->words = lines_create(node->info, "id_vocab", 0);
+    s->spellings = lines_create(node->info, "byte_decoder", 0);
+    s->added = lines_create(node->info, "added_tokens", 0);
+    s->special = lines_create(node->info, "all_special_ids", 0);
+    s->unknown = copy_of(node, "unk_token", "<|endoftext|>");
+    s->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
+    s->spaces = kit_attr_int(node->info, "whitespace_token", 0) != 0;
+    if (s->words == NULL || s->spellings == NULL || s->added == NULL || s->special == NULL || s->unknown == NULL) {
+        release_bpe(s);
+        return no_memory(diag);
+    }
+    for (int i = 0; i < SPELLINGS; i++)
+        s->byte_of[i] = -1;
+    for (uint32_t i = 0; i < s->spellings->count; i++) {
+        int64_t from, to;
+        inlay_str rest, nothing;
+
+        if (!read_pair(s->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) || from >= SPELLINGS || to > 255) {
+            release_bpe(s);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "BpeDecoder: byte_decoder, line %u: expected a character's number below %d, a tab and a byte",
+                              i + 1, SPELLINGS);
+        }
+        s->byte_of[from] = (int16_t)to;
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+/* Characters that spell no byte are themselves. */
+static bool put_spelled(const bpe_state *s, inlay_str word, text *to)
+{
+    bool good = true;
+
+    for (size_t i = 0, n; good && i < word.bytes; i += n) {
+        const uint32_t c = character(word.data + i, word.bytes - i, &n);
+        const char byte = (char)(c < SPELLINGS ? s->byte_of[c] : 0);
+
+        good = c < SPELLINGS && s->byte_of[c] >= 0 ? put(to, &byte, 1) : put(to, word.data + i, n);
+    }
+    return good;
+}
+
+static bool decode_row(const bpe_state *s, const int64_t *ids, int64_t count, text *to)
+{
+    bool good = true, after_special = false;
+
+    for (int64_t i = 0; good && i < count; i++) {
+        inlay_str rest;
+        const bool special = find(s->special, ids[i], &rest) != NULL;
+        const bool known = ids[i] >= 0 && ids[i] < (int64_t)s->words->count;
+
+        if (s->skip && special) {
+            after_special = true;
+            continue;
+        }
+        if (s->spaces && special && i > 0 && !after_special)
+            good = put(to, " ", 1);
+        if (find(s->added, ids[i], &rest) != NULL)
+            good = good && put(to, rest.data, rest.bytes);
+        else if (known)
+            good = good && put_spelled(s, s->words->list[ids[i]], to);
+        else if (!s->skip)
+            good = good && put(to, s->unknown, strlen(s->unknown));
+        if (s->spaces && special && i + 1 < count)
+            good = good && put(to, " ", 1);
+        after_special = special;
+    }
+    return good;
+}
+
+static inlay_status run_bpe(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1;
+    const int64_t rows = x->rank > 1 ? (width > 0 ? x->count / width : 0) : 1;
+    text t = { .data = NULL };
+    inlay_status status;
+
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
+    for (int64_t r = 0; r < rows; r++) {
+        t.bytes = 0;
+        if (!decode_row(call->state, (const int64_t *)x->data + r * width, width, &t)) {
+            status = no_memory(call->diag);
+            goto done;
+        }
+        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + r, t.data, t.bytes));
+    }
+done:
+    free(t.data);
+    return status;
+}
+
+/* ------------------------------------------------------------------ BertTokenizerDecoder */
+
+enum { SPECIAL = 4, UNKNOWN = SPECIAL, SUFFIX, TEXTS };
+typedef struct bert_state {
+    lines *words;
+    char *texts[TEXTS]; /* special tokens, the unknown one, what pieces inside a word begin with */
+    bool skip, tidy, ranges;
+} bert_state;
+
+static void release_bert(void *state)
+{
+    bert_state *s = state;
+
+    for (int i = 0; s != NULL && i < TEXTS; i++)
+        free(s->texts[i]);
+    if (s != NULL)
+        free(s->words);
+    free(s);
+}
+
+static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    static const char *const names[TEXTS][2] = { { "sep_token", "[SEP]" },   { "pad_token", "[PAD]" },
+                                                 { "cls_token", "[CLS]" },   { "mask_token", "[MASK]" },
+                                                 { "unk_token", "[UNK]" },   { "suffix_indicator", "##" } };
+    bert_state *s = calloc(1, sizeof *s);
+    bool good = s != NULL && (s->words = lines_create(node->info, "vocab_file", 0)) != NULL;
+
+    for (int i = 0; good && i < TEXTS; i++)
+        good = (s->texts[i] = copy_of(node, names[i][0], names[i][1])) != NULL;
+    if (!good) {
+        release_bert(s);
+        return no_memory(diag);
+    }
+    s->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
+    s->tidy = kit_attr_int(node->info, "clean_up_tokenization_spaces", 1) != 0;
+    s->ranges = kit_attr_int(node->info, "use_indices", 0) != 0;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static bool is_special(const bert_state *s, inlay_str word)
+{
+    bool found = false;
+
+    for (int i = 0; i < SPECIAL; i++)
+        found |= word.bytes > 0 && word.bytes == strlen(s->texts[i]) && memcmp(word.data, s->texts[i], word.bytes) == 0;
+    return found;
+}
+
+static uint32_t last_character(inlay_str word)
+{
+    uint64_t at = word.bytes;
+    size_t size;
+
+    while (at > 1 && ((unsigned char)word.data[at - 1] & 0xc0) == 0x80)
+        at--;
+    return at > 0 ? character(word.data + at - 1, word.bytes - at + 1, &size) : ' ';
+}
+
+static bool is_in(uint32_t c, const char *set)
+{
+    return c > 0 && c < 128 && strchr(set, (int)c) != NULL;
+}
+
+/* Is there no space between them? Punctuation stands where it stands in English. */
+static bool stick(inlay_str before, inlay_str word)
+{
+    size_t size;
+    const uint32_t last = last_character(before), first = word.bytes > 0 ? character(word.data, word.bytes, &size) : ' ';
+    static const char both[] = "-'\"/@\\";
+
+    return is_in(first, "!.?,~:}]>)") || is_in(last, "{[<($") || is_in(first, both) || is_in(last, both) ||
+           (last > 128 && text_is_punctuation(last)) || (first > 128 && text_is_punctuation(first));
+}
+
+static bool join_words(const bert_state *s, const int64_t *ids, int64_t count, text *to)
+{
+    const char *unknown = s->texts[UNKNOWN], *suffix = s->texts[SUFFIX];
+    const size_t lead = strlen(suffix);
+    inlay_str before = { "", 0 };
+    bool good = true;
+
+    for (int64_t i = 0; good && i < count; i++) {
+        const bool known = ids[i] >= 0 && ids[i] < (int64_t)s->words->count;
+        inlay_str word = known ? s->words->list[ids[i]] : (inlay_str){ unknown, strlen(unknown) };
+        const bool inner = known && word.bytes >= lead && memcmp(word.data, suffix, lead) == 0 && lead > 0;
+
+        if ((known && s->skip && is_special(s, word)) || (to->bytes == 0 && inner))
+            continue;
+        if (inner)
+            word = (inlay_str){ word.data + lead, word.bytes - lead };
+        if (to->bytes > 0 && !inner && !(known && s->tidy && (before.bytes == 0 || stick(before, word))))
+            good = put(to, " ", 1);
+        good = good && put(to, word.data, word.bytes);
+        before = known ? word : before;
+    }
+    return good;
+}
+
+static inlay_status run_bert(const kit_call *call)
+{
+    const bert_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t *range = s->ranges && kit_has_input(call, 1) ? call->in[1].data : NULL;
+    const int64_t rows = s->ranges ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
+    text t = { .data = NULL };
+    inlay_status status;
+
+    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: ids are [n] or [1, n]");
+    if (range != NULL && call->in[1].count > 0 && (call->in[1].rank != 2 || call->in[1].dims[1] != 2))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: indices are [n, 2]");
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t begin = range != NULL ? range[2 * r] : 0, end = range != NULL ? range[2 * r + 1] : x->count;
+
+        t.bytes = 0;
+        if (begin < 0 || end < begin || end > x->count)
+            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                                "BertTokenizerDecoder: ids %lld to %lld of %lld are no range", (long long)begin,
+                                (long long)end, (long long)x->count);
+        else if (!join_words(s, (const int64_t *)x->data + begin, end - begin, &t))
+            status = no_memory(call->diag);
+        else
+            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, t.data, t.bytes);
+        if (status != INLAY_OK)
+            goto done;
+    }
+done:
+    free(t.data);
+    return status;
+}
+
+/* ------------------------------------------------------------------ shapes, examples, the table */
+
+static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim open = pp_open();
+
+    (void)ctx, (void)diag;
+    return pp_set(in, 0, 1, &open);
+}
+
+static const int64_t one_dims[] = { 1 }, six_dims[] = { 6 }, two_dims[] = { 2 }, table_dims[] = { 2, 3 };
+static const int64_t bpe_ids[] = { 3, 0, 1, 0, 2, 3 }, bert_ids[] = { 0, 1, 2, 3, 4, 9 };
+static const inlay_str bpe_texts[] = { PP_STR("low"), PP_STR("lo\xc3\xa9") }, bert_text[] = { PP_STR("unwanted, no [UNK]") };
+static const inlay_tensor_view bpe_in[] = { PP_VIEW(bpe_ids, table_dims, INLAY_INT64) };
+static const inlay_tensor_view bpe_out[] = { PP_VIEW(bpe_texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view bert_in[] = { PP_VIEW(bert_ids, six_dims, INLAY_INT64) };
+static const inlay_tensor_view bert_out[] = { PP_VIEW(bert_text, one_dims, INLAY_STRING) };
+static const inlay_attr_info bpe_model[] = {
+    PP_ATTR_STRING("id_vocab", "lo\nw\n\xc3\x83\xc2\xa9\n<|end|>\n"),
+    PP_ATTR_STRING("byte_decoder", "108\t108\n111\t111\n119\t119\n195\t195\n169\t169\n"),
+    PP_ATTR_STRING("all_special_ids", "3\n"),
+    PP_ATTR_INT("skip_special_tokens", 1),
+};
+static const inlay_attr_info bert_model[] = {
+    PP_ATTR_STRING("vocab_file", "[CLS]\nun\n##wanted\n,\nno\n"),
+    PP_ATTR_INT("skip_special_tokens", 1),
+};
+static const inlay_op_example bpe_examples[] = { PP_EXAMPLE("two texts", bpe_model, bpe_in, bpe_out, 0) };
+static const inlay_op_example bert_examples[] = { PP_EXAMPLE("a sentence", bert_model, bert_in, bert_out, 0) };
+
+const pp_operator pp_bpe_decoder = {
+    .op_type = "BpeDecoder",
+    .signature = "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
+                 "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', ...",
+    .doc = "The text of the tokens along the last axis. id_vocab: a token each line, in characters that byte_decoder (lines of "
+           "character TAB byte) spells bytes with; added_tokens: lines of id TAB text.",
+    .extensions = true,
+    .infer = infer_texts,
+    PP_EXAMPLES(bpe_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_bpe,
+                .release = release_bpe,
+                .run = run_bpe },
+};
+
+const pp_operator pp_bert_decoder = {
+    .op_type = "BertTokenizerDecoder",
+    .signature = "ids:I, indices?:I -> text:S; S=string, I=int64; vocab_file:s!, unk_token:s='[UNK]', sep_token:s='[SEP]', "
+                 "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', suffix_indicator:s='##', use_indices:i=0, "
+                 "skip_special_tokens:i=0, clean_up_tokenization_spaces:i=1",
+    .doc = "The text of BERT's tokens. With use_indices one text for each [begin, end] of the second input.",
+    .extensions = true,
+    .infer = infer_texts,
+    PP_EXAMPLES(bert_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_bert,
+                .release = release_bert,
+                .run = run_bert },
+};

@@ -1,0 +1,194 @@
+/* draw.c - onnxruntime-extensions' DrawBoundingBoxes. */
+#include "prepost.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { COLOURS = 10, BOX = 6, SCORE = 4, CLASS = 5 };
+static const uint8_t bgr[COLOURS][3] = { { 0, 0, 255 }, { 0, 255, 0 }, { 255, 0, 0 }, { 255, 255, 0 }, { 255, 0, 255 },
+                                         { 0, 0, 128 }, { 0, 128, 0 }, { 128, 0, 0 }, { 0, 0, 0 },     { 128, 128, 128 } };
+static const char *const modes[] = { "XYXY", "XYWH", "CENTER_XYWH" };
+
+/* The score of a box and its place in the input. */
+typedef struct ranked {
+    float score, class;
+    int64_t at;
+    int colour;
+} ranked;
+
+static int by_score(const void *pa, const void *pb)
+{
+    const ranked *a = pa, *b = pb;
+
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int by_colour(const void *pa, const void *pb)
+{
+    const ranked *a = pa, *b = pb;
+
+    return a->colour != b->colour ? (a->colour < b->colour ? -1 : 1) : by_score(pa, pb);
+}
+
+static int64_t clip(double v, int64_t most)
+{
+    return !(v > 0) ? 0 : v > (double)most ? most : (int64_t)v;
+}
+
+static void fill(uint8_t *picture, int64_t width, const int64_t at[4], const uint8_t colour[3])
+{
+    for (int64_t y = at[1]; y < at[3]; y++)
+        for (int64_t x = at[0]; x < at[2]; x++)
+            memcpy(picture + (y * width + x) * 3, colour, 3);
+}
+
+/* The frame of a box: half of its thickness lies outside. What is outside of the picture is not drawn. */
+static void draw(uint8_t *picture, int64_t height, int64_t width, const float *box, int mode, int64_t thick,
+                 const uint8_t colour[3])
+{
+    const double w = (double)box[2], h = (double)box[3];
+    const double left = mode == 2 ? (double)box[0] - w / 2 : (double)box[0], top = mode == 2 ? (double)box[1] - h / 2 : (double)box[1];
+    const double right = mode == 0 ? w : left + w, bottom = mode == 0 ? h : top + h;
+    const double before = (double)(thick / 2), behind = (double)(thick - thick / 2);
+    const int64_t x0 = clip(round(left) - before, width), y0 = clip(round(top) - before, height);
+    const int64_t x1 = clip(round(right) + behind, width), y1 = clip(round(bottom) + behind, height);
+    const int64_t x = x1 - x0 < thick ? x1 - x0 : thick, y = y1 - y0 < thick ? y1 - y0 : thick;
+    const int64_t sides[4][4] = { { x0, y0, x1, y0 + y }, { x0, y1 - y, x1, y1 }, { x0, y0, x0 + x, y1 }, { x1 - x, y0, x1, y1 } };
+
+    for (int i = 0; x > 0 && y > 0 && i < 4; i++)
+        fill(picture, width, sides[i], colour);
+}
+
+/* Colours go to the classes, or to the boxes, in the order of scores; who has none is not drawn. */
+static int64_t give_colours(ranked *list, int64_t count, bool by_class)
+{
+    float classes[COLOURS];
+    int used = 0;
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        int c = 0;
+
+        while (by_class && c < used && classes[c] != list[i].class)
+            c++;
+        if (!by_class)
+            c = used;
+        if (c == COLOURS)
+            continue;
+        if (c == used)
+            classes[used++] = list[i].class;
+        list[kept] = list[i];
+        list[kept++].colour = c;
+    }
+    return kept;
+}
+
+typedef struct draw_state {
+    bool by_class;
+    int64_t thick;
+    int mode;
+} draw_state;
+
+static inlay_status prepare_draw(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    draw_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
+    *s = (draw_state){ kit_attr_int(node->info, "colour_by_classes", 1) > 0, kit_attr_int(node->info, "thickness", 4),
+                       pp_word(kit_attr_string(node->info, "mode", "XYXY"), modes, KIT_COUNT(modes)) };
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static inlay_status run_draw(const kit_call *call)
+{
+    const draw_state *s = call->state;
+    const kit_tensor *x = &call->in[0], *boxes = &call->in[1];
+    const int64_t count = boxes->rank == 2 ? boxes->dims[0] : 0;
+    ranked *list = NULL;
+    int64_t kept;
+    inlay_status status;
+
+    if (x->rank != 3 || x->dims[2] != 3 || boxes->rank != 2 || boxes->dims[1] != BOX)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "DrawBoundingBoxes: a picture is [height, width, 3], and boxes [n, 6]");
+    INLAY_TRY(kit_alloc_output(call, 0, 3, x->dims));
+    if (x->count > 0)
+        memcpy(call->out[0].data, x->data, (size_t)x->count);
+    list = calloc((size_t)count + 1, sizeof *list);
+    if (list == NULL) {
+        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
+        goto done;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const float *box = (const float *)boxes->data + i * BOX;
+
+        list[i] = (ranked){ isnan(box[SCORE]) ? -INFINITY : box[SCORE], box[CLASS], i, 0 };
+    }
+    qsort(list, (size_t)count, sizeof *list, by_score);
+    kept = give_colours(list, count, s->by_class);
+    qsort(list, (size_t)kept, sizeof *list, by_colour);
+    for (int64_t i = kept; i-- > 0;) /* the best on top */
+        draw(call->out[0].data, x->dims[0], x->dims[1], (const float *)boxes->data + list[i].at * BOX, s->mode, s->thick,
+             bgr[list[i].colour]);
+done:
+    free(list);
+    return status;
+}
+
+static bool supports_draw(const kit_node *node, kit_refusal *why)
+{
+    const int64_t thick = kit_attr_int(node->info, "thickness", 4);
+
+    if (thick < 1 || thick > 65500)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use a thickness from 1 to 65500", "thickness is %lld", (long long)thick);
+    return pp_one_of(node, "mode", "XYXY", modes, KIT_COUNT(modes), why);
+}
+
+static inlay_status infer_draw(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
+
+    (void)ctx;
+    return status == INLAY_OK && pp_knows_rank(x) ? pp_set(in, 0, 3, x->dims) : status;
+}
+
+static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 0.2 * (count >= 0 ? (double)count : 1e6) + 2000);
+}
+
+static const int64_t picture_dims[] = { 4, 5, 3 }, boxes_dims[] = { 2, 6 };
+static const uint8_t black[60] = { 0 };
+/* A red frame around the right four of the upper rows, over a green one that is left of it. */
+static const float boxes[] = { 0, 1, 2, 3, 0.5f, 7, 1, 0, 4, 2, 0.9f, 3 };
+#define R 0, 0, 255
+#define G 0, 255, 0
+#define B 0, 0, 0
+static const uint8_t framed[60] = { B, R, R, R, R, G, R, G, B, R, G, R, R, R, R, G, G, G, B, B };
+#undef R
+#undef G
+#undef B
+static const inlay_tensor_view draw_in[] = { PP_VIEW(black, picture_dims, INLAY_UINT8), PP_VIEW(boxes, boxes_dims, INLAY_FLOAT) };
+static const inlay_tensor_view draw_out[] = { PP_VIEW(framed, picture_dims, INLAY_UINT8) };
+static const inlay_attr_info thin[] = { PP_ATTR_INT("thickness", 1) };
+static const inlay_op_example draw_examples[] = { PP_EXAMPLE("two frames", thin, draw_in, draw_out, 0) };
+
+const pp_operator pp_draw_boxes = {
+    .op_type = "DrawBoundingBoxes",
+    .signature = "picture:B, boxes:F -> drawn:B; B=uint8, F=float; thickness:i=4, num_classes:i=10, mode:s='XYXY', "
+                 "colour_by_classes:i=1",
+    .doc = "Frames of boxes [n, 6], of x, y, x or width, y or height, score and class, on a picture in BGR, ten colours by class or "
+           "by score; the best lies on top. mode: XYXY, XYWH or CENTER_XYWH.",
+    .extensions = true,
+    .infer = infer_draw,
+    PP_EXAMPLES(draw_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN, .supports = supports_draw, .cost = cost_draw, .prepare = prepare_draw,
+                .run = run_draw },
+};

@@ -1,0 +1,181 @@
+/* hash.c - onnxruntime-extensions' StringToHashBucketFast: FarmHash's Fingerprint64, which is the same everywhere. (Its
+ * StringToHashBucket takes FarmHash's Hash64, which differs from CPU to CPU, and is not here.) */
+#include "prepost.h"
+
+static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273), k2 = UINT64_C(0x9ae16a3b2f90404f);
+
+typedef struct pair {
+    uint64_t a, b;
+} pair;
+
+/* Little-endian numbers of any address; the hash is of bytes, so the same on every CPU. */
+static uint64_t read64(const unsigned char *p)
+{
+    uint64_t v = 0;
+
+    for (int i = 7; i >= 0; i--)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static uint64_t read32(const unsigned char *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
+}
+
+static uint64_t turn(uint64_t v, int n)
+{
+    return v >> n | v << (64 - n);
+}
+
+static uint64_t fold(uint64_t v)
+{
+    return v ^ v >> 47;
+}
+
+static uint64_t join(uint64_t u, uint64_t v, uint64_t by)
+{
+    const uint64_t a = fold((u ^ v) * by);
+
+    return fold((v ^ a) * by) * by;
+}
+
+static uint64_t hash_16(const unsigned char *s, uint64_t n)
+{
+    const uint64_t by = k2 + n * 2;
+
+    if (n >= 8) {
+        const uint64_t a = read64(s) + k2, b = read64(s + n - 8);
+
+        return join(turn(b, 37) * by + a, (turn(a, 25) + b) * by, by);
+    }
+    if (n >= 4)
+        return join(n + (read32(s) << 3), read32(s + n - 4), by);
+    if (n > 0)
+        return fold((s[0] + ((uint64_t)s[n >> 1] << 8)) * k2 ^ (n + ((uint64_t)s[n - 1] << 2)) * k0) * k2;
+    return k2;
+}
+
+static uint64_t hash_32(const unsigned char *s, uint64_t n)
+{
+    const uint64_t by = k2 + n * 2, a = read64(s) * k1, b = read64(s + 8), c = read64(s + n - 8) * by;
+
+    return join(turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2, a + turn(b + k2, 18) + c, by);
+}
+
+static uint64_t hash_64(const unsigned char *s, uint64_t n)
+{
+    const uint64_t by = k2 + n * 2, a = read64(s) * k2, b = read64(s + 8), c = read64(s + n - 8) * by;
+    const uint64_t y = turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2, z = join(y, a + turn(b + k2, 18) + c, by);
+    const uint64_t e = read64(s + 16) * by, f = read64(s + 24), g = (y + read64(s + n - 32)) * by;
+
+    return join(turn(e + f, 43) + turn(g, 30) + (z + read64(s + n - 24)) * by, e + turn(f + a, 18) + g, by);
+}
+
+static pair weak(const unsigned char *s, uint64_t a, uint64_t b)
+{
+    uint64_t c;
+
+    a += read64(s);
+    b = turn(b + a + read64(s + 24), 21);
+    c = a;
+    a += read64(s + 8) + read64(s + 16);
+    b += turn(a, 44);
+    return (pair){ a + read64(s + 24), b + c };
+}
+
+static uint64_t fingerprint(const unsigned char *s, uint64_t n)
+{
+    uint64_t x = 81, y = 81 * k1 + 113, z = fold(y * k2 + 113) * k2, by = k1, left = (n - 1) / 64;
+    const unsigned char *last = s + n - 64;
+    pair v = { 0, 0 }, w = { 0, 0 };
+
+    if (n <= 16)
+        return hash_16(s, n);
+    if (n <= 32)
+        return hash_32(s, n);
+    if (n <= 64)
+        return hash_64(s, n);
+    x = x * k2 + read64(s);
+    for (bool end = false;; s += 64, left--) { /* whole blocks of 64, then the last 64 bytes */
+        uint64_t swap;
+
+        x = turn(x + y + v.a + read64(s + 8), 37) * by;
+        y = turn(y + v.b + read64(s + 48), 42) * by;
+        x ^= end ? w.b * 9 : w.b;
+        y += (end ? v.a * 9 : v.a) + read64(s + 40);
+        z = turn(z + w.a, 33) * by;
+        v = weak(s, v.b * by, x + w.a);
+        w = weak(s + 32, z + w.b, y + read64(s + 16));
+        swap = z;
+        z = x;
+        x = swap;
+        if (end)
+            break;
+        if (left == 1) {
+            end = true;
+            by = k1 + ((z & 0xff) << 1);
+            w.a += (n - 1) & 63;
+            v.a += w.a;
+            w.a += v.a;
+            s = last - 64;
+        }
+    }
+    return join(join(v.a, w.a, by) + fold(y) * k0 + z, join(v.b, w.b, by) + x, by);
+}
+
+/* ------------------------------------------------------------------ the operator */
+
+static inlay_status infer_hash(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+
+    (void)ctx, (void)diag;
+    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+}
+
+static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 30.0 * (count >= 0 ? (double)count : 16) + 300);
+}
+
+static inlay_status run_hash(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data;
+    const int64_t *buckets = call->in[1].data;
+    inlay_status status;
+
+    if (call->in[1].count != 1 || *buckets < 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringToHashBucketFast: num_buckets is one number, 1 or more");
+    status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
+    for (int64_t i = 0; status == INLAY_OK && i < call->in[0].count; i++)
+        ((int64_t *)call->out[0].data)[i] =
+            (int64_t)(fingerprint((const unsigned char *)x[i].data, x[i].bytes) % (uint64_t)*buckets);
+    return status;
+}
+
+static const int64_t one_dims[] = { 1 }, three_dims[] = { 3 }, three[] = { 3 }, bucket[] = { 0, 2, 2 };
+static const inlay_str words[] = { PP_STR("Hello"), PP_STR("TensorFlow"), PP_STR("2.x") };
+static const inlay_tensor_view words_in[] = { PP_VIEW(words, three_dims, INLAY_STRING), PP_VIEW(three, one_dims, INLAY_INT64) };
+static const inlay_tensor_view bucket_out[] = { PP_VIEW(bucket, three_dims, INLAY_INT64) };
+static const inlay_op_example hash_examples[] = {
+    { .name = "TensorFlow's own example",
+      .attr_stride = sizeof(inlay_attr_info),
+      .inputs = words_in,
+      .input_count = KIT_COUNT(words_in),
+      .outputs = bucket_out,
+      .output_count = KIT_COUNT(bucket_out) },
+};
+
+const pp_operator pp_hash = {
+    .op_type = "StringToHashBucketFast",
+    .signature = "input:S, num_buckets:I -> output:I; S=string, I=int64",
+    .doc = "FarmHash's Fingerprint64 of each text, modulo num_buckets.",
+    .extensions = true,
+    .infer = infer_hash,
+    PP_EXAMPLES(hash_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_hash, .run = run_hash },
+};

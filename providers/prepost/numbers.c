@@ -1,0 +1,262 @@
+/* numbers.c - onnxruntime-extensions' operators of floats: NegPos, Inverse, STFT, StftNorm. */
+#include "fft.h"
+#include "prepost.h"
+#include <math.h>
+#include <stdlib.h>
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const double count = shapes->in[0].count >= 0 ? (double)shapes->in[0].count : 4096;
+    const bool inverse = strcmp(node->info->op_type.data, "Inverse") == 0;
+
+    pp_cost(cost, shapes->in[0].count >= 0,
+            node->info->output_count == 2 ? 0.5 * count + 500 : inverse ? pow(count, 1.5) + 500 : 60 * count + 5000);
+}
+
+/* ------------------------------------------------------------------ NegPos */
+
+static inlay_status infer_both(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    inlay_status status = INLAY_OK;
+
+    (void)ctx, (void)diag;
+    for (uint32_t o = 0; o < 2 && pp_knows_rank(x) && status == INLAY_OK; o++)
+        status = pp_set(in, o, x->rank, x->dims);
+    return status;
+}
+
+static inlay_status run_negpos(const kit_call *call)
+{
+    const float *x = call->in[0].data;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < 2; o++) {
+        INLAY_TRY(kit_alloc_output(call, o, call->in[0].rank, call->in[0].dims));
+        for (int64_t i = 0; kit_has_output(call, o) && i < call->in[0].count; i++)
+            ((float *)call->out[o].data)[i] = (x[i] > 0) == (o == 1) ? x[i] : 0; /* a NaN is among the negative ones */
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ Inverse */
+
+static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const inlay_status status = pp_want_rank(in, 0, 2, 2, "[n, n]", diag);
+
+    (void)ctx;
+    return status == INLAY_OK && pp_knows_rank(x) ? pp_set(in, 0, 2, x->dims) : status;
+}
+
+/* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity. */
+static bool invert(double *a, int64_t n)
+{
+    const int64_t width = 2 * n;
+
+    for (int64_t c = 0; c < n; c++) {
+        int64_t best = c;
+
+        for (int64_t r = c + 1; r < n; r++)
+            best = fabs(a[r * width + c]) > fabs(a[best * width + c]) ? r : best;
+        if (!(fabs(a[best * width + c]) > 0))
+            return false;
+        for (int64_t k = 0; best != c && k < width; k++) {
+            const double swap = a[c * width + k];
+
+            a[c * width + k] = a[best * width + k];
+            a[best * width + k] = swap;
+        }
+        for (int64_t k = width; k-- > c;)
+            a[c * width + k] /= a[c * width + c];
+        for (int64_t r = 0; r < n; r++) {
+            const double by = a[r * width + c];
+
+            for (int64_t k = c; r != c && by != 0 && k < width; k++)
+                a[r * width + k] -= by * a[c * width + k];
+        }
+    }
+    return true;
+}
+
+static inlay_status run_inverse(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const int64_t n = x->rank == 2 ? x->dims[0] : 0;
+    double *a = NULL;
+    inlay_status status;
+
+    if (x->rank != 2 || x->dims[1] != n || n > 8192)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Inverse: a matrix [n, n], n at most 8192");
+    INLAY_TRY(kit_alloc_output(call, 0, 2, x->dims));
+    a = calloc((size_t)(2 * n * n) + 1, sizeof *a);
+    if (a == NULL) {
+        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "Inverse: no memory");
+        goto done;
+    }
+    for (int64_t r = 0; r < n; r++) {
+        for (int64_t c = 0; c < n; c++)
+            a[r * 2 * n + c] = (double)((const float *)x->data)[r * n + c];
+        a[r * 2 * n + n + r] = 1;
+    }
+    if (!invert(a, n)) {
+        status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Inverse: the matrix has none");
+        goto done;
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        ((float *)call->out[0].data)[i] = (float)a[i / n * 2 * n + n + i % n];
+done:
+    free(a);
+    return status;
+}
+
+/* ------------------------------------------------------------------ STFT, StftNorm */
+
+enum { MAX_FFT = 1 << 20 };
+
+static inlay_status infer_stft(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[4] = { pp_fixed(1), pp_open(), pp_open(), pp_fixed(2) };
+    const inlay_status status = pp_want_rank(in, 0, 2, 2, "[1, samples]", diag);
+
+    (void)ctx;
+    return status == INLAY_OK ? pp_set(in, 0, strcmp(in->node->op_type.data, "STFT") == 0 ? 4 : 3, dims) : status;
+}
+
+/* Input i, which is one number; 0 where it is not. */
+static int64_t number(const kit_call *call, uint32_t i)
+{
+    return call->in[i].count == 1 ? *(const int64_t *)call->in[i].data : 0;
+}
+
+/* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares, or
+ * with the two parts of complex numbers. */
+static inlay_status transform(const kit_call *call, const fft *f, bool squares, const int64_t dims[4], int64_t hop, double *data)
+{
+    const float *x = call->in[0].data, *window = call->in[3].data;
+    const int64_t samples = call->in[0].dims[1];
+    float *to = call->out[0].data;
+    inlay_status status = INLAY_OK;
+
+    for (int64_t t = 0; t < dims[2] && status == INLAY_OK; t++) {
+        for (int64_t i = 0; i < f->n; i++) {
+            const int64_t at = t * hop - f->n / 2 + i;
+
+            data[2 * i] = at >= 0 && at < samples ? (double)x[at] * (double)window[i] : 0;
+            data[2 * i + 1] = 0;
+        }
+        fft_run(f, false, data, data + 2 * f->n);
+        for (int64_t k = 0; k < dims[1]; k++) {
+            const int64_t place = k * dims[2] + t;
+
+            if (squares) {
+                to[place] = (float)(data[2 * k] * data[2 * k] + data[2 * k + 1] * data[2 * k + 1]);
+                continue;
+            }
+            to[2 * place] = (float)data[2 * k];
+            to[2 * place + 1] = (float)data[2 * k + 1];
+        }
+        if (t % 64 == 63)
+            status = kit_poll(call);
+    }
+    return status;
+}
+
+static inlay_status prepare_stft(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    int64_t *half = malloc(sizeof *half);
+
+    if (half == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a transform");
+    *half = kit_attr_int(node->info, "onesided", 0);
+    *out_state = half;
+    return INLAY_OK;
+}
+
+static inlay_status run_any_stft(const kit_call *call, bool squares)
+{
+    const int64_t n = number(call, 1), hop = number(call, 2), samples = call->in[0].rank == 2 ? call->in[0].dims[1] : 0;
+    int64_t dims[4] = { 1, 0, 0, 2 };
+    double *tables = NULL, *data = NULL;
+    inlay_status status;
+    fft f;
+
+    if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sound is [1, samples]");
+    if (n < 2 || n > MAX_FFT || hop < 1 || hop > n || number(call, 4) != n || call->in[3].count != n || samples < n)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "n_fft is 2 to %d and not above the %lld samples, hop_length 1 to n_fft; frame_length and the "
+                          "window are as long as n_fft", MAX_FFT, (long long)samples);
+    dims[1] = *(const int64_t *)call->state != 0 ? n / 2 + 1 : n;
+    dims[2] = (samples + n / 2 * 2 - n) / hop + 1;
+    INLAY_TRY(kit_alloc_output(call, 0, squares ? 3 : 4, dims));
+    tables = malloc(fft_table_count(n) * sizeof *tables);
+    if (tables != NULL) {
+        fft_init(&f, n, tables);
+        data = malloc(((size_t)(2 * n) + fft_scratch_count(&f)) * sizeof *data);
+    }
+    status = data != NULL ? transform(call, &f, squares, dims, hop, data)
+                          : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a transform");
+done:
+    free(data);
+    free(tables);
+    return status;
+}
+
+static inlay_status run_stft(const kit_call *call)
+{
+    return run_any_stft(call, false);
+}
+
+static inlay_status run_stft_norm(const kit_call *call)
+{
+    return run_any_stft(call, true);
+}
+
+/* ------------------------------------------------------------------ examples, and the table */
+
+static const int64_t one_dims[] = { 1 }, four_dims[] = { 4 }, square_dims[] = { 2, 2 }, sound_dims[] = { 1, 4 };
+static const int64_t parts_dims[] = { 1, 3, 3, 2 }, norm_dims[] = { 1, 3, 3 }, four[] = { 4 }, two[] = { 2 };
+static const float signs[] = { -1, 0, 2, -3 }, negative[] = { -1, 0, 0, -3 }, positive[] = { 0, 0, 2, 0 };
+static const float matrix[] = { 1, 2, 3, 4 }, inverse[] = { -2, 1, 1.5f, -0.5f };
+static const float sound[] = { 1, 2, 3, 4 }, flat[] = { 1, 1, 1, 1 };
+/* Frames 0 0 1 2, 1 2 3 4 and 3 4 0 0, their bins 0 to 2. */
+static const float parts[] = { 3, 0, 10, 0, 7, 0, -1, 2, -2, 2, 3, -4, -1, 0, -2, 0, -1, 0 };
+static const float squares[] = { 9, 100, 49, 5, 8, 25, 1, 4, 1 };
+
+#define FLOATS(array, dims) PP_VIEW(array, dims, INLAY_FLOAT)
+static const inlay_tensor_view signs_in[] = { FLOATS(signs, square_dims) };
+static const inlay_tensor_view signs_out[] = { FLOATS(negative, square_dims), FLOATS(positive, square_dims) };
+static const inlay_tensor_view matrix_in[] = { FLOATS(matrix, square_dims) }, matrix_out[] = { FLOATS(inverse, square_dims) };
+static const inlay_tensor_view sound_in[] = { FLOATS(sound, sound_dims), PP_VIEW(four, one_dims, INLAY_INT64),
+                                              PP_VIEW(two, one_dims, INLAY_INT64), FLOATS(flat, four_dims),
+                                              PP_VIEW(four, one_dims, INLAY_INT64) };
+static const inlay_tensor_view parts_out[] = { FLOATS(parts, parts_dims) }, squares_out[] = { FLOATS(squares, norm_dims) };
+static const inlay_attr_info half[] = { PP_ATTR_INT("onesided", 1) };
+#define EXAMPLE(title, ins, outs)                                                                                     \
+    {                                                                                                                 \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
+        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = 1e-6               \
+    }
+static const inlay_op_example negpos_examples[] = { EXAMPLE("four numbers", signs_in, signs_out) };
+static const inlay_op_example inverse_examples[] = { EXAMPLE("two by two", matrix_in, matrix_out) };
+static const inlay_op_example stft_examples[] = { PP_EXAMPLE("three frames", half, sound_in, parts_out, 1e-6) };
+static const inlay_op_example norm_examples[] = { PP_EXAMPLE("three frames", half, sound_in, squares_out, 1e-6) };
+
+#define NUMBERS(name, type, sign, text, shapes, list, ...)                                                                  \
+    const pp_operator pp_##name = {                                                                                    \
+        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
+        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name, __VA_ARGS__ }      \
+    };
+NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float", "The numbers below 0, and those above; 0 for the others.",
+        infer_both, negpos_examples, .prepare = NULL)
+NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "The inverse of a square matrix, computed in double.", infer_inverse,
+        inverse_examples, .prepare = NULL)
+NUMBERS(stft, "STFT", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
+        "Transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames, 2].", infer_stft,
+        stft_examples, .prepare = prepare_stft)
+NUMBERS(stft_norm, "StftNorm", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
+        "Squares of the transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames].",
+        infer_stft, norm_examples, .prepare = prepare_stft)

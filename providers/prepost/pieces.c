@@ -1,0 +1,284 @@
+/* pieces.c - onnxruntime-extensions' BertTokenizer, SentencepieceTokenizer and SentencepieceDecoder. */
+#include "tokens.h"
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ BertTokenizer */
+
+static inlay_status infer_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[1] = { pp_open() };
+    inlay_status status = pp_want_rank(in, 0, 0, 1, "a text, or two of them", diag);
+
+    (void)ctx;
+    for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
+        status = pp_set(in, i, 1, dims);
+    return status;
+}
+
+static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_node_info *n = node->info;
+    const inlay_str vocab = tokens_attr(n, "vocab_file");
+    const text_bert how = { kit_attr_int(n, "do_lower_case", 1) != 0,
+                            kit_attr_int(n, "tokenize_chinese_chars", 1) != 0,
+                            true,
+                            kit_attr(n, "strip_accents") != NULL ? (int)kit_attr_int(n, "strip_accents", 0) : -1,
+                            kit_attr_string(n, "unk_token", "[UNK]"),
+                            kit_attr_string(n, "cls_token", "[CLS]"),
+                            kit_attr_string(n, "sep_token", "[SEP]"),
+                            kit_attr_string(n, "pad_token", "[PAD]") };
+    token_state *s = NULL;
+    inlay_status status = tokens_state(&s, diag);
+
+    if (status == INLAY_OK)
+        status = text_open_bert(vocab.data, vocab.bytes, &how, &s->t, diag);
+    if (status != INLAY_OK) {
+        tokens_release(s);
+        return status;
+    }
+    s->begin = text_id(s->t, how.begin);
+    s->end = text_id(s->t, how.end);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static inlay_status run_bert(const kit_call *call)
+{
+    const token_state *s = call->state;
+    const int64_t texts = call->in[0].count;
+    lists l = { .starts = NULL };
+    int64_t dims[1], *to[3] = { NULL, NULL, NULL }, at = 0;
+    inlay_status status;
+
+    if (texts < 1 || texts > 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizer: %lld texts; it takes one, or a pair",
+                          (long long)texts);
+    INLAY_TRY(lists_encode(call, s, &l));
+    dims[0] = (int64_t)l.ids.count + 1 + texts;
+    for (uint32_t i = 0; i < 3; i++) {
+        INLAY_TRY(kit_alloc_output(call, i, 1, dims));
+        to[i] = kit_has_output(call, i) ? call->out[i].data : NULL;
+    }
+    for (int64_t k = 0; k < texts; k++) {
+        const size_t count = l.starts[k + 1] - l.starts[k];
+        const size_t start = k == 0 ? 0 : 1; /* [CLS] a [SEP] b [SEP] */
+
+        for (size_t i = start; i < count + 2; i++, at++) {
+            const int64_t values[3] = { i == 0           ? s->begin
+                                        : i == count + 1 ? s->end
+                                                         : l.ids.list[l.starts[k] + i - 1],
+                                        k, 1 };
+
+            for (int o = 0; o < 3; o++)
+                if (to[o] != NULL)
+                    to[o][at] = values[o];
+        }
+    }
+done:
+    lists_free(&l);
+    return status;
+}
+
+static const char wordpieces[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwant\n##want\n##ed\nwa\nun\nrunn\n##ing\n,\n";
+static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, eight_dims[] = { 8 }, zeros[8] = { 0 };
+static const int64_t full_ids[] = { 2, 8, 5, 6, 11, 9, 10, 3 }, ones[] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+static const inlay_str one_text[] = { PP_STR("UNwanted, running") };
+static const inlay_tensor_view text_view[] = { PP_VIEW(one_text, one_dims, INLAY_STRING) };
+static const inlay_tensor_view bert_view[] = { PP_VIEW(full_ids, eight_dims, INLAY_INT64),
+                                               { zeros, sizeof full_ids, eight_dims, 1, INLAY_INT64 },
+                                               PP_VIEW(ones, eight_dims, INLAY_INT64) };
+static const inlay_attr_info bert_vocab[] = {
+    { .name = PP_STR("vocab_file"), .kind = INLAY_ATTR_STRING, .s = PP_STR(wordpieces) },
+};
+static const inlay_op_example bert_examples[] = { PP_EXAMPLE("one text", bert_vocab, text_view, bert_view, 0) };
+
+const pp_operator pp_bert_tokenizer = {
+    .op_type = "BertTokenizer",
+    .signature = "text:S -> input_ids:I, token_type_ids?:I, attention_mask?:I; S=string, I=int64; vocab_file:s!, "
+                 "do_lower_case:i=1, tokenize_chinese_chars:i=1, unk_token:s='[UNK]', sep_token:s='[SEP]', "
+                 "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', ...",
+    .doc =
+        "WordPiece as BERT has it, of a text or a pair: [CLS] a [SEP] b [SEP]. vocab_file is the content of vocab.txt.",
+    .extensions = true,
+    .infer = infer_bert,
+    PP_EXAMPLES(bert_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_bert,
+                .release = tokens_release,
+                .run = run_bert },
+};
+
+/* ------------------------------------------------------------------ SentencepieceTokenizer */
+
+static inlay_status infer_spm(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim open = pp_open();
+    const inlay_status status = pp_set(in, 0, 1, &open);
+
+    (void)ctx;
+    (void)diag;
+    return status == INLAY_OK ? pp_set(in, 1, 1, &open) : status;
+}
+
+static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    token_state *s;
+    const inlay_status status = tokens_open(node, "model", &s, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    s->begin = text_id(s->t, "<s>");
+    s->end = text_id(s->t, "</s>");
+    *out_state = s;
+    return INLAY_OK;
+}
+
+/* The truth of an optional input. */
+static bool truth(const kit_call *call, uint32_t i)
+{
+    return kit_has_input(call, i) && call->in[i].count > 0 && *(const uint8_t *)call->in[i].data != 0;
+}
+
+static inlay_status run_spm(const kit_call *call)
+{
+    const token_state *s = call->state;
+    const bool begin = truth(call, 3) && s->begin >= 0, end = truth(call, 4) && s->end >= 0, reverse = truth(call, 5);
+    lists l = { .starts = NULL };
+    int64_t dims[1], *starts;
+    int32_t *to, at = 0;
+    inlay_status status;
+
+    if (kit_has_input(call, 1) && call->in[1].count > 0 &&
+        (*(const int64_t *)call->in[1].data < 0 || *(const int64_t *)call->in[1].data > 1))
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED,
+                          "SentencepieceTokenizer: nbest_size above 1 draws at random, which is not supported");
+    INLAY_TRY(lists_encode(call, s, &l));
+    dims[0] = (int64_t)(l.ids.count + l.count * ((size_t)begin + end));
+    INLAY_TRY(kit_alloc_output(call, 0, 1, dims));
+    to = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    dims[0] = (int64_t)l.count + 1;
+    INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
+    starts = kit_has_output(call, 1) ? call->out[1].data : NULL;
+    for (size_t i = 0; i <= l.count; i++) {
+        const size_t count = i < l.count ? l.starts[i + 1] - l.starts[i] : 0;
+
+        if (starts != NULL)
+            starts[i] = at;
+        if (i == l.count)
+            break;
+        for (size_t k = 0; k < count + begin + end; k++, at++) {
+            const bool first = begin && k == 0, last = end && k == count + begin;
+            const size_t of = k - begin, which = reverse ? count - 1 - of : of;
+
+            if (to != NULL)
+                to[at] = (int32_t)(first ? s->begin : last ? s->end : l.ids.list[l.starts[i] + which]);
+        }
+    }
+done:
+    lists_free(&l);
+    return status;
+}
+
+/* A model of four pieces: <unk>, U+2581 a, b, U+2581 ab, with scores 0, -1, -2, -2.5. */
+static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+                             "\x0a\x0b\x0a\x04\xe2\x96\x81"
+                             "a\x15\0\0\x80\xbf"
+                             "\x0a\x08\x0a\x01"
+                             "b\x15\0\0\0\xc0"
+                             "\x0a\x0c\x0a\x05\xe2\x96\x81"
+                             "ab\x15\0\0\x20\xc0";
+static const inlay_str ab_text[] = { PP_STR("ab a  x") };
+static const int32_t ab_ids[] = { 3, 1, 0 };
+static const int64_t ab_starts[] = { 0, 3 }, three_dims[] = { 3 };
+static const inlay_tensor_view ab_view[] = { PP_VIEW(ab_text, one_dims, INLAY_STRING) };
+static const inlay_tensor_view ab_out[] = { PP_VIEW(ab_ids, three_dims, INLAY_INT32),
+                                            PP_VIEW(ab_starts, two_dims, INLAY_INT64) };
+static const inlay_attr_info ab_model[] = {
+    { .name = PP_STR("model"), .kind = INLAY_ATTR_STRING, .s = { pieces, sizeof pieces - 1 } }
+};
+static const inlay_op_example spm_examples[] = {
+    PP_EXAMPLE("the likeliest pieces, and a letter that is none", ab_model, ab_view, ab_out, 0),
+};
+
+const pp_operator pp_sentencepiece_tokenizer = {
+    .op_type = "SentencepieceTokenizer",
+    .signature =
+        "data:S, nbest_size?:I, alpha?:F, add_bos?:B, add_eos?:B, reverse?:B, fairseq?:B -> tokens:J, indices?:I; "
+        "S=string, I=int64, J=int32, F=float, B=bool; model:s!, ...",
+    .doc = "The pieces of each text, one list after the other, and where each begins. model is the content of a "
+           "SentencePiece model (Unigram or BPE). Nothing is drawn at random: nbest_size is 0 or 1.",
+    .extensions = true,
+    .infer = infer_spm,
+    PP_EXAMPLES(spm_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_spm,
+                .release = tokens_release,
+                .run = run_spm },
+};
+
+/* ------------------------------------------------------------------ SentencepieceDecoder */
+
+static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim one = pp_fixed(1);
+    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[ids] or [1, ids]", diag);
+
+    (void)ctx;
+    return status == INLAY_OK ? pp_set(in, 0, 1, &one) : status;
+}
+
+/* Fairseq counts <s>, <pad>, </s>, <unk> where SentencePiece has <unk>, <s>, </s>, and the rest one further. */
+static int64_t of_fairseq(int64_t id)
+{
+    return id == 3 ? 0 : id == 0 ? 1 : id == 2 ? 2 : id - 1;
+}
+
+static inlay_status run_pieces(const kit_call *call)
+{
+    const token_state *s = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t one = 1;
+    int64_t *ids = NULL;
+    size_t bytes = 0;
+    char *text = NULL;
+    inlay_status status;
+
+    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SentencepieceDecoder: ids are [n] or [1, n]");
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &one));
+    ids = malloc((size_t)(x->count + 1) * sizeof *ids);
+    if (ids == NULL) {
+        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+        goto done;
+    }
+    for (int64_t i = 0; i < x->count; i++)
+        ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)x->data)[i]) : ((const int64_t *)x->data)[i];
+    INLAY_TRY(text_decode(s->t, ids, (size_t)x->count, true, &text, &bytes, call->diag));
+    status = pp_put_string(call, call->out[0].data, text, bytes);
+done:
+    free(text);
+    free(ids);
+    return status;
+}
+
+static const int64_t back_ids[] = { 3, 1 };
+static const inlay_str back_text[] = { PP_STR("ab a") };
+static const inlay_tensor_view back_in[] = { PP_VIEW(back_ids, two_dims, INLAY_INT64) };
+static const inlay_tensor_view back_out[] = { PP_VIEW(back_text, one_dims, INLAY_STRING) };
+static const inlay_op_example back_examples[] = { PP_EXAMPLE("two words", ab_model, back_in, back_out, 0) };
+
+const pp_operator pp_sentencepiece_decoder = {
+    .op_type = "SentencepieceDecoder",
+    .signature = "ids:I, fairseq?:B -> text:S; S=string, I=int64, B=bool; model:s!",
+    .doc = "The text of a list of pieces. model is the content of a SentencePiece model; fairseq: ids are XLM-RoBERTa's.",
+    .extensions = true,
+    .infer = infer_pieces,
+    PP_EXAMPLES(back_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_spm,
+                .release = tokens_release,
+                .run = run_pieces },
+};

@@ -1,0 +1,217 @@
+/* ragged.c - onnxruntime-extensions' operators of lists in one another: values one after the other, and where each list
+ * begins. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
+#include "prepost.h"
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
+}
+
+/* Where lists begin, and behind the last one where it ends: from 0 on, never less than before, at most `values`. */
+static inlay_status check_starts(const kit_call *call, const kit_tensor *starts, int64_t values, int64_t *out_longest)
+{
+    const int64_t *at = starts->data;
+
+    *out_longest = 0;
+    if (starts->rank != 1 || starts->count < 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "where the lists begin is a list of one number or more");
+    for (int64_t i = 0; i < starts->count; i++) {
+        if (at[i] < (i > 0 ? at[i - 1] : 0) || at[i] > values)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                              "list %lld begins at %lld; there are %lld values, and no list begins before the one in "
+                              "front of it", (long long)i, (long long)at[i], (long long)values);
+        if (i > 0 && at[i] - at[i - 1] > *out_longest)
+            *out_longest = at[i] - at[i - 1];
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ RaggedTensorToSparse */
+
+static inlay_status infer_sparse(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim places[2] = { pp_open(), pp_fixed(2) };
+    inlay_status status = pp_want_rank(in, 0, 1, 1, "[lists + 1]", diag);
+
+    (void)ctx;
+    if (status == INLAY_OK)
+        status = pp_set(in, 0, 2, places);
+    return status == INLAY_OK ? pp_set(in, 1, 1, places + 1) : status;
+}
+
+static inlay_status run_sparse(const kit_call *call)
+{
+    const int64_t *at = call->in[0].data;
+    const int64_t lists = call->in[0].count - 1, first = lists >= 0 ? at[0] : 0;
+    const int64_t values = lists >= 0 ? at[lists] : 0, two = 2, dims[2] = { values - first, 2 };
+    int64_t longest, *to;
+    inlay_status status;
+
+    INLAY_TRY(check_starts(call, &call->in[0], values, &longest));
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, &two));
+    to = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    for (int64_t i = 0; to != NULL && i < lists; i++) {
+        for (int64_t k = at[i]; k < at[i + 1]; k++) {
+            *to++ = i;
+            *to++ = k - at[i];
+        }
+    }
+    if (kit_has_output(call, 1)) {
+        ((int64_t *)call->out[1].data)[0] = lists;
+        ((int64_t *)call->out[1].data)[1] = longest;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ RaggedTensorToDense, StringRaggedTensorToDense */
+
+/* Input 2 is what fills up for numbers, where the lists begin for texts, and the other way round. */
+static inlay_status infer_dense(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[2] = { pp_open(), pp_open() };
+
+    (void)ctx, (void)diag;
+    return pp_set(in, 0, 2, dims);
+}
+
+static inlay_status open_dense(const kit_call *call, const kit_tensor *starts, int64_t dims[2])
+{
+    inlay_status status = check_starts(call, starts, call->in[1].count, &dims[1]);
+
+    dims[0] = starts->count - 1;
+    return status == INLAY_OK ? kit_alloc_output(call, 0, 2, dims) : status;
+}
+
+static inlay_status run_dense(const kit_call *call)
+{
+    const int64_t *values = call->in[1].data, *at = call->in[3].data;
+    int64_t dims[2], *to;
+    inlay_status status;
+
+    if (call->in[2].count < 1)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "RaggedTensorToDense: nothing that fills up");
+    INLAY_TRY(open_dense(call, &call->in[3], dims));
+    to = call->out[0].data;
+    for (int64_t i = 0; i < dims[0]; i++)
+        for (int64_t k = 0; k < dims[1]; k++)
+            *to++ = at[i] + k < at[i + 1] ? values[at[i] + k] : *(const int64_t *)call->in[2].data;
+done:
+    return status;
+}
+
+static inlay_status run_string_dense(const kit_call *call)
+{
+    const inlay_str *values = call->in[1].data;
+    const int64_t *at = call->in[2].data;
+    int64_t dims[2];
+    inlay_str *to;
+    inlay_status status;
+
+    INLAY_TRY(open_dense(call, &call->in[2], dims));
+    to = call->out[0].data;
+    for (int64_t i = 0; i < dims[0]; i++) {
+        for (int64_t k = 0; k < dims[1]; k++) {
+            const inlay_str x = at[i] + k < at[i + 1] ? values[at[i] + k] : (inlay_str){ "", 0 };
+
+            INLAY_TRY(pp_put_string(call, to++, x.data, x.bytes));
+        }
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ SegmentExtraction */
+
+static inlay_status infer_segments(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[2] = { pp_open(), pp_fixed(2) };
+    inlay_status status = pp_want_rank(in, 0, 1, 2, "[n] or [1, n]", diag);
+
+    (void)ctx;
+    if (status == INLAY_OK)
+        status = pp_set(in, 0, 2, dims);
+    return status == INLAY_OK ? pp_set(in, 1, 1, dims) : status;
+}
+
+static inlay_status run_segments(const kit_call *call)
+{
+    const kit_tensor *x = &call->in[0];
+    const int64_t *of = x->data;
+    int64_t dims[2] = { 0, 2 }, made = 0;
+    inlay_status status;
+
+    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentExtraction: the input is [n] or [1, n]");
+    for (int64_t i = 0; i < x->count; i++)
+        dims[0] += of[i] != 0 && (i == 0 || of[i - 1] != of[i]);
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
+    for (int64_t i = 0, end; i < x->count; i = end) {
+        for (end = i + 1; end < x->count && of[end] == of[i]; end++)
+            ;
+        if (of[i] == 0)
+            continue;
+        if (kit_has_output(call, 0)) {
+            ((int64_t *)call->out[0].data)[2 * made] = i;
+            ((int64_t *)call->out[0].data)[2 * made + 1] = end;
+        }
+        if (kit_has_output(call, 1))
+            ((int64_t *)call->out[1].data)[made] = of[i];
+        made++;
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ examples, and the table */
+
+static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 }, six_dims[] = { 6 };
+static const int64_t table_dims[] = { 3, 2 }, places_dims[] = { 3, 2 }, pair_dims[] = { 2, 2 };
+static const int64_t starts[] = { 0, 2, 2, 3 }, places[] = { 0, 0, 0, 1, 2, 0 }, sizes[] = { 3, 2 };
+static const int64_t numbers[] = { 7, 8, 9 }, none[] = { -1 }, filled[] = { 7, 8, -1, -1, 9, -1 };
+static const inlay_str words[] = { PP_STR("a"), PP_STR("b"), PP_STR("c") };
+static const inlay_str in_rows[] = { PP_STR("a"), PP_STR("b"), PP_STR(""), PP_STR(""), PP_STR("c"), PP_STR("") };
+static const int64_t marks[] = { 0, 5, 5, 0, 0, 3 }, spans[] = { 1, 3, 5, 6 }, marked[] = { 5, 3 };
+
+#define NUMBERS(array, dims) PP_VIEW(array, dims, INLAY_INT64)
+#define TEXTS(array, dims) PP_VIEW(array, dims, INLAY_STRING)
+static const inlay_tensor_view starts_in[] = { NUMBERS(starts, four_dims) };
+static const inlay_tensor_view sparse_out[] = { NUMBERS(places, places_dims), NUMBERS(sizes, two_dims) };
+static const inlay_tensor_view dense_in[] = { NUMBERS(starts, four_dims), NUMBERS(numbers, three_dims),
+                                              NUMBERS(none, one_dims), NUMBERS(starts, four_dims) };
+static const inlay_tensor_view dense_out[] = { NUMBERS(filled, table_dims) };
+static const inlay_tensor_view words_in[] = { NUMBERS(starts, four_dims), TEXTS(words, three_dims), NUMBERS(starts, four_dims),
+                                              TEXTS(words, three_dims) };
+static const inlay_tensor_view words_out[] = { TEXTS(in_rows, table_dims) };
+static const inlay_tensor_view marks_in[] = { NUMBERS(marks, six_dims) };
+static const inlay_tensor_view marks_out[] = { NUMBERS(spans, pair_dims), NUMBERS(marked, two_dims) };
+#define EXAMPLE(title, ins, outs)                                                                                     \
+    {                                                                                                                 \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
+        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+    }
+static const inlay_op_example sparse_examples[] = { EXAMPLE("lists of 2, 0 and 1 values", starts_in, sparse_out) };
+static const inlay_op_example dense_examples[] = { EXAMPLE("lists of 2, 0 and 1 numbers", dense_in, dense_out) };
+static const inlay_op_example words_examples[] = { EXAMPLE("lists of 2, 0 and 1 texts", words_in, words_out) };
+static const inlay_op_example marks_examples[] = { EXAMPLE("two segments", marks_in, marks_out) };
+
+#define RAGGED(name, type, sign, text, shapes, list)                                                                   \
+    const pp_operator pp_##name = {                                                                                    \
+        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
+        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name }                   \
+    };
+RAGGED(sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
+       "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.", infer_sparse,
+       sparse_examples)
+RAGGED(dense, "RaggedTensorToDense", "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1, ...",
+       "A row for each list, as long as the longest one; `missing` fills up.", infer_dense, dense_examples)
+RAGGED(string_dense, "StringRaggedTensorToDense",
+       "shape:I, values:S, starts:I, missing:S -> dense:S; S=string, I=int64; ...",
+       "A row for each list of texts, as long as the longest one; empty texts fill up.", infer_dense, words_examples)
+RAGGED(segments, "SegmentExtraction", "input:I -> position:I, value:I; I=int64",
+       "Begin and end of each run of one number other than 0, and that number.", infer_segments, marks_examples)

@@ -1,0 +1,437 @@
+/* regex.c - onnxruntime-extensions' operators of regular expressions, by PCRE2: StringRegexReplace and
+ * StringRegexSplitWithOffsets as RE2 has them, the two with ECMA in their names as C++'s std::regex does. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "prepost.h"
+#include <pcre2.h>
+#include <stdlib.h>
+
+/* RE2 reads characters, std::regex bytes; neither lets $ match in front of an end of line. */
+enum {
+    OF_RE2 = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY,
+    OF_ECMA = PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS
+};
+
+/* Attributes. */
+typedef struct regex_state {
+    bool ecma, all, caseless;
+} regex_state;
+
+typedef struct finder {
+    const kit_call *call;
+    pcre2_code *code;
+    pcre2_match_data *match;
+    bool ecma;
+} finder;
+
+static void finder_close(finder *f)
+{
+    pcre2_match_data_free(f->match);
+    pcre2_code_free(f->code);
+}
+
+static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, finder *f)
+{
+    const regex_state *s = call->state;
+    const uint32_t caseless = s->caseless ? PCRE2_CASELESS : 0;
+    const uint32_t anchored = whole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
+    PCRE2_UCHAR text[120] = "";
+    PCRE2_SIZE at = 0;
+    int code = 0;
+
+    *f = (finder){ .call = call, .ecma = s->ecma };
+    f->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.bytes, (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored, &code,
+                            &at, NULL);
+    if (f->code == NULL) {
+        (void)pcre2_get_error_message(code, text, sizeof text);
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "the pattern '%.*s' is wrong at byte %llu: %s",
+                          (int)(pattern.bytes < 80 ? pattern.bytes : 80), pattern.data, (unsigned long long)at,
+                          (const char *)text);
+    }
+    f->match = pcre2_match_data_create_from_pattern(f->code, NULL);
+    return f->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
+}
+
+/* The next match from byte `from` on. PCRE2 counts its steps and gives up at ten million. */
+static inlay_status next_match(finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
+{
+    const int n = pcre2_match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how, f->match, NULL);
+    PCRE2_UCHAR why[120] = "";
+
+    *out_found = n > 0;
+    if (n > 0 || n == PCRE2_ERROR_NOMATCH)
+        return INLAY_OK;
+    (void)pcre2_get_error_message(n, why, sizeof why);
+    return inlay_fail(f->call->diag, n == PCRE2_ERROR_NOMEMORY ? INLAY_OUT_OF_MEMORY : INLAY_INVALID_ARGUMENT,
+                      "the pattern cannot be searched for: %s", (const char *)why);
+}
+
+/* Bytes of the character at `at`. */
+static uint64_t step(const finder *f, inlay_str text, uint64_t at)
+{
+    uint64_t n = 1;
+
+    while (!f->ecma && at + n < text.bytes && ((unsigned char)text.data[at + n] & 0xc0) == 0x80 && n < 4)
+        n++;
+    return n;
+}
+
+/* ------------------------------------------------------------------ replacing */
+
+/* Grows as it is appended to. */
+typedef struct buffer {
+    char *data;
+    uint64_t count, room;
+} buffer;
+
+static bool put(buffer *b, const char *data, uint64_t bytes)
+{
+    if (b->room - b->count < bytes) {
+        const uint64_t room = (b->count + bytes) * 2 + 64;
+        char *more = realloc(b->data, room);
+
+        if (more == NULL)
+            return false;
+        b->data = more;
+        b->room = room;
+    }
+    if (bytes > 0)
+        memcpy(b->data + b->count, data, bytes);
+    b->count += bytes;
+    return true;
+}
+
+static bool put_group(buffer *b, const finder *f, inlay_str text, uint32_t group)
+{
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(f->match);
+
+    if (group >= pcre2_get_ovector_count(f->match) || at[2 * group] == PCRE2_UNSET)
+        return true;
+    return put(b, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* \0 to \9 and \\; the rest is itself. */
+static bool put_re2(buffer *b, const finder *f, inlay_str text, inlay_str rewrite)
+{
+    bool good = true;
+
+    for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
+        if (rewrite.data[i] != '\\' || i + 1 == rewrite.bytes) {
+            good = put(b, rewrite.data + i, 1);
+            continue;
+        }
+        i++;
+        good = is_digit(rewrite.data[i]) ? put_group(b, f, text, (uint32_t)(rewrite.data[i] - '0')) : put(b, rewrite.data + i, 1);
+    }
+    return good;
+}
+
+/* $n and $nn, $&, $`, $', $$; the rest is itself. */
+static bool put_ecma(buffer *b, const finder *f, inlay_str text, inlay_str rewrite)
+{
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(f->match);
+    const uint32_t groups = pcre2_get_ovector_count(f->match);
+    bool good = true;
+
+    for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
+        const char c = rewrite.data[i] == '$' && i + 1 < rewrite.bytes ? rewrite.data[i + 1] : '\0';
+        uint32_t group = is_digit(c) ? (uint32_t)(c - '0') : 0;
+        uint64_t used = 1;
+
+        if (is_digit(c) && i + 2 < rewrite.bytes && is_digit(rewrite.data[i + 2]) &&
+            group * 10 + (uint32_t)(rewrite.data[i + 2] - '0') < groups) {
+            group = group * 10 + (uint32_t)(rewrite.data[i + 2] - '0');
+            used = 2;
+        }
+        if (is_digit(c) || c == '&')
+            good = put_group(b, f, text, group);
+        else if (c == '`')
+            good = put(b, text.data, at[0]);
+        else if (c == '\'')
+            good = put(b, text.data + at[1], text.bytes - at[1]);
+        else
+            good = put(b, rewrite.data + i, 1);
+        i += is_digit(c) || c == '&' || c == '`' || c == '\'' || c == '$' ? used : 0;
+    }
+    return good;
+}
+
+/* RE2 takes no empty match where the last one ended; std::regex does, and behind an empty one looks for another there
+ * that is not empty. */
+static inlay_status replace(finder *f, inlay_str text, inlay_str rewrite, bool all, buffer *b)
+{
+    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->match);
+    uint64_t from = 0, written = 0, ended = UINT64_MAX;
+    inlay_status status = INLAY_OK;
+    bool more = true, empty = false, good = true;
+
+    b->count = 0;
+    while (more && good && from <= text.bytes) {
+        uint64_t begin, end;
+
+        INLAY_TRY(next_match(f, text, from, empty ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0, &more));
+        if (!more && empty) { /* nothing else there: go on behind the character */
+            from += from < text.bytes ? step(f, text, from) : 1;
+            empty = false;
+            more = true;
+            continue;
+        }
+        if (!more)
+            break;
+        begin = found[0];
+        end = found[1];
+        if (!f->ecma && begin == end && begin == ended) {
+            from = begin + (begin < text.bytes ? step(f, text, begin) : 1);
+            ended = UINT64_MAX;
+            continue;
+        }
+        good = put(b, text.data + written, begin - written) && (f->ecma ? put_ecma : put_re2)(b, f, text, rewrite);
+        written = ended = end;
+        empty = f->ecma && begin == end;
+        from = begin == end && !f->ecma ? end + (end < text.bytes ? step(f, text, end) : 1) : end;
+        more = all;
+    }
+    if (!good || !put(b, text.data + written, text.bytes - written))
+        status = inlay_fail(f->call->diag, INLAY_OUT_OF_MEMORY, "no memory for a replacement");
+done:
+    return status;
+}
+
+static inlay_status run_replace(const kit_call *call)
+{
+    const inlay_str *x = call->in[0].data, *pattern = call->in[1].data, *rewrite = call->in[2].data;
+    const regex_state *s = call->state;
+    finder f = { .code = NULL };
+    buffer b = { .data = NULL };
+    inlay_status status;
+
+    if (call->in[1].count != 1 || call->in[2].count != 1 || pattern->bytes == 0)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the pattern, which is not empty, and the replacement are one each");
+    INLAY_TRY(finder_open(call, *pattern, false, &f));
+    INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims));
+    for (int64_t i = 0; i < call->in[0].count; i++) {
+        INLAY_TRY(kit_poll(call));
+        INLAY_TRY(replace(&f, x[i], *rewrite, s->all, &b));
+        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, b.data, b.count));
+    }
+done:
+    free(b.data);
+    finder_close(&f);
+    return status;
+}
+
+/* ------------------------------------------------------------------ splitting */
+
+typedef struct piece {
+    uint64_t begin, end;
+} piece;
+typedef struct pieces {
+    piece *list;
+    int64_t *starts; /* [texts + 1] */
+    int64_t count, room;
+} pieces;
+
+static bool add_piece(pieces *p, uint64_t begin, uint64_t end)
+{
+    if (p->count == p->room) {
+        piece *more = realloc(p->list, (size_t)(p->room * 2 + 32) * sizeof *more);
+
+        if (more == NULL)
+            return false;
+        p->list = more;
+        p->room = p->room * 2 + 32;
+    }
+    p->list[p->count++] = (piece){ begin, end };
+    return true;
+}
+
+/* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all of
+ * it. */
+static inlay_status split(finder *f, finder *keep, inlay_str text, pieces *p)
+{
+    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->match);
+    const uint32_t group = !f->ecma && pcre2_get_ovector_count(f->match) > 1 ? 2 : 0;
+    uint64_t from = 0, last = 0;
+    bool more = true, good = true, kept = false;
+    inlay_status status = INLAY_OK;
+
+    while (good && from < text.bytes) {
+        uint64_t begin, end, next;
+
+        INLAY_TRY(next_match(f, text, from, PCRE2_NOTEMPTY, &more));
+        if (!more)
+            break;
+        next = found[1];
+        begin = found[group] != PCRE2_UNSET ? found[group] : found[0];
+        end = found[group] != PCRE2_UNSET ? found[group + 1] : found[1];
+        if (keep->code != NULL)
+            INLAY_TRY(next_match(keep, (inlay_str){ text.data + begin, end - begin }, 0, 0, &kept));
+        good = (begin <= last || add_piece(p, last, begin)) && (!kept || add_piece(p, begin, end));
+        from = last = next;
+    }
+    if (!good || (last < text.bytes && !add_piece(p, last, text.bytes)))
+        status = inlay_fail(f->call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
+done:
+    return status;
+}
+
+static inlay_status put_pieces(const kit_call *call, const pieces *p)
+{
+    const inlay_str *texts = call->in[0].data;
+    const int64_t rows = call->in[0].count + 1;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t o = 0; o < 3; o++)
+        if (kit_has_output(call, o))
+            INLAY_TRY(kit_alloc_output(call, o, 1, &p->count));
+    if (kit_has_output(call, 3)) {
+        INLAY_TRY(kit_alloc_output(call, 3, 1, &rows));
+        memcpy(call->out[3].data, p->starts, (size_t)rows * sizeof *p->starts);
+    }
+    for (int64_t t = 0, i = 0; t + 1 < rows; t++) {
+        for (; i < p->starts[t + 1]; i++) {
+            const piece at = p->list[i];
+
+            if (kit_has_output(call, 0))
+                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[t].data + at.begin, at.end - at.begin));
+            if (kit_has_output(call, 1))
+                ((int64_t *)call->out[1].data)[i] = (int64_t)at.begin;
+            if (kit_has_output(call, 2))
+                ((int64_t *)call->out[2].data)[i] = (int64_t)at.end;
+        }
+    }
+done:
+    return status;
+}
+
+static inlay_status run_split(const kit_call *call)
+{
+    const inlay_str *pattern = call->in[1].data, *keeps = kit_has_input(call, 2) ? call->in[2].data : NULL;
+    finder f = { .code = NULL }, keep = { .code = NULL };
+    pieces p = { .list = NULL };
+    inlay_status status;
+
+    if (call->in[1].count != 1 || pattern->bytes == 0 || (keeps != NULL && call->in[2].count > 1))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "one pattern, which is not empty, and at most one of what is kept");
+    p.starts = calloc((size_t)call->in[0].count + 1, sizeof *p.starts);
+    if (p.starts == NULL)
+        return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
+    INLAY_TRY(finder_open(call, *pattern, false, &f));
+    if (keeps != NULL && call->in[2].count == 1 && keeps->bytes > 0)
+        INLAY_TRY(finder_open(call, *keeps, true, &keep));
+    for (int64_t i = 0; i < call->in[0].count; i++) {
+        INLAY_TRY(kit_poll(call));
+        INLAY_TRY(split(&f, &keep, ((const inlay_str *)call->in[0].data)[i], &p));
+        p.starts[i + 1] = p.count;
+    }
+    status = put_pieces(call, &p);
+done:
+    free(p.list);
+    free(p.starts);
+    finder_close(&f);
+    finder_close(&keep);
+    return status;
+}
+
+static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    regex_state *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
+    s->ecma = strstr(node->info->op_type.data, "ECMA") != NULL;
+    s->all = kit_attr_int(node->info, "global_replace", 1) != 0;
+    s->caseless = kit_attr_int(node->info, "ignore_case", 0) != 0;
+    *out_state = s;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ shapes, examples, the table */
+
+static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+
+    (void)ctx, (void)diag;
+    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+}
+
+static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    inlay_dim rows = pp_open();
+    const inlay_dim open = pp_open();
+    inlay_status status = pp_want_rank(in, 0, 1, 1, "[texts]", diag);
+
+    (void)ctx;
+    if (pp_knows_rank(x) && x->rank == 1 && x->dims[0].kind == INLAY_DIM_FIXED)
+        rows = pp_fixed(x->dims[0].value + 1);
+    for (uint32_t o = 0; o < 4 && status == INLAY_OK; o++)
+        status = pp_set(in, o, 1, o == 3 ? &rows : &open);
+    return status;
+}
+
+static void cost_search(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
+}
+
+static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 };
+static const inlay_str python[] = { PP_STR("def myfunc():"), PP_STR("def dummy():") };
+static const inlay_str definition[] = { PP_STR("def\\s+([a-zA-Z_][a-zA-Z_0-9]*)\\s*\\(\\s*\\):") };
+static const inlay_str of_re2[] = { PP_STR("static PyObject* py_\\1(void) {") };
+static const inlay_str of_ecma[] = { PP_STR("static PyObject* py_$1(void) {") };
+static const inlay_str in_c[] = { PP_STR("static PyObject* py_myfunc(void) {"), PP_STR("static PyObject* py_dummy(void) {") };
+static const inlay_str hello[] = { PP_STR("hello there") }, space[] = { PP_STR("(\\s)") };
+static const inlay_str words[] = { PP_STR("hello"), PP_STR(" "), PP_STR("there") };
+static const int64_t begins[] = { 0, 5, 6 }, ends[] = { 5, 6, 11 }, rows[] = { 0, 3 };
+
+#define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
+static const inlay_tensor_view re2_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims), TEXTS(of_re2, one_dims) };
+static const inlay_tensor_view ecma_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims), TEXTS(of_ecma, one_dims) };
+static const inlay_tensor_view replaced[] = { TEXTS(in_c, two_dims) };
+static const inlay_tensor_view split_in[] = { TEXTS(hello, one_dims), TEXTS(space, one_dims), TEXTS(space, one_dims) };
+static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PP_VIEW(begins, three_dims, INLAY_INT64),
+                                               PP_VIEW(ends, three_dims, INLAY_INT64), PP_VIEW(rows, two_dims, INLAY_INT64) };
+#define EXAMPLE(title, ins, outs)                                                                                     \
+    {                                                                                                                 \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
+        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+    }
+static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python as ones in C", re2_in, replaced) };
+static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python as ones in C", ecma_in, replaced) };
+static const inlay_op_example split_examples[] = { EXAMPLE("two words and the space", split_in, split_out) };
+
+#define REGEX(name, verb, type, sign, text, shapes, list)                                                                \
+    const pp_operator pp_##name = {                                                                                    \
+        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
+        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_search, .prepare = prepare_regex,                         \
+                    .run = run_##verb }                                                                                \
+    };
+REGEX(re2_replace, replace, "StringRegexReplace",
+      "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
+      "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is the first "
+      "group, \\0 the match.",
+      infer_replace, re2_examples)
+REGEX(ecma_replace, replace, "StringECMARegexReplace",
+      "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
+      "Each match of a pattern in ECMAScript's syntax, byte by byte, replaced; $1 in rewrite is the first group, $& the "
+      "match.",
+      infer_replace, ecma_examples)
+REGEX(re2_split, split, "StringRegexSplitWithOffsets",
+      "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
+      "I=int64; ignore_case:i=0",
+      "The texts between matches of a pattern in RE2's syntax (of its first group, if it has one): the pieces, the bytes "
+      "where they begin and end, and the first piece of each text. Delimiters that the third input matches are pieces.",
+      infer_split, split_examples)
+REGEX(ecma_split, split, "StringECMARegexSplitWithOffsets",
+      "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
+      "I=int64; ignore_case:i=0",
+      "StringRegexSplitWithOffsets with a pattern in ECMAScript's syntax, byte by byte.", infer_split, split_examples)

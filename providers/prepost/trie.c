@@ -1,0 +1,414 @@
+/* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, by the vocabulary of RWKV models: lines of an id, the
+ * text as Python writes it, and its length. */
+#include "tokens.h"
+#include <stdlib.h>
+
+typedef struct entry {
+    const char *text;
+    size_t bytes;
+    int64_t id;
+} entry;
+typedef struct trie {
+    entry *list; /* [count] sorted by text */
+    uint32_t *of_id; /* [ids] 1 + the place in the list, 0: none */
+    size_t count, ids;
+    char *texts;
+} trie;
+
+static void release(void *state)
+{
+    trie *t = state;
+
+    if (t != NULL) {
+        free(t->list);
+        free(t->of_id);
+        free(t->texts);
+    }
+    free(t);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xe0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        to[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    to[0] = (char)(0xf0 | (c >> 18 & 7));
+    to[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    to[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    to[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+/* Python's repr() of a str, or of bytes: 'a\n', "it's", b'\xff'. Writes no more bytes than it reads; false: it is none. */
+static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
+{
+    const bool raw = bytes > 0 && from[0] == 'b';
+    const char *end = from + bytes - 1;
+    size_t n = 0;
+
+    from += raw;
+    if (from >= end || (*from != '\'' && *from != '"') || *end != *from)
+        return false;
+    for (from++; from < end; from++) {
+        static const char names[] = "nrt0ab\\'\"", values[] = "\n\r\t\0\a\b\\'\"";
+        const char *name;
+        uint32_t c = 0;
+        int digits;
+
+        if (*from != '\\') {
+            to[n++] = *from;
+            continue;
+        }
+        if (++from == end)
+            return false;
+        name = memchr(names, *from, sizeof names - 1);
+        if (name != NULL) {
+            to[n++] = values[name - names];
+            continue;
+        }
+        digits = *from == 'x' ? 2 : *from == 'u' ? 4 : *from == 'U' ? 8 : 0;
+        if (digits == 0 || end - from <= digits)
+            return false;
+        for (int i = 0; i < digits; i++) {
+            if (digit(*++from) < 0)
+                return false;
+            c = c << 4 | (uint32_t)digit(*from);
+        }
+        if (c > 0x10ffff)
+            return false;
+        if (raw)
+            to[n++] = (char)c;
+        else
+            n += put_utf8(to + n, c);
+    }
+    *out_bytes = n;
+    return true;
+}
+
+/* One line; false: it is not understood. */
+static bool read_line(const char *line, size_t bytes, char *to, entry *out)
+{
+    const char *first = memchr(line, ' ', bytes), *last = line + bytes;
+    size_t length = 0;
+
+    while (last > line && last[-1] != ' ')
+        last--;
+    if (first == NULL || last <= first + 1)
+        return false;
+    out->id = 0;
+    for (const char *c = line; c < first; c++) {
+        if (digit(*c) < 0 || digit(*c) > 9 || out->id > INT32_MAX / 16)
+            return false;
+        out->id = out->id * 10 + digit(*c);
+    }
+    for (const char *c = last; c < line + bytes; c++) {
+        if (digit(*c) < 0 || digit(*c) > 9 || length > 1 << 20)
+            return false;
+        length = length * 10 + (size_t)digit(*c);
+    }
+    out->text = to;
+    return out->id > 0 && unquote(first + 1, (size_t)(last - 1 - first - 1), to, &out->bytes) && out->bytes == length &&
+           length > 0;
+}
+
+static int by_text(const void *pa, const void *pb)
+{
+    const entry *a = pa, *b = pb;
+    const int order = memcmp(a->text, b->text, a->bytes < b->bytes ? a->bytes : b->bytes);
+
+    return order != 0 ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+static inlay_status read_words(trie *t, inlay_str vocab, inlay_diag *diag)
+{
+    size_t used = 0;
+
+    for (uint64_t at = 0, number = 1; at < vocab.bytes; number++) {
+        const char *end = memchr(vocab.data + at, '\n', vocab.bytes - at);
+        uint64_t bytes = end != NULL ? (uint64_t)(end - vocab.data) - at : vocab.bytes - at;
+        const uint64_t next = at + bytes + 1;
+
+        if (bytes > 0 && vocab.data[at + bytes - 1] == '\r')
+            bytes--;
+        if (bytes > 0 && !read_line(vocab.data + at, bytes, t->texts + used, &t->list[t->count]))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "vocab, line %llu: expected an id from 1, a text in quotes, and its length in bytes",
+                              (unsigned long long)number);
+        if (bytes > 0) {
+            used += t->list[t->count].bytes;
+            t->ids = (size_t)t->list[t->count].id >= t->ids ? (size_t)t->list[t->count].id + 1 : t->ids;
+            t->count++;
+        }
+        at = next;
+    }
+    return t->count > 0 ? INLAY_OK : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "vocab has no tokens");
+}
+
+static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    const inlay_str vocab = tokens_attr(node->info, "vocab");
+    trie *t = calloc(1, sizeof *t);
+    uint64_t lines = 1;
+    inlay_status status = INLAY_OK;
+
+    for (uint64_t i = 0; i < vocab.bytes; i++)
+        lines += vocab.data[i] == '\n';
+    if (t != NULL) {
+        t->list = calloc(lines, sizeof *t->list);
+        t->texts = malloc(vocab.bytes + 1);
+    }
+    if (t == NULL || t->list == NULL || t->texts == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a vocabulary");
+    if (status == INLAY_OK)
+        status = read_words(t, vocab, diag);
+    if (status == INLAY_OK) {
+        qsort(t->list, t->count, sizeof *t->list, by_text);
+        t->of_id = calloc(t->ids, sizeof *t->of_id);
+        if (t->of_id == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a vocabulary");
+    }
+    for (size_t i = 0; status == INLAY_OK && i < t->count; i++)
+        t->of_id[t->list[i].id] = (uint32_t)i + 1;
+    if (status != INLAY_OK) {
+        release(t);
+        return status;
+    }
+    *out_state = t;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ TrieTokenizer */
+
+/* The first of [low, high), which agree in `depth` bytes, whose next byte is `byte` or more. */
+static size_t bound(const trie *t, size_t low, size_t high, size_t depth, int byte)
+{
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const entry *e = &t->list[middle];
+
+        if (e->bytes > depth && (unsigned char)e->text[depth] >= byte)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The longest token that the text begins with; NULL: none. */
+static const entry *longest(const trie *t, const char *text, uint64_t bytes)
+{
+    const entry *best = NULL;
+    size_t low = 0, high = t->count;
+
+    for (size_t depth = 0; depth < bytes && low < high; depth++) {
+        const int byte = (unsigned char)text[depth];
+
+        low = bound(t, low, high, depth, byte);
+        high = bound(t, low, high, depth, byte + 1);
+        if (low < high && t->list[low].bytes == depth + 1)
+            best = &t->list[low];
+    }
+    return best;
+}
+
+static inlay_status push(const kit_call *call, text_ids *ids, int64_t id)
+{
+    if (ids->count == ids->room) {
+        int64_t *more = realloc(ids->list, (ids->room * 2 + 64) * sizeof *more);
+
+        if (more == NULL)
+            return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+        ids->list = more;
+        ids->room = ids->room * 2 + 64;
+    }
+    ids->list[ids->count++] = id;
+    return INLAY_OK;
+}
+
+static inlay_status run_trie(const kit_call *call)
+{
+    const trie *t = call->state;
+    const kit_tensor *x = &call->in[0];
+    lists l = { .count = (size_t)x->count, .starts = calloc((size_t)x->count + 1, sizeof *l.starts) };
+    int64_t dims[9];
+    inlay_status status = INLAY_OK;
+
+    if (l.starts == NULL)
+        return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+    for (size_t i = 0; i < l.count; i++) {
+        const inlay_str text = ((const inlay_str *)x->data)[i];
+
+        INLAY_TRY(kit_poll(call));
+        for (uint64_t at = 0; at < text.bytes;) {
+            const entry *e = longest(t, text.data + at, text.bytes - at);
+
+            if (e == NULL) {
+                status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                                    "TrieTokenizer: the vocabulary has no token for the byte 0x%02x",
+                                    (unsigned char)text.data[at]);
+                goto done;
+            }
+            INLAY_TRY(push(call, &l.ids, e->id));
+            at += e->bytes;
+        }
+        l.starts[i + 1] = l.ids.count;
+        l.longest = l.starts[i + 1] - l.starts[i] > l.longest ? l.starts[i + 1] - l.starts[i] : l.longest;
+    }
+    if (x->rank > 8) {
+        status = inlay_fail(call->diag, INLAY_UNSUPPORTED, "TrieTokenizer: more than 8 dimensions");
+        goto done;
+    }
+    for (uint32_t d = 0; d < x->rank; d++)
+        dims[d] = x->dims[d];
+    dims[x->rank] = (int64_t)l.longest;
+    INLAY_TRY(kit_alloc_output(call, 0, x->rank + 1, dims));
+    for (size_t i = 0, k = 0; i < l.count; i++)
+        for (size_t j = 0; j < l.longest; j++)
+            ((int64_t *)call->out[0].data)[k++] = l.starts[i] + j < l.starts[i + 1] ? l.ids.list[l.starts[i] + j] : 0;
+done:
+    lists_free(&l);
+    return status;
+}
+
+static inlay_status infer_trie(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    inlay_dim dims[9];
+
+    (void)ctx, (void)diag;
+    if (!pp_knows_rank(x) || x->rank > 8)
+        return INLAY_OK;
+    for (uint32_t d = 0; d < x->rank; d++)
+        dims[d] = x->dims[d];
+    dims[x->rank] = pp_open();
+    return pp_set(in, 0, x->rank + 1, dims);
+}
+
+/* ------------------------------------------------------------------ TrieDetokenizer */
+
+static bool is_utf8(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes;) {
+        const unsigned char c = (unsigned char)text[i];
+        const size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+
+        if (n == 0 || bytes - i < n)
+            return false;
+        for (size_t k = 1; k < n; k++)
+            if (((unsigned char)text[i + k] & 0xc0) != 0x80)
+                return false;
+        i += n;
+    }
+    return true;
+}
+
+static inlay_status run_untrie(const kit_call *call)
+{
+    const trie *t = call->state;
+    const kit_tensor *x = &call->in[0];
+    const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1, rows = width > 0 ? x->count / width : 0, one = 1;
+    char *text = NULL;
+    inlay_status status;
+
+    INLAY_TRY(kit_alloc_output(call, 0, x->rank > 1 ? x->rank - 1 : 1, x->rank > 1 ? x->dims : &one));
+    for (int64_t r = 0; r < call->out[0].count; r++) {
+        size_t bytes = 0, at = 0;
+
+        for (int pass = 0; pass < 2; pass++) { /* how long, then the text */
+            for (int64_t i = 0; r < rows && i < width; i++) {
+                const int64_t id = ((const int64_t *)x->data)[r * width + i];
+                const entry *e = id >= 0 && (uint64_t)id < t->ids && t->of_id[id] > 0 ? &t->list[t->of_id[id] - 1] : NULL;
+
+                if (e != NULL && pass == 1) {
+                    memcpy(text + at, e->text, e->bytes);
+                    at += e->bytes;
+                } else if (e != NULL) {
+                    bytes += e->bytes;
+                }
+            }
+            if (pass == 0 && (text = malloc(bytes + 1)) == NULL)
+                return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
+        }
+        if (!is_utf8(text, bytes))
+            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "TrieDetokenizer: the tokens are no text in UTF-8");
+        else
+            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
+        free(text);
+        text = NULL;
+        if (status != INLAY_OK)
+            goto done;
+    }
+done:
+    return status;
+}
+
+static inlay_status infer_untrie(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *x = in->inputs[0];
+    const inlay_dim one = pp_fixed(1);
+
+    (void)ctx, (void)diag;
+    if (!pp_knows_rank(x))
+        return INLAY_OK;
+    return x->rank > 1 ? pp_set(in, 0, x->rank - 1, x->dims) : pp_set(in, 0, 1, &one);
+}
+
+/* ------------------------------------------------------------------ examples, and the table */
+
+static const int64_t two_dims[] = { 2 }, ids_dims[] = { 2, 3 }, ids[] = { 4, 2, 0, 3, 5, 6 };
+static const inlay_str texts[] = { PP_STR("aba"), PP_STR("b\xc3\xa9\n") };
+static const inlay_tensor_view texts_view[] = { PP_VIEW(texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view ids_view[] = { PP_VIEW(ids, ids_dims, INLAY_INT64) };
+static const inlay_attr_info words[] = {
+    PP_ATTR_STRING("vocab", "1 b'\\xc3' 1\n2 'a' 1\n3 \"b\" 1\n4 'ab' 2\n5 '\\u00e9' 2\n6 '\\n' 1\n"),
+};
+static const inlay_op_example trie_examples[] = { PP_EXAMPLE("the longest tokens", words, texts_view, ids_view, 0) };
+static const inlay_op_example untrie_examples[] = { PP_EXAMPLE("back to texts", words, ids_view, texts_view, 0) };
+
+const pp_operator pp_trie_tokenizer = {
+    .op_type = "TrieTokenizer",
+    .signature = "text:S -> ids:I; S=string, I=int64; vocab:s!",
+    .doc = "The longest token that fits, one after the other, along a new last axis; 0 fills up. vocab is the content of "
+           "RWKV's file: lines of an id, the text as Python writes it, its length.",
+    .extensions = true,
+    .infer = infer_trie,
+    PP_EXAMPLES(trie_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_trie,
+                .release = release,
+                .run = run_trie },
+};
+
+const pp_operator pp_trie_detokenizer = {
+    .op_type = "TrieDetokenizer",
+    .signature = "tokens:I -> text:S; S=string, I=int64; vocab:s!",
+    .doc = "The texts of the tokens along the last axis, by the vocabulary of TrieTokenizer; other ids are nothing.",
+    .extensions = true,
+    .infer = infer_untrie,
+    PP_EXAMPLES(untrie_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_trie,
+                .release = release,
+                .run = run_untrie },
+};

@@ -1,0 +1,262 @@
+/* wordpiece.c - onnxruntime-extensions' WordpieceTokenizer: words to the pieces of a vocabulary. */
+#include "tokens.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct piece_state {
+    text_tokenizer *t; /* of the vocabulary alone */
+    char *suffix, *unknown;
+    int64_t most_chars;
+} piece_state;
+
+static void release(void *state)
+{
+    piece_state *s = state;
+
+    if (s != NULL) {
+        text_close(s->t);
+        free(s->suffix);
+        free(s->unknown);
+    }
+    free(s);
+}
+
+static char *copy_of(const inlay_node_info *node, const char *attr)
+{
+    const inlay_str text = tokens_attr(node, attr);
+    char *copy = malloc(text.bytes + 1);
+
+    if (copy != NULL && text.bytes > 0)
+        memcpy(copy, text.data, text.bytes);
+    if (copy != NULL)
+        copy[text.bytes] = '\0';
+    return copy;
+}
+
+/* The vocabulary is a JSON object, which is read as the one of a tokenizer.json. */
+static inlay_status open_words(inlay_str vocab, text_tokenizer **out, inlay_diag *diag)
+{
+    char *json = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&json, &bytes);
+    inlay_status status;
+
+    if (to == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for the vocabulary");
+    (void)fputs("{\"model\":{\"type\":\"WordPiece\",\"vocab\":", to);
+    (void)fwrite(vocab.data, 1, vocab.bytes, to);
+    (void)fputs("}}", to);
+    status = fclose(to) == 0 ? text_open(json, bytes, out, diag)
+                             : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for the vocabulary");
+    free(json);
+    return status;
+}
+
+static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    piece_state *s = calloc(1, sizeof *s);
+    inlay_status status = INLAY_OK;
+
+    if (s != NULL) {
+        s->suffix = copy_of(node->info, "suffix_indicator");
+        s->unknown = copy_of(node->info, "unknown_token");
+        s->most_chars = kit_attr_int(node->info, "max_input_chars_per_word", 200);
+    }
+    if (s == NULL || s->suffix == NULL || s->unknown == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory");
+    if (status == INLAY_OK)
+        status = open_words(tokens_attr(node->info, "vocab"), &s->t, diag);
+    if (status != INLAY_OK) {
+        release(s);
+        return status;
+    }
+    *out_state = s;
+    return INLAY_OK;
+}
+
+/* Pieces with the texts of all. */
+typedef struct found {
+    int64_t *at; /* where each ends in text */
+    char *text;
+    int64_t count, room;
+    size_t bytes, text_room;
+} found;
+
+static bool add(found *f, const char *text, size_t bytes)
+{
+    if (f->count == f->room) {
+        int64_t *more = realloc(f->at, (size_t)(f->room * 2 + 64) * sizeof *more);
+
+        if (more == NULL)
+            return false;
+        f->at = more;
+        f->room = f->room * 2 + 64;
+    }
+    if (f->text_room - f->bytes < bytes + 1) {
+        char *more = realloc(f->text, (f->bytes + bytes) * 2 + 64);
+
+        if (more == NULL)
+            return false;
+        f->text = more;
+        f->text_room = (f->bytes + bytes) * 2 + 64;
+    }
+    memcpy(f->text + f->bytes, text, bytes);
+    f->bytes += bytes;
+    f->at[f->count++] = (int64_t)f->bytes;
+    return true;
+}
+
+static bool starts_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds the
+ * suffix indicator and the word. */
+static bool add_word(const piece_state *s, const char *word, size_t bytes, char *room, found *out)
+{
+    const size_t lead = strlen(s->suffix);
+    int64_t chars = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        chars += starts_character(word[i]);
+    if (chars > s->most_chars)
+        return add(out, s->unknown, strlen(s->unknown));
+    memcpy(room, s->suffix, lead);
+    for (size_t begin = 0; begin < bytes;) {
+        const size_t skip = begin > 0 ? 0 : lead;
+        size_t end = bytes;
+
+        memcpy(room + lead, word + begin, bytes - begin);
+        for (; end > begin; end--) {
+            if (end < bytes && !starts_character(word[end]))
+                continue;
+            room[lead + end - begin] = '\0';
+            if (text_id(s->t, room + skip) >= 0)
+                break;
+        }
+        if (end == begin)
+            return add(out, s->unknown, strlen(s->unknown));
+        if (!add(out, room + skip, lead - skip + end - begin))
+            return false;
+        begin = end;
+    }
+    return true;
+}
+
+static bool add_text(const piece_state *s, inlay_str text, found *out)
+{
+    char *room = malloc(strlen(s->suffix) + text.bytes + 1);
+    bool good = room != NULL;
+
+    for (uint64_t at = 0; good && at < text.bytes;) {
+        uint64_t end = at;
+
+        while (end < text.bytes && text.data[end] != ' ')
+            end++;
+        if (end > at)
+            good = add_word(s, text.data + at, (size_t)(end - at), room, out);
+        at = end + 1;
+    }
+    free(room);
+    return good;
+}
+
+static inlay_status put_words(const kit_call *call, const found *f, const int64_t *rows, int64_t count)
+{
+    const int64_t ends = count - 1;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &f->count));
+    for (int64_t i = 0; kit_has_output(call, 0) && i < f->count; i++) {
+        const int64_t from = i > 0 ? f->at[i - 1] : 0;
+
+        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, f->text + from, (size_t)(f->at[i] - from)));
+    }
+    for (uint32_t o = 1; o < 4; o++) {
+        if (!kit_has_output(call, o))
+            continue;
+        INLAY_TRY(kit_alloc_output(call, o, 1, o == 1 ? &count : &ends));
+        memcpy(call->out[o].data, o == 3 ? rows + 1 : rows, (size_t)(o == 1 ? count : ends) * sizeof *rows);
+    }
+done:
+    return status;
+}
+
+/* Without rows each text is one; otherwise texts are words, and rows say at which of them sentences begin. */
+static inlay_status run_words(const kit_call *call)
+{
+    const piece_state *s = call->state;
+    const int64_t texts = call->in[0].count, *given = kit_has_input(call, 1) ? call->in[1].data : NULL;
+    const int64_t sentences = given != NULL ? call->in[1].count : 0;
+    int64_t *rows = calloc((size_t)texts + 2, sizeof *rows), count = 0;
+    found f = { .count = 0 };
+    inlay_status status = INLAY_OK;
+
+    for (int64_t i = 0; rows != NULL && i < texts; i++) {
+        if (sentences == 0 || (count < sentences && given[count] == i))
+            rows[count++] = f.count;
+        INLAY_TRY(kit_poll(call));
+        if (!add_text(s, ((const inlay_str *)call->in[0].data)[i], &f)) {
+            free(rows);
+            rows = NULL;
+        }
+    }
+    if (rows == NULL) {
+        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for tokens");
+        goto done;
+    }
+    rows[count++] = f.count;
+    status = put_words(call, &f, rows, count);
+done:
+    free(rows);
+    free(f.at);
+    free(f.text);
+    return status;
+}
+
+static inlay_status infer_words(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim open = pp_open();
+    inlay_status status = INLAY_OK;
+
+    (void)ctx, (void)diag;
+    for (uint32_t o = 0; o < 4 && status == INLAY_OK; o++)
+        status = pp_set(in, o, 1, &open);
+    return status;
+}
+
+static const int64_t two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 }, rows_in[] = { 0, 2 };
+static const inlay_str words[] = { PP_STR("unwanted"), PP_STR("running"), PP_STR("unwantedX"), PP_STR("running") };
+static const inlay_str tokens[] = { PP_STR("un"),   PP_STR("##want"), PP_STR("##ed"),   PP_STR("runn"),  PP_STR("##ing"),
+                                    PP_STR("un"),   PP_STR("##want"), PP_STR("##ed"),   PP_STR("[UNK]"), PP_STR("runn"),
+                                    PP_STR("##ing") };
+static const int64_t eleven_dims[] = { 11 }, rows_out[] = { 0, 5, 11 }, begins[] = { 0, 5 }, limits[] = { 5, 11 };
+static const inlay_tensor_view words_in[] = { PP_VIEW(words, four_dims, INLAY_STRING), PP_VIEW(rows_in, two_dims, INLAY_INT64) };
+static const inlay_tensor_view words_out[] = { PP_VIEW(tokens, eleven_dims, INLAY_STRING),
+                                               PP_VIEW(rows_out, three_dims, INLAY_INT64),
+                                               PP_VIEW(begins, two_dims, INLAY_INT64), PP_VIEW(limits, two_dims, INLAY_INT64) };
+static const inlay_attr_info words_model[] = {
+    PP_ATTR_STRING("vocab", "{\"want\":10,\"##want\":11,\"##ed\":12,\"wa\":13,\"un\":14,\"runn\":15,\"##ing\":16}"),
+    PP_ATTR_STRING("suffix_indicator", "##"),
+    PP_ATTR_STRING("unknown_token", "[UNK]"),
+};
+static const inlay_op_example words_examples[] = {
+    PP_EXAMPLE("two sentences of two words", words_model, words_in, words_out, 0),
+};
+
+const pp_operator pp_wordpiece_tokenizer = {
+    .op_type = "WordpieceTokenizer",
+    .signature = "data:S, row_indices?:I -> tokens:S, rows?:I, begins?:I, limits?:I; S=string, I=int64; vocab:s!, "
+                 "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200, ...",
+    .doc = "The pieces of words, which spaces end: the tokens, the first of each row and how many there are, rows' begins "
+           "and ends. vocab is a JSON object of text to id. row_indices has the first text of each row, or nothing.",
+    .extensions = true,
+    .infer = infer_words,
+    PP_EXAMPLES(words_examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = tokens_cost,
+                .prepare = prepare_words,
+                .release = release,
+                .run = run_words },
+};
