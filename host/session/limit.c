@@ -5,7 +5,6 @@
  * Runs count for themselves (exec/run_memory.h). */
 #include "base/heap.h"
 #include "config/checks.h"
-#include "plan/packs.h"
 #include "session/session.h"
 #include <stdlib.h>
 #include <string.h>
