@@ -207,6 +207,7 @@ inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph
     }
     if (kind_of(t) == 0)
         return INLAY_OK;
+    v->sparse = t->tensor_type == NULL;
     return load_tensor_type(l, g, t->tensor_type != NULL ? t->tensor_type : t->sparse_tensor_type, v, as_fact);
 }
 

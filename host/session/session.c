@@ -266,7 +266,7 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
         }
         list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
                                    .dtype = v->info.dtype, .rank = known, .optional = v->has_default,
-                                   .dims = dims, .dim_names = names };
+                                   .dims = dims, .dim_names = names, .key_dtype = v->map_key, .sparse = v->sparse };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
