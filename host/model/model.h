@@ -22,7 +22,7 @@ typedef struct model_load_options {
     model_limits limits;
     const char *external_dir; /* where external data may lie; NULL = the model file's folder */
     bool strict;              /* graph_model.strict */
-    bool collect;             /* graph_model.collect */
+    bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
     uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
 } model_load_options;
 
