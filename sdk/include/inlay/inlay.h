@@ -530,6 +530,15 @@ INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
+/* What the machine does at most a second with integers of 8 bits and with floats of 16: rows of the profile that compute
+ * so are held against these, not against the peak of inlay_context_profile_write(). 0 = unknown: they have no roofline.
+ * After inlay_context_profile(), until the next. */
+typedef struct inlay_peaks {
+    uint64_t struct_size;
+    double integer_ops_per_s, half_flops_per_s;
+} inlay_peaks;
+INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
+
 /* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
  * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
