@@ -426,6 +426,18 @@ inlay_status inlay_context_profile_write(const inlay_context *context, const cha
     return profile_write(context->profile, format, peak_flops_per_s, peak_bytes_per_s, &sink, diag);
 }
 
+inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag)
+{
+    inlay_peaks known = { 0 };
+
+    if (context->profile == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context is not profiled; call inlay_context_profile() first");
+    known_take(&known, sizeof known, peaks, peaks->struct_size);
+    profile_peaks(context->profile, known.integer_ops_per_s, known.half_flops_per_s);
+    return INLAY_OK;
+}
+
 static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
 {
     uint64_t begin;

@@ -44,7 +44,7 @@ static inlay_status run_program(check *k)
         inlay_io_info info = { .struct_size = sizeof info };
 
         INLAY_TRY(inlay_session_input(k->session, i, &info));
-        INLAY_TRY(value_save(k->in, info.name, k->inputs[i], k->diag));
+        INLAY_TRY(value_save(k->in, &info, k->inputs[i], k->diag));
         files[i] = arena_format(&k->a, "%s=%s", info.name, value_path(&k->a, k->in, info.name, ".npy"));
         if (files[i] == NULL)
             return no_memory(k);

@@ -103,14 +103,14 @@ done:
  * A product of matrices that fit the caches, for operations, and a sum of tensors that do not, for bytes: through the
  * same providers on the same threads. */
 
-static void put_input(wire *w, uint32_t field, const char *name, const int64_t *dims, uint32_t rank)
+static void put_input(wire *w, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims, uint32_t rank)
 {
     wire_mark value = wire_begin(w, field), type, tensor, shape;
 
     wire_text(w, 1, name);
     type = wire_begin(w, 2);
     tensor = wire_begin(w, 1);
-    wire_int(w, 1, INLAY_FLOAT);
+    wire_int(w, 1, dtype);
     shape = wire_begin(w, 2);
     for (uint32_t d = 0; d < rank; d++) {
         wire_mark dim = wire_begin(w, 1);
@@ -123,9 +123,11 @@ static void put_input(wire *w, uint32_t field, const char *name, const int64_t *
     wire_end(w, value);
 }
 
-/* y = op(a, b) of two tensors of the same dims. */
-static void write_model(wire *w, const char *op, const int64_t *dims, uint32_t rank)
+/* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8. */
+static void write_model(wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank, const void *weights,
+                        size_t bytes)
 {
+    const bool integers = dtype == INLAY_UINT8;
     wire_mark part, node;
 
     wire_int(w, 1, 8);
@@ -140,16 +142,26 @@ static void write_model(wire *w, const char *op, const int64_t *dims, uint32_t r
     wire_text(w, 4, op);
     wire_end(w, node);
     wire_text(w, 2, "peak");
-    put_input(w, 11, "a", dims, rank);
-    put_input(w, 11, "b", dims, rank);
-    put_input(w, 12, "y", dims, rank);
+    if (weights != NULL) {
+        node = wire_begin(w, 5);
+        for (uint32_t d = 0; d < rank; d++)
+            wire_int(w, 1, dims[d]);
+        wire_int(w, 2, integers ? INLAY_INT8 : dtype);
+        wire_text(w, 8, "b");
+        wire_bytes(w, 9, weights, bytes);
+        wire_end(w, node);
+    }
+    put_input(w, 11, "a", dtype, dims, rank);
+    if (weights == NULL)
+        put_input(w, 11, "b", dtype, dims, rank);
+    put_input(w, 12, "y", integers ? INLAY_INT32 : dtype, dims, rank);
     wire_end(w, part);
 }
 
 /* Options for models of ours: what is about the user's model (sizes, pins) stays behind. NULL: no memory. */
 static inlay_options *bare_options(const inlay_options *from)
 {
-    static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads", "cache_dir" };
+    static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads", "cache_dir", "precision", "isa" };
     inlay_options *options = NULL;
     char text[4096];
 
@@ -162,25 +174,31 @@ static inlay_options *bare_options(const inlay_options *from)
 }
 
 /* The shortest run of the model in seconds; 0 when it can't be run. */
-static double best_seconds(const inlay_options *options, const char *op, const int64_t *dims, uint32_t rank)
+static double best_seconds(const inlay_options *options, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank)
 {
+    const bool product = strcmp(op, "Add") != 0;
+    const size_t bytes = product ? (size_t)(dims[0] * dims[1]) * inlay_dtype_bits(dtype) / 8 : 0;
+    void *weights = product ? malloc(bytes) : NULL;
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     double best_ms = 0;
     wire w = { 0 };
     inlay_status status;
 
-    write_model(&w, op, dims, rank);
+    if (weights != NULL)
+        feed_random(dtype == INLAY_UINT8 ? INLAY_INT8 : dtype, weights, dims[0] * dims[1], 7);
+    write_model(&w, op, dtype, dims, rank, weights, bytes);
+    free(weights);
     status = w.failed ? INLAY_OUT_OF_MEMORY
                       : inlay_session_create_from_bytes(w.bytes, w.count, options, &session, NULL);
     if (status == INLAY_OK)
         status = inlay_context_create(session, &context, NULL);
-    for (uint32_t i = 0; status == INLAY_OK && i < 2; i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < (product ? 1 : 2); i++) {
         inlay_value *v = NULL;
 
-        status = inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL);
+        status = inlay_value_create(dtype, rank, dims, &v, NULL);
         if (status == INLAY_OK) {
-            feed_random(INLAY_FLOAT, inlay_value_data(v), inlay_value_count(v), i);
+            feed_random(dtype, inlay_value_data(v), inlay_value_count(v), i);
             status = inlay_context_set_input(context, i, v, NULL);
         }
         inlay_value_unref(v);
@@ -193,14 +211,20 @@ static double best_seconds(const inlay_options *options, const char *op, const i
     return status == INLAY_OK && best_ms < 1e29 ? best_ms / 1e3 : 0;
 }
 
-static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes)
+static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes, inlay_peaks *out_peaks)
 {
     static const int64_t square[] = { 512, 512 }, line[] = { 16 << 20 };
     inlay_options *options = bare_options(from);
-    double product = best_seconds(options, "MatMul", square, 2), sum = best_seconds(options, "Add", line, 1);
+    double product = best_seconds(options, "MatMul", INLAY_FLOAT, square, 2);
+    double integers = best_seconds(options, "MatMulInteger", INLAY_UINT8, square, 2);
+    double halves = best_seconds(options, "MatMul", INLAY_FLOAT16, square, 2);
+    double sum = best_seconds(options, "Add", INLAY_FLOAT, line, 1);
 
     inlay_options_destroy(options);
     *out_flops = product > 0 ? 2.0 * 512 * 512 * 512 / product : 0;
+    *out_peaks = (inlay_peaks){ .struct_size = sizeof *out_peaks,
+                                .integer_ops_per_s = integers > 0 ? 2.0 * 512 * 512 * 512 / integers : 0,
+                                .half_flops_per_s = halves > 0 ? 2.0 * 512 * 512 * 512 / halves : 0 };
     *out_bytes = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
 }
 
@@ -242,8 +266,12 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(run_for(context, true, args->seconds, args->runs, &best, diag));
-    if (!args->no_peak)
-        measure_peaks(common->options, &flops, &bytes);
+    if (!args->no_peak) {
+        inlay_peaks peaks;
+
+        measure_peaks(common->options, &flops, &bytes, &peaks);
+        INLAY_TRY(inlay_context_profile_peaks(context, &peaks, diag));
+    }
     cli_progress_clear();
     INLAY_TRY(inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout,
                                           diag));

@@ -27,7 +27,7 @@ enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
-    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy or .pb; exit code 1 where one differs",
+    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy, .pb or .npz; exit code 1 where one differs",
       0 },
     { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
     { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
@@ -119,22 +119,22 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
             }
         }
         if (value != NULL)
-            INLAY_TRY(value_save(args->outputs, info.name, value, diag));
+            INLAY_TRY(value_save(args->outputs, &info, value, diag));
     }
 done:
     arena_deinit(&a);
     return status;
 }
 
-/* DIR/<name>.npy or .pb. */
+/* DIR/<name>.npy, .pb or .npz. */
 static inlay_status load_expected(const char *dir, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
-    static const char *const suffixes[] = { ".npy", ".pb" };
+    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
     arena a = { 0 };
     inlay_status status = INLAY_OK;
 
     *out_value = NULL;
-    for (int i = 0; i < 2 && status == INLAY_OK && *out_value == NULL; i++) {
+    for (int i = 0; i < 3 && status == INLAY_OK && *out_value == NULL; i++) {
         const char *path = value_path(&a, dir, info->name, suffixes[i]);
 
         if (path == NULL)
@@ -143,7 +143,7 @@ static inlay_status load_expected(const char *dir, const inlay_io_info *info, in
             status = value_load(path, info, out_value, diag);
     }
     if (status == INLAY_OK && *out_value == NULL)
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': neither .npy nor .pb of that name in %s", info->name, dir);
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': none of .npy, .pb, .npz of that name in %s", info->name, dir);
     arena_deinit(&a);
     return status;
 }

@@ -200,7 +200,7 @@ static inlay_status check_outputs(const test_run *t, case_state *s, const char *
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         (void)snprintf(path, sizeof path, "%s/output_%u.pb", set, i);
-        INLAY_TRY(model_datum_load(path, info.kind, &a, &want, diag));
+        INLAY_TRY(value_datum(path, &info, &a, &want, diag));
         if (got == NULL)
             (void)snprintf(text, sizeof text, "nothing came out");
         else if (compare_value(got, &want, t->args->rtol, t->args->atol, text, sizeof text) ||

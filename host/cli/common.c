@@ -1,8 +1,11 @@
 /* Flags that all verbs share, and the way from flags, files and environment to the library's options. */
 #include "cli/cli.h"
+#include "config/dirs.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     MAX_OPTIONS = 128, /* of the library; more are ignored, which a test would notice */
@@ -292,8 +295,21 @@ void cli_attach(cli_common *common)
     inlay_options_set_progress(common->options, common->many_sessions ? only_cancel : cli_progress, NULL);
 }
 
+/* Is there a folder for packed weights, the large part of the cache? */
+static bool has_packs(const cli_common *common, char folder[PATH_MAX])
+{
+    char packs[PATH_MAX + 8];
+
+    if (!config_cache_dir(common->options, folder, PATH_MAX))
+        return true; /* none is wanted */
+    (void)snprintf(packs, sizeof packs, "%s/packs", folder);
+    return access(packs, F_OK) == 0;
+}
+
 inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
 {
+    char folder[PATH_MAX];
+    const bool had_packs = has_packs(common, folder);
     inlay_status status;
 
     cli_attach(common);
@@ -302,6 +318,9 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     cli_restart_allow(false);
     if (!common->many_sessions)
         cli_progress_clear();
+    if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first time */
+        (void)fprintf(stderr, "%s: packed weights are kept in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
+                      "`inlay cache` lists and clears them, --cache-dir= keeps none\n", common->verb, folder);
     return status;
 }
 

@@ -38,7 +38,7 @@ static inlay_status save_outputs(const custom *c, char which, const inlay_sessio
 
         INLAY_TRY(inlay_session_output(s, i, &info));
         if (value != NULL)
-            INLAY_TRY(value_save(dir, info.name, value, diag));
+            INLAY_TRY(value_save(dir, &info, value, diag));
     }
 done:
     return status;

@@ -19,7 +19,7 @@ error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
     switch (key) {
     case FEED_KEY_INPUT:
         if (strchr(arg, '=') == NULL)
-            argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, NAME=FILE.pb or NAME=random", arg);
+            argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
         more = realloc(f->specs, (f->spec_count + 1) * sizeof *more);
         if (more == NULL)
             return ENOMEM;
@@ -299,6 +299,34 @@ static void keep_small(inlay_value *tensor)
         bytes[i] &= i % width == 0; /* little-endian */
 }
 
+/* Keys 0 to 3, or words, whatever the model knows of. */
+static inlay_status random_map(const request *r, uint64_t seed, inlay_value **out_value)
+{
+    static const inlay_str words[] = { { "a", 1 }, { "b", 1 }, { "word", 4 }, { "42", 2 } };
+    const int64_t count = sizeof words / sizeof words[0];
+    inlay_value *items[2] = { NULL, NULL };
+    inlay_status status;
+
+    if (r->info->key_dtype == INLAY_STRING) {
+        status = inlay_value_create_strings(1, &count, words, &items[0], r->diag);
+    } else {
+        status = inlay_value_create(INLAY_INT64, 1, &count, &items[0], r->diag);
+        for (int64_t i = 0; status == INLAY_OK && i < count; i++)
+            ((int64_t *)inlay_value_data(items[0]))[i] = i;
+    }
+    if (status == INLAY_OK && r->info->dtype == INLAY_STRING)
+        status = random_strings(1, &count, seed, &items[1], r->diag);
+    else if (status == INLAY_OK)
+        status = inlay_value_create(r->info->dtype, 1, &count, &items[1], r->diag);
+    if (status == INLAY_OK) {
+        feed_random(r->info->dtype, inlay_value_data(items[1]), count, seed);
+        status = inlay_value_create_list(INLAY_KIND_MAP, r->info->dtype, items, 2, out_value, r->diag);
+    }
+    inlay_value_unref(items[0]);
+    inlay_value_unref(items[1]);
+    return status;
+}
+
 /* shape is what stood after "random:", NULL if nothing did. */
 static inlay_status make_random(const request *r, const char *shape, inlay_value **out_value)
 {
@@ -309,7 +337,9 @@ static inlay_status make_random(const request *r, const char *shape, inlay_value
     inlay_value *tensor = NULL;
     inlay_status status;
 
-    if (info->kind == INLAY_KIND_MAP || info->dtype == INLAY_UNDEFINED)
+    if (info->kind == INLAY_KIND_MAP)
+        return random_map(r, seed, out_value);
+    if (info->dtype == INLAY_UNDEFINED)
         return inlay_fail(r->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file", info->name);
     INLAY_TRY(shape != NULL ? parse_shape(r, shape, dims, &rank) : assume_shape(r, dims, &rank));
     if (info->dtype == INLAY_STRING) {
@@ -330,14 +360,14 @@ done:
     return status;
 }
 
-/* DIR/<name>.npy or .pb; *out_value stays NULL when neither is there. */
+/* DIR/<name>.npy, .pb or .npz; *out_value stays NULL when neither is there. */
 static inlay_status load_from_dir(const request *r, inlay_value **out_value)
 {
-    static const char *const suffixes[] = { ".npy", ".pb" };
+    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
     arena a = { 0 };
     inlay_status status = INLAY_OK;
 
-    for (int i = 0; i < 2 && status == INLAY_OK && *out_value == NULL; i++) {
+    for (int i = 0; i < 3 && status == INLAY_OK && *out_value == NULL; i++) {
         char *path = value_path(&a, r->feed->dir, r->info->name, suffixes[i]);
         if (path == NULL)
             status = inlay_fail(r->diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
@@ -368,7 +398,7 @@ static inlay_status make_one(const request *r, inlay_value **out_value)
     if (r->feed->dir != NULL) {
         status = load_from_dir(r, out_value);
         if (status == INLAY_OK && *out_value == NULL && !r->info->optional)
-            status = inlay_fail(r->diag, INLAY_NOT_FOUND, "input '%s': neither .npy nor .pb of that name in %s",
+            status = inlay_fail(r->diag, INLAY_NOT_FOUND, "input '%s': none of .npy, .pb, .npz of that name in %s",
                                 r->info->name, r->feed->dir);
         return status;
     }

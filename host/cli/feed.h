@@ -1,11 +1,11 @@
 /* cli/feed.h - the inputs of a run: from files, from a folder, or random.
  *
- *     --input NAME=FILE.npy | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR     --seed N
+ *     --input NAME=FILE.npy | NAME=FILE.npz | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR     --seed N
  *
  * An input of bytes ([N]) or of strings takes any other file as it is: its bytes, such as those of a picture, or its
  * lines; NAME=text:WORDS is a string itself.
  *
- * An input that --input does not name is read from DIR/<name>.npy or .pb; without --inputs it is random. Random
+ * An input that --input does not name is read from DIR/<name>.npy, .pb or .npz; without --inputs it is random. Random
  * contents depend on the seed and the input's name alone; integers are 0 or 1, which most tables have. Sizes that nobody
  * has said are guessed until the model takes them. */
 #ifndef CLI_FEED_H
@@ -30,9 +30,9 @@ enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
 /* Rows for a verb's argp_option table. */
 #define FEED_FLAGS                                                                                             \
     { "input", FEED_KEY_INPUT, "NAME=FILE", 0,                                                                 \
-      "Input NAME from a .npy or .pb file, or random, or random:2,3,4 to give its shape; inputs of bytes and of strings "     \
+      "Input NAME from a .npy, .npz or .pb file, or random, or random:2,3,4 to give its shape; inputs of bytes and of strings "     \
       "also from a picture, a sound file, a text file, or text:WORDS", 0 },                                    \
-    { "inputs", FEED_KEY_INPUTS, "DIR", 0, "Inputs from DIR/<name>.npy or .pb; '/' and ':' in names read as '_'", 0 }, \
+    { "inputs", FEED_KEY_INPUTS, "DIR", 0, "Inputs from DIR/<name>.npy, .npz or .pb; '/' and ':' in names read as '_'", 0 }, \
     { "seed", FEED_KEY_SEED, "N", 0, "Of random inputs (default: 0)", 0 }
 
 /* Handles the keys above; ARGP_ERR_UNKNOWN for others. Sizes are checked when the inputs are made. */

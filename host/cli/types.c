@@ -1,6 +1,8 @@
 #include "cli/types.h"
+#include "base/arena.h"
 #include "check/bench.h"
 #include "check/generate.h"
+#include "schema.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,8 +64,8 @@ static void print_row(const types_table *t, const types_row *row)
     (void)printf(" %s", row->spelled      ? "the optimiser puts others in its place"
                         : row->tried == 0 ? "not asked: its attributes and inputs belong together"
                                           : row->why);
-    if (row->tried != 0 && row->others != 0) {
-        (void)printf("%snot asked:", row->why[0] != '\0' ? "; " : "");
+    if (!row->spelled && row->others != 0) {
+        (void)printf("%s", row->tried == 0 ? ":" : row->why[0] != '\0' ? "; not asked:" : "not asked:");
         for (uint32_t d = 1; d < INLAY_DTYPE_COUNT; d++)
             if ((row->others & INLAY_DTYPE_BIT(d)) != 0)
                 (void)printf(" %s", name_of(d));
@@ -82,6 +84,7 @@ static bool is_spelled(const case_source *source)
 #undef CONTRIBUTED
         "BeamSearch",
         "FlexAttention",
+        "Gradient",
         "GreedySearch",
         "Sampling",
     };
@@ -203,6 +206,46 @@ static void open_all(types_table *t, const plugin_set *set)
     qsort(t->providers, t->provider_count, sizeof *t->providers, by_name);
 }
 
+static void *from_arena(void *a, size_t bytes)
+{
+    return arena_alloc(a, bytes);
+}
+
+/* Control flow, sequences, optionals, maps: the types of the first input, or of the output where there is none. */
+static void print_host_rows(const types_table *t)
+{
+    uint32_t count;
+    const op_table *const *tables = op_tables(&count);
+
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t r = 0; r < tables[k]->count; r++) {
+            const op_row *row = &tables[k]->rows[r];
+            const bool own = strcmp(tables[k]->domain, "ai.onnx") == 0;
+            op_schema schema;
+            arena a = { 0 };
+            char types[2048] = "";
+            int32_t set = -1;
+
+            if ((row->flags & OP_HOST) == 0 ||
+                op_schema_parse(row->signature, from_arena, &a, &schema, NULL) != INLAY_OK)
+                continue;
+            if (schema.input_count > 0)
+                set = schema.inputs[0].type_param;
+            else if (schema.output_count > 0)
+                set = schema.outputs[0].type_param;
+            if (set >= 0)
+                op_types_text(&schema.types[set].types, types, sizeof types);
+            (void)printf("| %s%s%s | %lld | %s |", own ? "" : tables[k]->domain, own ? "" : ".", row->op_type,
+                         (long long)row->since_version, types[0] != '\0' ? types : "-");
+            for (uint32_t p = 0; p < t->provider_count; p++)
+                if (t->takes[p])
+                    (void)printf(" - |");
+            (void)puts(" the host runs it |");
+            arena_deinit(&a);
+        }
+    }
+}
+
 inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
 {
     types_table *t = calloc(1, sizeof *t);
@@ -222,6 +265,7 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     (void)puts("---|");
     for (uint32_t r = 0; r < t->count; r++)
         print_row(t, &t->rows[r]);
+    print_host_rows(t);
     for (uint32_t p = 0; p < t->provider_count; p++)
         loaded_destroy(&t->providers[p]);
     for (uint32_t i = 0; i < t->plugin_count; i++)

@@ -2,6 +2,8 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "cli/npy.h"
+#include "cli/npz.h"
+#include "cli/pb.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,15 +34,14 @@ inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay
     *out_value = NULL;
     if (datum->kind == INLAY_VALUE_TENSOR)
         return value_from_view(&datum->tensor, out_value, diag);
-    if (datum->kind == INLAY_VALUE_MAP)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "maps cannot be inputs yet");
     items = calloc((size_t)datum->item_count + 1, sizeof(inlay_value *));
     if (items == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u items", datum->item_count);
     for (; count < datum->item_count; count++)
         INLAY_TRY(value_from_datum(&datum->items[count], dtype, &items[count], diag));
-    status = inlay_value_create_list(datum->kind == INLAY_VALUE_SEQUENCE ? INLAY_KIND_SEQUENCE : INLAY_KIND_OPTIONAL,
-                                     dtype, items, count, out_value, diag);
+    if (datum->kind == INLAY_VALUE_MAP) /* the kinds have the same numbers */
+        dtype = inlay_value_dtype(items[1]);
+    status = inlay_value_create_list(datum->kind, dtype, items, count, out_value, diag);
 done:
     for (uint32_t i = 0; i < datum->item_count; i++)
         inlay_value_unref(items[i]);
@@ -79,6 +80,14 @@ static bool has_suffix(const char *path, const char *suffix)
     return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
+inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, model_datum *out, inlay_diag *diag)
+{
+    if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
+        model_datum_load(path, MODEL_DATUM_SPARSE, a, out, NULL) == INLAY_OK)
+        return INLAY_OK; /* otherwise it may be dense in the file */
+    return model_datum_load(path, info->kind, a, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+}
+
 inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
     arena a = { 0 };
@@ -89,17 +98,19 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
 
     *out_value = NULL;
     if (has_suffix(path, ".pb")) {
-        INLAY_TRY(model_datum_load(path, info->kind, &a, &datum, diag)); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+        INLAY_TRY(value_datum(path, info, &a, &datum, diag));
         if (datum.kind == INLAY_VALUE_TENSOR && value_same_bits(datum.tensor.dtype, info->dtype))
             datum.tensor.dtype = info->dtype;
         INLAY_TRY(value_from_datum(&datum, info->dtype, &value, diag));
+    } else if (has_suffix(path, ".npz")) {
+        INLAY_TRY(npz_value(path, info, &a, &value, diag));
     } else if (has_suffix(path, ".npy")) {
         INLAY_TRY(npy_load(path, info->dtype, &a, &view, diag));
         INLAY_TRY(value_from_view(&view, &value, diag));
         if (info->kind == INLAY_KIND_OPTIONAL)
             INLAY_TRY(wrap_optional(&value, diag));
     } else {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy or .pb file, or the word random", path);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
         goto done;
     }
     if (inlay_value_kind(value) != info->kind) {
@@ -142,6 +153,10 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
     if (value_view(value, &view))
         return npy_save(path, &view, diag);
+    if (kind == INLAY_KIND_MAP) {
+        path = value_path(a, dir, name, ".pb");
+        return path == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path") : pb_save_map(path, value, diag);
+    }
     for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
         const inlay_value *item = inlay_value_item(value, (uint32_t)i);
         char *item_name =
@@ -153,10 +168,11 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
     return status;
 }
 
-inlay_status value_save(const char *dir, const char *name, const inlay_value *value, inlay_diag *diag)
+inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_value *value, inlay_diag *diag)
 {
     arena a = { 0 };
-    inlay_status status = save_item(&a, dir, name, value, diag);
+    char *path = info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&a, dir, info->name, ".pb") : NULL;
+    inlay_status status = path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
 
     arena_deinit(&a);
     return status;

@@ -43,7 +43,7 @@ static bool is_oversized(const runner *r, uint64_t bytes)
  * room for the next ones: fresh pages cost more than what a small plan computes in them. */
 static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
 {
-    bool grows = r->slab != NULL && r->slab_bytes < bytes;
+    bool grows = r->slab != NULL && r->slab_bytes < bytes && run_memory_held(r->shared->memory) == NULL;
     uint64_t room = (bytes + (grows ? bytes / 4 : 0) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
     inlay_status status;
 
@@ -186,9 +186,9 @@ static inlay_status write_addresses(const runner *r, bound *b, inlay_diag *diag)
 
 inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
+    inlay_status status = runner_keep_limit(r, b, diag);
 
-    if (r->slab_bytes < b->plan->slab_bytes[0])
+    if (status == INLAY_OK && r->slab_bytes < b->plan->slab_bytes[0])
         status = reserve_slab(r, b->plan->slab_bytes[0], diag);
     if (status == INLAY_OK && b->base != r->slab)
         status = write_addresses(r, b, diag);
@@ -475,6 +475,8 @@ void bound_destroy(runner *r, bound *b)
 
     if (b == NULL)
         return;
+    if (env->held_bytes != NULL)
+        (void)__atomic_sub_fetch(env->held_bytes, b->counted_bytes, __ATOMIC_RELAXED);
     for (uint32_t i = 0; b->steps != NULL && i < b->plan->step_count; i++) {
         release_binding(&b->steps[i]);
         timeline_destroy(b->steps[i].fence.timeline);
@@ -549,6 +551,11 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     for (uint32_t i = 0; i < p->step_count; i++)
         INLAY_TRY(bind_step(&k, i));
     INLAY_TRY(make_room_for_copies(b, diag));
+    if (r->prog->env->held_bytes != NULL) {
+        b->counted_bytes = b->a.total_bytes;
+        (void)__atomic_add_fetch(r->prog->env->held_bytes, b->counted_bytes, __ATOMIC_RELAXED);
+    }
+    INLAY_TRY(runner_keep_limit(r, b, diag));
     INLAY_TRY(reserve_slab(r, p->slab_bytes[0], diag));
     INLAY_TRY(write_addresses(r, b, diag));
     *out_bound = b;

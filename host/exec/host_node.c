@@ -52,6 +52,8 @@ inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     if (status == INLAY_OK && !handled)
         status = sequence_run(&c, &handled);
     if (status == INLAY_OK && !handled)
+        status = map_run(&c, &handled);
+    if (status == INLAY_OK && !handled)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the host does not run %s (node '%s')", c.node->info.op_type.data,
                           c.node->info.name.data);
     return status;

@@ -1,4 +1,4 @@
-/* exec/host_node.h - the nodes that the host runs itself: control flow, sequences, optionals. */
+/* exec/host_node.h - the nodes that the host runs itself: control flow, sequences, optionals, maps. */
 #ifndef EXEC_HOST_NODE_H
 #define EXEC_HOST_NODE_H
 #include "exec/runner.h"
@@ -17,4 +17,5 @@ rt_value host_value(const host_call *c, uint32_t v);
 /* Each runs the node if it is of its kind and says so in *out_handled. */
 INLAY_NODISCARD inlay_status control_run(host_call *c, bool *out_handled);
 INLAY_NODISCARD inlay_status sequence_run(host_call *c, bool *out_handled);
+INLAY_NODISCARD inlay_status map_run(host_call *c, bool *out_handled);
 #endif

@@ -1,17 +1,17 @@
 #include "exec/run_memory.h"
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct run_memory {
     uint32_t references; /* atomic */
     inlay_allocator allocator; /* alloc NULL: malloc */
-    uint64_t budget;
+    uint64_t budget, cap;
+    uint64_t held;       /* atomic: between runs */
     uint64_t used, peak; /* atomic */
     uint64_t calls;      /* atomic: of alloc */
 };
 
-run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget)
+run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap)
 {
     run_memory *m = calloc(1, sizeof *m);
 
@@ -19,6 +19,7 @@ run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget)
         return NULL;
     m->references = 1;
     m->budget = budget;
+    m->cap = cap;
     if (allocator != NULL)
         m->allocator = *allocator;
     return m;
@@ -37,13 +38,45 @@ void run_memory_unref(run_memory *m)
         free(m);
 }
 
+uint64_t *run_memory_held(run_memory *m)
+{
+    return m == NULL || m->cap == 0 ? NULL : &m->held;
+}
+
+bool run_memory_fits(const run_memory *m, uint64_t more, uint64_t mine, uint64_t *out_least)
+{
+    uint64_t used;
+
+    if (m == NULL || m->cap == 0)
+        return true;
+    used = __atomic_load_n(&m->used, __ATOMIC_RELAXED);
+    used = used > mine ? used - mine : 0;
+    *out_least = used + __atomic_load_n(&m->held, __ATOMIC_RELAXED);
+    if (__builtin_add_overflow(*out_least, more, out_least))
+        *out_least = UINT64_MAX;
+    return *out_least <= m->cap;
+}
+
+inlay_status run_memory_over(const run_memory *m, const char *what, uint64_t least, inlay_diag *diag)
+{
+    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
+                     "for weights and plans", what, (unsigned long long)least, (unsigned long long)m->cap,
+                     (unsigned long long)__atomic_load_n(&m->held, __ATOMIC_RELAXED));
+    if (diag != NULL)
+        diag->error_class = INLAY_CLASS_MEMORY;
+    return INLAY_LIMIT_EXCEEDED;
+}
+
 /* Counts bytes in. False: they are beyond the budget. */
 static bool count_in(run_memory *m, uint64_t bytes)
 {
-    uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED), peak;
+    const uint64_t held = __atomic_load_n(&m->held, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED), peak, all;
 
     do {
         if (m->budget != 0 && (used > m->budget || bytes > m->budget - used))
+            return false;
+        if (m->cap != 0 && (__builtin_add_overflow(used + held, bytes, &all) || all > m->cap))
             return false;
     } while (!__atomic_compare_exchange_n(&m->used, &used, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     peak = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
@@ -55,6 +88,10 @@ static bool count_in(run_memory *m, uint64_t bytes)
 
 static inlay_status over_budget(const run_memory *m, uint64_t bytes, inlay_diag *diag)
 {
+    uint64_t least;
+
+    if (!run_memory_fits(m, bytes, 0, &least))
+        return run_memory_over(m, "the run", least, diag);
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
                      "raise it, or run fewer contexts or smaller inputs", (unsigned long long)bytes,
                      (unsigned long long)__atomic_load_n(&m->used, __ATOMIC_RELAXED), (unsigned long long)m->budget);

@@ -25,7 +25,7 @@ inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_b
     return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
-static void drop_pool(run_shared *s)
+void run_shared_drop(run_shared *s)
 {
     while (s->pool_count > 0)
         inlay_value_unref(s->pool[--s->pool_count]);
@@ -37,7 +37,7 @@ inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **
 
     if (status == INLAY_OK || s->pool_count == 0)
         return status;
-    drop_pool(s);
+    run_shared_drop(s);
     return run_memory_take(s->memory, bytes, alignment, out_memory, diag);
 }
 
@@ -49,7 +49,7 @@ static inlay_status make(run_shared *s, inlay_dtype dtype, uint32_t rank, const 
 
     if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || s->pool_count == 0)
         return status;
-    drop_pool(s);
+    run_shared_drop(s);
     return value_create_from(s->memory, dtype, rank, dims, false, out_value, diag);
 }
 
@@ -57,7 +57,7 @@ void run_shared_deinit(run_shared *s)
 {
     if (s->abandoned)
         return;
-    drop_pool(s);
+    run_shared_drop(s);
     arena_deinit(&s->strings);
     (void)pthread_mutex_destroy(&s->strings_lock);
 }

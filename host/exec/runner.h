@@ -37,6 +37,8 @@ typedef struct run_shared {
 /* memory may be NULL and outlives s. */
 inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory);
 void run_shared_deinit(run_shared *s);
+/* Frees the tensors of the pool. */
+void run_shared_drop(run_shared *s);
 /* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
 INLAY_NODISCARD inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag);
 /* run_memory_take() of the session's; the pool is given up for it. */
@@ -111,6 +113,7 @@ typedef struct bound {
     const uint32_t *cancel;  /* what the steps' args hold */
     uint64_t deadline_ns;
     uint64_t last_used;
+    uint64_t counted_bytes;  /* what it added to program_env.held_bytes */
 } bound;
 
 enum { BOUNDS_KEPT = 4 };
@@ -159,6 +162,10 @@ void bound_destroy(runner *r, bound *b); /* NULL is a no-op */
 /* The slab has room for the plan, and its steps know where it is: before each run, for other plans may have had it
  * made anew. */
 INLAY_NODISCARD inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag);
+
+/* Does a run of the bound plan fit into what the host's memory is limited to? What is kept for other sizes and results
+ * goes for it. INLAY_LIMIT_EXCEEDED names the limit that would do. Always where there is none. In keep.c. */
+INLAY_NODISCARD inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ for the loop that is watched, watch.c */
 

@@ -165,12 +165,17 @@ static inlay_status check_uses(finisher *f)
         if (!graph_goes_on(g->model, g, g->nodes[i], &status, f->diag))
             return status;
     }
-    for (uint32_t k = 0; k < g->output_count; k++)
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        inlay_status status = INLAY_OK;
+
         if (!is_made(f, g->outputs[k]))
-            return graph_fault_fail(g, NULL, g->values[g->outputs[k]].info.name.data, GRAPH_NOT_MADE,
-                                    INLAY_INVALID_MODEL, f->diag,
-                                    "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
-                                    g->values[g->outputs[k]].info.name.data);
+            status = graph_fault_fail(g, NULL, g->values[g->outputs[k]].info.name.data, GRAPH_NOT_MADE,
+                                      INLAY_INVALID_MODEL, f->diag,
+                                      "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
+                                      g->values[g->outputs[k]].info.name.data);
+        if (!graph_goes_on(g->model, g, NULL, &status, f->diag))
+            return status;
+    }
     return INLAY_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct graph_value {
     inlay_value_info info;  /* producer and the flags are kept current by graph_finish() */
     uint32_t inner_kind;    /* of SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
     inlay_dtype map_key;    /* MAP: INT64 or STRING */
+    bool sparse;            /* declared as a sparse tensor, which is dense here */
     const char *doc;        /* doc_string, or NULL */
     bool declared;          /* stands in graph input, output or value_info: then the declared type is: */
     bool has_default;       /* a graph input that also is an initializer: in IR 3 simply a constant, which is then not

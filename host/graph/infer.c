@@ -214,8 +214,24 @@ static void use_declared(const graph *g, graph_value *v)
     v->declared_rank = rank;
 }
 
-/* The outputs whose type the schema leaves open and the node's inputs settle: the operators on sequences and
- * optionals. */
+static bool has_list(const graph_node *n, const char *name)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return a != NULL && a->count > 0;
+}
+
+static inlay_dtype cast_map_type(const graph_node *n)
+{
+    const inlay_attr_info *to = graph_attr(n, "cast_to");
+
+    if (to == NULL || strcmp(to->s.data, "TO_FLOAT") == 0)
+        return INLAY_FLOAT;
+    return strcmp(to->s.data, "TO_STRING") == 0 ? INLAY_STRING : INLAY_INT64;
+}
+
+/* The outputs whose type the schema leaves open and the node's inputs and attributes settle: the operators on sequences,
+ * optionals and maps. */
 static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
 {
     const char *op = n->info.op_type.data;
@@ -242,6 +258,13 @@ static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
         out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, type.dtype, INLAY_UNDEFINED };
     else if (strcmp(op, "Optional") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_OPTIONAL, type.kind, type.dtype, type.map_key };
+    else if (strcmp(op, "ZipMap") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_MAP, INLAY_FLOAT,
+                                  has_list(n, "classlabels_int64s") ? INLAY_INT64 : INLAY_STRING };
+    else if (strcmp(op, "DictVectorizer") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, type.dtype, INLAY_UNDEFINED };
+    else if (strcmp(op, "CastMap") == 0)
+        out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, cast_map_type(n), INLAY_UNDEFINED };
     else if (strcmp(op, "OptionalGetElement") == 0)
         out[0] =
             type.kind != INLAY_VALUE_OPTIONAL || type.inner_kind == 0

@@ -134,6 +134,35 @@ static inlay_status read_keys(const reader *r, const Onnx__Map *p, model_datum *
     return finish_tensor(out, INLAY_OK);
 }
 
+/* The values of a map, one tensor after the other, as one of rank 1. */
+static inlay_status join_values(const reader *r, int64_t count, model_datum *out)
+{
+    const inlay_dtype dtype = out->item_count > 0 ? out->items[0].tensor.dtype : INLAY_FLOAT;
+    uint64_t bytes = 0, at = 0;
+    int64_t *dims = arena_alloc(r->a, sizeof *dims);
+    char *data;
+
+    for (uint32_t i = 0; i < out->item_count; i++) {
+        const model_datum *item = &out->items[i];
+
+        if (item->kind != INLAY_VALUE_TENSOR || item->tensor.dtype != dtype || inlay_dtype_bits(dtype) % 8 != 0)
+            return inlay_fail(r->diag, INLAY_UNSUPPORTED, "the values of a map must be tensors of one type");
+        bytes += item->tensor.bytes;
+    }
+    data = arena_alloc(r->a, (size_t)bytes);
+    if (dims == NULL || data == NULL)
+        return no_memory(r);
+    for (uint32_t i = 0; i < out->item_count; at += out->items[i++].tensor.bytes)
+        if (out->items[i].tensor.bytes > 0)
+            memcpy(data + at, out->items[i].tensor.data, (size_t)out->items[i].tensor.bytes);
+    dims[0] = (int64_t)(bytes * 8 / inlay_dtype_bits(dtype));
+    *out = (model_datum){ .name = out->name, .tensor = { .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = dtype } };
+    if (dims[0] != count)
+        return inlay_fail(r->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %lld values", (long long)count,
+                          (long long)dims[0]);
+    return finish_tensor(out, INLAY_OK);
+}
+
 static inlay_status read_map(const reader *r, const Onnx__Map *p, model_datum *out)
 {
     inlay_status status = INLAY_OK;
@@ -145,9 +174,7 @@ static inlay_status read_map(const reader *r, const Onnx__Map *p, model_datum *o
     out->items[1] = (model_datum){ .kind = INLAY_VALUE_SEQUENCE, .name = "values" };
     if (p->values != NULL)
         INLAY_TRY(read_sequence(r, p->values, &out->items[1]));
-    if ((int64_t)out->items[1].item_count != out->items[0].dims[0])
-        status = inlay_fail(r->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %u values",
-                            (long long)out->items[0].dims[0], out->items[1].item_count);
+    status = join_values(r, out->items[0].dims[0], &out->items[1]);
 done:
     return status;
 }
@@ -171,7 +198,8 @@ static const struct {
 } kinds[] = { [INLAY_VALUE_TENSOR] = { PRESCAN_TENSOR, &onnx__tensor__descriptor },
               [INLAY_VALUE_SEQUENCE] = { PRESCAN_SEQUENCE, &onnx__sequence__descriptor },
               [INLAY_VALUE_OPTIONAL] = { PRESCAN_OPTIONAL, &onnx__optional__descriptor },
-              [INLAY_VALUE_MAP] = { PRESCAN_MAP, &onnx__map__descriptor } };
+              [INLAY_VALUE_MAP] = { PRESCAN_MAP, &onnx__map__descriptor },
+              [MODEL_DATUM_SPARSE] = { PRESCAN_SPARSE, &onnx__sparse_tensor__descriptor } };
 
 static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, arena *a, model_datum *out,
                                inlay_diag *diag)
@@ -203,6 +231,8 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, a
         status = read_sequence(&r, (const Onnx__Sequence *)message, out);
     else if (kind == INLAY_VALUE_OPTIONAL)
         status = read_optional(&r, (const Onnx__Optional *)message, out);
+    else if (kind == MODEL_DATUM_SPARSE)
+        status = read_sparse(&r, (const Onnx__SparseTensor *)message, out);
     else
         status = read_map(&r, (const Onnx__Map *)message, out);
 done:
@@ -217,7 +247,7 @@ inlay_status model_datum_load(const char *path, uint32_t kind, arena *a, model_d
     inlay_status status;
 
     *out = (model_datum){ 0 };
-    if (kind < INLAY_VALUE_TENSOR || kind > INLAY_VALUE_MAP)
+    if (kind < INLAY_VALUE_TENSOR || kind > MODEL_DATUM_SPARSE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: there is no kind %u of value", path, kind);
     status = file_map_path(path, &map, diag);
     if (status == INLAY_OK) {

@@ -345,9 +345,11 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
             goto done;
         }
     }
-    INLAY_TRY(load(model, bytes, count, options, dir, diag));
-    *out_model = model;
-    model = NULL;
+    status = load(model, bytes, count, options, dir, diag);
+    if (status == INLAY_OK || model->collect) { /* whoever collects sees what was found before the end */
+        *out_model = model;
+        model = NULL;
+    }
 done:
     if (status != INLAY_OK)
         load_prefix(diag, what);

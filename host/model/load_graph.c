@@ -33,11 +33,13 @@ inlay_status scope_define(loader *l, scope *s, const char *name, const char *wha
 
     if (status != INLAY_OK)
         return status;
-    if (names_find(&s->table, name, strlen(name)) != NAMES_NONE)
-        return graph_fault_fail(s->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
-                                "%s '%.96s' has the name of another value; names must be unique in a graph", what,
-                                name);
-    return add_name(l, s, name, out_value);
+    *out_value = names_find(&s->table, name, strlen(name));
+    if (*out_value == NAMES_NONE)
+        return add_name(l, s, name, out_value);
+    status = graph_fault_fail(s->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
+                              "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
+    (void)graph_goes_on(l->model, s->g, NULL, &status, l->diag);
+    return status;
 }
 
 /* Notes that `inner` stands for `outer` of the graph around. */
@@ -207,6 +209,7 @@ inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph
     }
     if (kind_of(t) == 0)
         return INLAY_OK;
+    v->sparse = t->tensor_type == NULL;
     return load_tensor_type(l, g, t->tensor_type != NULL ? t->tensor_type : t->sparse_tensor_type, v, as_fact);
 }
 
@@ -390,9 +393,14 @@ static inlay_status load_outputs(loader *l, scope *s, const Onnx__Graph *proto)
         uint32_t v;
 
         INLAY_TRY(scope_resolve(l, s, name, &v));
-        if (v == INLAY_NONE)
-            return graph_fault_fail(g, NULL, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, l->diag,
-                              "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i, name);
+        if (v == INLAY_NONE) {
+            status = graph_fault_fail(g, NULL, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, l->diag,
+                                      "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i,
+                                      name);
+            if (!graph_goes_on(l->model, g, NULL, &status, l->diag))
+                return status;
+            continue;
+        }
         if (!g->values[v].declared)
             INLAY_TRY(declare(l, g, proto->output[i], v, false));
         if ((g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 && s->outer == NULL)
@@ -449,8 +457,11 @@ static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, gr
     n->doc = load_text(l, proto->doc_string);
     if (n->overload == NULL || n->doc == NULL)
         return load_no_memory(l, g);
-    if (n->info.op_type.bytes == 0)
-        return graph_fail(g, n, NULL, INLAY_INVALID_MODEL, l->diag, "the node has no op_type");
+    if (n->info.op_type.bytes == 0) {
+        status = graph_fail(g, n, NULL, INLAY_INVALID_MODEL, l->diag, "the node has no op_type");
+        if (!graph_goes_on(l->model, g, n, &status, l->diag))
+            return status;
+    }
     INLAY_TRY(load_extra(l, &proto->base, &n->extra));
     outputs = (uint32_t *)(uintptr_t)n->info.outputs; /* ours until the graph is handed on */
     for (size_t o = 0; o < proto->n_output; o++) {
@@ -488,8 +499,11 @@ static inlay_status connect_nodes(loader *l, scope *s, size_t count, Onnx__Node 
 {
     inlay_status status = INLAY_OK;
 
-    for (size_t i = 0; status == INLAY_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         status = load_node(l, s, protos[i], s->g->nodes[i]);
+        if (!graph_goes_on(l->model, s->g, s->g->nodes[i], &status, l->diag))
+            break;
+    }
     return status;
 }
 

@@ -273,10 +273,14 @@ inlay_status load_node(loader *l, scope *s, const Onnx__Node *proto, graph_node 
         status = scope_resolve(l, s, name, &inputs[i]);
         if (status != INLAY_OK)
             return status;
-        if (inputs[i] == INLAY_NONE)
-            return graph_fail(
-                s->g, n, name, INLAY_INVALID_MODEL, l->diag,
+        if (inputs[i] == INLAY_NONE && l->model->collect) /* a value that nothing makes: graph_finish() says so */
+            status = scope_define(l, s, name, "input", &inputs[i]);
+        else if (inputs[i] == INLAY_NONE)
+            status = graph_fault_fail(
+                s->g, n, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, l->diag,
                 "nothing makes input %zu '%.96s'; add a node, an initializer or a graph input of that name", i, name);
+        if (status != INLAY_OK)
+            return status;
     }
     return load_attributes(l, s, proto, n);
 }

@@ -22,9 +22,13 @@ typedef struct model_load_options {
     model_limits limits;
     const char *external_dir; /* where external data may lie; NULL = the model file's folder */
     bool strict;              /* graph_model.strict */
+<<<<<<< HEAD
     bool collect;             /* graph_model.collect */
     bool keep_sparse;         /* large sparse matrices of floats become nodes, SparseToDense of ai.inlay, which the
                                  optimiser makes dense where nobody reads them as they are; not for models to be saved */
+=======
+    bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
+>>>>>>> w16a
     uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
 } model_load_options;
 
@@ -64,7 +68,9 @@ typedef struct model_datum {
     uint32_t item_count;
     const int64_t *dims;
 } model_datum;
-/* kind says what the file holds (a bare file does not say). All memory is the arena's. */
+/* kind says what the file holds (a bare file does not say): INLAY_VALUE_*, or MODEL_DATUM_SPARSE, a SparseTensorProto,
+ * which becomes a TENSOR. Values of a map are one tensor [n]. All memory is the arena's. */
+enum { MODEL_DATUM_SPARSE = INLAY_VALUE_MAP + 1 };
 INLAY_NODISCARD inlay_status model_datum_load(const char *path, uint32_t kind, arena *a, model_datum *out,
                                               inlay_diag *diag);
 /* Writes a tensor as TensorProto. */

@@ -488,7 +488,8 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
                                      [PRESCAN_TENSOR] = TENSOR,
                                      [PRESCAN_SEQUENCE] = SEQUENCE,
                                      [PRESCAN_OPTIONAL] = OPTIONAL,
-                                     [PRESCAN_MAP] = MAP };
+                                     [PRESCAN_MAP] = MAP,
+                                     [PRESCAN_SPARSE] = SPARSE_TENSOR };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
     const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
     scan s = { .file = first, .at = first, .limits = limits, .diag = diag };

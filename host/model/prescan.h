@@ -21,7 +21,8 @@ typedef enum prescan_root {
     PRESCAN_TENSOR,
     PRESCAN_SEQUENCE,
     PRESCAN_OPTIONAL,
-    PRESCAN_MAP
+    PRESCAN_MAP,
+    PRESCAN_SPARSE
 } prescan_root;
 
 typedef struct prescan_result {

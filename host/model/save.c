@@ -133,7 +133,7 @@ static void target_deinit(target *t)
 
 static bool write_external(const saver *s, int fd)
 {
-    static const uint8_t zeros[EXTERNAL_ALIGN];
+    static uint8_t zeros[EXTERNAL_ALIGN]; /* only read; not const, so that the library's file has none of them */
     uint64_t at = 0;
 
     for (size_t i = 0; i < s->external_count; i++) {

@@ -72,10 +72,10 @@ static const char *domain_text(const char *domain)
 
 /* ------------------------------------------------------------------ types */
 
-static void put_tensor_type(const writer *out, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
+static void put_tensor_type(const writer *out, bool sparse, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
 {
     wire *w = &out->s->w;
-    wire_mark type = wire_begin(w, 1), shape;
+    wire_mark type = wire_begin(w, sparse ? 8 : 1), shape;
 
     wire_int(w, 1, dtype);
     if (rank != INLAY_RANK_UNKNOWN) {
@@ -126,9 +126,9 @@ static void put_type(const writer *out, const graph_value *v, bool inferred)
     if (v->info.kind != INLAY_VALUE_TENSOR)
         open += open_level(w, v->inner_kind, v->map_key, marks + open);
     if (v->declared && !(inferred && v->info.dtype != INLAY_UNDEFINED))
-        put_tensor_type(out, v->declared_dtype, v->declared_rank, v->declared_dims);
+        put_tensor_type(out, v->sparse, v->declared_dtype, v->declared_rank, v->declared_dims);
     else
-        put_tensor_type(out, v->info.dtype, v->info.rank, v->info.dims);
+        put_tensor_type(out, v->sparse, v->info.dtype, v->info.rank, v->info.dims);
     while (open > 0)
         wire_end(w, marks[--open]);
 }

@@ -31,7 +31,16 @@ static void copy_constant(const program *p, const inlay_value_info *v, char *to)
         memcpy(to + at, from, bytes);
         graph_blob_forget(p->model, from, bytes);
     }
-    graph_blob_forget(p->model, v->data, (size_t)v->data_bytes); /* pages between pieces */
+    program_forget(p, v); /* pages between pieces */
+}
+
+void program_forget(const program *p, const inlay_value_info *v)
+{
+    uint64_t at;
+
+    graph_blob_forget(p->model, v->data, (size_t)v->data_bytes);
+    if (p->env->held_bytes != NULL && graph_blob_file(p->model, v->data, (size_t)v->data_bytes, &at) != NULL)
+        (void)__atomic_sub_fetch(p->env->held_bytes, v->data_bytes, __ATOMIC_RELAXED);
 }
 
 /* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large.

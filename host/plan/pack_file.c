@@ -127,7 +127,7 @@ static uint64_t place_entries(pack_entry *entries, uint32_t count)
 bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data,
                      uint32_t entry_count)
 {
-    static const char zeros[HEAD_BYTES];
+    static char zeros[HEAD_BYTES]; /* only read; not const, so that the file has none of them */
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);
     pack_head head = { .format = FORMAT, .entry_count = entry_count, .key = key, .index_offset = index };
     kept_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);

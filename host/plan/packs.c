@@ -265,6 +265,7 @@ static inlay_status take(packs *p, const pack_key *key, uint64_t bytes, void **o
         *out_data = there->data;
         *out_known = 1;
         p->counted.found++;
+        p->counted.mapped_bytes += there->fresh ? 0 : bytes;
         return INLAY_OK;
     }
     if (bytes > p->room_left)

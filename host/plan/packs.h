@@ -34,6 +34,7 @@ void packs_close(packs *p);
 /* How many packs were found, and how many made anew and kept, since packs_open. */
 typedef struct packs_count {
     uint32_t found, made;
+    uint64_t mapped_bytes; /* of those found */
 } packs_count;
 packs_count packs_counted(const packs *p);
 #endif

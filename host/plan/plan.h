@@ -70,6 +70,7 @@ struct plan {
     uint32_t domain_count;
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
+    uint64_t held_bytes;       /* what was added to the environment's for it */
 };
 
 /* An input for planning. */
@@ -116,7 +117,11 @@ static inline void plan_ref(plan *p)
     (void)__atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
 }
 void plan_unref(plan *p); /* NULL is a no-op */
+/* Drops the plans of the program and of its bodies that nobody runs. */
+void plan_drop_idle(program *prog);
 
+/* What a run of it takes of the host's memory: the slab, and the outputs whose sizes are known. */
+uint64_t plan_run_bytes(const plan *p);
 /* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds plan_lock. */
 INLAY_NODISCARD inlay_status plan_build(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,
                                         inlay_diag *diag);

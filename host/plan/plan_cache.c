@@ -1,4 +1,5 @@
 /* plan/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
+#include "base/heap.h"
 #include "plan/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,8 @@ void plan_unref(plan *p)
         if (p->steps[i].instance != NULL)
             s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
     }
+    if (p->held_bytes > 0)
+        (void)__atomic_sub_fetch(p->program->env->held_bytes, p->held_bytes, __ATOMIC_RELAXED);
     keep_memory(p);
 }
 
@@ -89,6 +92,45 @@ static bool keeps_too_many(const program *prog)
     uint32_t most = prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
 
     return prog->plan_count > most || (prog->plan_bytes > PLANS_BYTES && prog->plan_count > LARGE_PLANS_KEPT);
+}
+
+uint64_t plan_run_bytes(const plan *p)
+{
+    uint64_t sum = p->slab_bytes[INLAY_DOMAIN_HOST];
+
+    for (uint32_t i = 0; i < p->place_count; i++)
+        if (p->places[i].source == PLACE_OUTPUT && p->places[i].domain == INLAY_DOMAIN_HOST)
+            sum += p->places[i].bytes;
+    return sum;
+}
+
+void plan_drop_idle(program *prog)
+{
+    plan *gone = NULL;
+
+    pthread_mutex_lock(&prog->plan_lock);
+    for (plan **link = &prog->plans; *link != NULL;) {
+        plan *p = *link;
+
+        if (__atomic_load_n(&p->references, __ATOMIC_RELAXED) > 1) {
+            link = &p->next;
+            continue;
+        }
+        *link = p->next;
+        prog->plan_count--;
+        prog->plan_bytes -= p->a.total_bytes;
+        p->next = gone;
+        gone = p;
+    }
+    pthread_mutex_unlock(&prog->plan_lock);
+    while (gone != NULL) {
+        plan *next = gone->next;
+
+        plan_unref(gone);
+        gone = next;
+    }
+    for (uint32_t i = 0; i < prog->body_count; i++)
+        plan_drop_idle(prog->bodies[i]);
 }
 
 /* The least recently used plan leaves the list; runs that hold it keep it alive. */
@@ -119,8 +161,11 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
         }
     }
     if (found == NULL) {
+        const uint64_t before = prog->env->held_bytes != NULL ? heap_bytes() : 0;
+
         status = plan_build(prog, inputs, count, &found, diag);
         if (status == INLAY_OK) {
+            found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
             prog->plan_count++;
             prog->plan_bytes += found->a.total_bytes;
             prog->plans_made++;

@@ -109,7 +109,7 @@ static void forget_constants(const program *p, const part_region *r, uint8_t *fa
             uint32_t v = n->inputs[i];
             if (v == INLAY_NONE || fates[v] == INLAY_CONST_BORROWED)
                 continue;
-            graph_blob_forget(p->model, p->graph->values[v].info.data, (size_t)p->graph->values[v].info.data_bytes);
+            program_forget(p, &p->graph->values[v].info);
             fates[v] = INLAY_CONST_BORROWED;
         }
     }

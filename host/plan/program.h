@@ -22,6 +22,7 @@ typedef struct program_env {
     uint32_t max_threads;
     uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
+    uint64_t *held_bytes;   /* atomic: of the host's memory between runs (option memory_limit); NULL = nobody counts */
     bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
@@ -135,6 +136,8 @@ inlay_status program_step_failed(const graph *g, const program_step *s, inlay_st
 const void *program_constant(program *p, uint32_t value);
 /* The same at a multiple of `alignment`, a power of two up to 4096. NULL also where it is none, or no constant. */
 const void *program_align_constant(program *p, uint32_t value, uint32_t alignment);
+/* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
+void program_forget(const program *p, const inlay_value_info *v);
 
 /* ------------------------------------------------------------------ one region, once
  *

@@ -19,6 +19,8 @@ void profile_json(const profile_report *r, const explain_sink *sink)
     json_whole(&j, "lost_events", r->p->lost);
     json_number(&j, "peak_flops_per_s", r->peak_flops);
     json_number(&j, "peak_bytes_per_s", r->peak_bytes);
+    json_number(&j, "peak_integer_ops_per_s", r->peak_integers);
+    json_number(&j, "peak_half_flops_per_s", r->peak_halves);
     json_whole(&j, "slab_bytes", r->slab_bytes);
     json_whole(&j, "lower_bound_bytes", r->lower_bound_bytes);
     json_open(&j, "steps", '[', false);
@@ -40,6 +42,8 @@ void profile_json(const profile_report *r, const explain_sink *sink)
         json_number(&j, "predicted_ns", row->predicted_ns * row->calls);
         json_number(&j, "share", row->share);
         json_number(&j, "flops", row->flops);
+        json_number(&j, "integer_ops", row->integer_ops);
+        json_number(&j, "half_flops", row->half_flops);
         json_number(&j, "bytes", row->bytes);
         json_number(&j, "gflops_per_s", ns > 0 ? row->flops / ns : 0);
         json_number(&j, "gbytes_per_s", ns > 0 ? row->bytes / ns : 0);
@@ -220,10 +224,10 @@ void profile_html(const profile_report *r, const explain_sink *sink)
               /* Whatever a model's names say, nothing is fetched and nothing is sent. */
               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
               "script-src 'unsafe-inline'\" />\n<title>inlay profile</title>\n<style>\n");
-    put(sink, profile_page_css);
+    page_put(profile_page_css, sink->write, sink->user);
     put(sink, "</style>\n</head>\n<body>\n<div id=\"page\"></div>\n<script type=\"application/json\" id=\"facts\">\n");
     profile_json(r, sink); /* has no '<' and no '&' in it */
     put(sink, "</script>\n<script>\n'use strict';\n(function () {\n");
-    put(sink, profile_page_js);
+    page_put(profile_page_js, sink->write, sink->user);
     put(sink, "})();\n</script>\n</body>\n</html>\n");
 }

@@ -34,6 +34,7 @@ struct profile {
     run_spans spans;
     plan *plans[PROFILE_PLANS]; /* referenced, so that events can be read after the cache has let go of a plan */
     uint32_t plan_count;
+    double peak_integers, peak_halves; /* of the machine, per second; 0 = unknown */
 };
 
 /* The same step over all runs. */
@@ -43,6 +44,7 @@ typedef struct profile_row {
     double ns;                   /* median over runs of what it took in a run; 0 in most = 0 */
     double calls;                /* in a run, on average */
     double flops, bytes;         /* of a call, as its provider states them */
+    double integer_ops, half_flops; /* of flops, those with integers of 8 bits and with floats of 16 */
     double predicted_ns;         /* of a call */
     uint64_t live_bytes;         /* of the plan's slabs while it runs */
     const struct profile_row *whole; /* of a kernel within a region: the region; otherwise NULL */
@@ -59,6 +61,7 @@ typedef struct profile_report {
     uint32_t row_count;
     double run_ns;     /* median */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */
+    double peak_integers, peak_halves;
     uint64_t slab_bytes, lower_bound_bytes;
 } profile_report;
 

@@ -112,6 +112,12 @@ void profile_end(profile *p, uint64_t ns, bool ok)
     p->run_count++;
 }
 
+void profile_peaks(profile *p, double integers, double halves)
+{
+    p->peak_integers = integers;
+    p->peak_halves = halves;
+}
+
 inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s, double peak_bytes_per_s,
                            const explain_sink *sink, inlay_diag *diag)
 {
@@ -131,6 +137,8 @@ inlay_status profile_write(const profile *p, const char *format, double peak_flo
             return status;
         r.peak_flops = peak_flops_per_s;
         r.peak_bytes = peak_bytes_per_s;
+        r.peak_integers = p->peak_integers;
+        r.peak_halves = p->peak_halves;
         formats[i].write(&r, sink);
         profile_report_deinit(&r);
         return INLAY_OK;

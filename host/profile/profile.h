@@ -27,6 +27,8 @@ void profile_end(profile *p, uint64_t ns, bool ok);
 
 /* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, a line each), "html". Peaks of the machine
  * are for the roofline, 0 = unknown. An unknown format is INLAY_INVALID_ARGUMENT. */
+/* What the machine does at most a second with integers of 8 bits and floats of 16; 0 = unknown. */
+void profile_peaks(profile *p, double integers, double halves);
 INLAY_NODISCARD inlay_status profile_write(const profile *p, const char *format, double peak_flops_per_s,
                                            double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
 #endif

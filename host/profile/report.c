@@ -63,7 +63,13 @@ double profile_roofline(const profile_report *r, const profile_row *row)
 
     if (r->peak_flops <= 0 || r->peak_bytes <= 0 || seconds <= 0 || (row->flops <= 0 && row->bytes <= 0))
         return -1;
-    least = row->flops / r->peak_flops;
+    if ((row->integer_ops > 0 && r->peak_integers <= 0) || (row->half_flops > 0 && r->peak_halves <= 0))
+        return -1;
+    least = (row->flops - row->integer_ops - row->half_flops) / r->peak_flops;
+    if (row->integer_ops > 0)
+        least += row->integer_ops / r->peak_integers;
+    if (row->half_flops > 0)
+        least += row->half_flops / r->peak_halves;
     if (row->bytes / r->peak_bytes > least)
         least = row->bytes / r->peak_bytes;
     return least / seconds;
@@ -76,6 +82,24 @@ static bool has_node(const part_offer *offer, uint32_t node)
     for (uint32_t i = 0; i < offer->node_count; i++)
         if (offer->nodes[i] == node)
             return true;
+    return false;
+}
+
+/* Does a node of the offer multiply integers of 8 bits, or read floats of 16? */
+static bool reads_type(const graph *g, const part_offer *offer, bool integers)
+{
+    for (uint32_t i = 0; i < offer->node_count; i++) {
+        const inlay_node_info *n = &g->nodes[offer->nodes[i]]->info;
+        const uint32_t v = n->input_count > 0 ? n->inputs[0] : INLAY_NONE;
+        const inlay_dtype dtype = v == INLAY_NONE ? INLAY_UNDEFINED : g->values[v].info.dtype;
+        const char *op = n->op_type.data;
+
+        if (!integers && (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16))
+            return true;
+        if (integers && (dtype == INLAY_UINT8 || dtype == INLAY_INT8) &&
+            (strstr(op, "MatMul") != NULL || strstr(op, "Conv") != NULL || strcmp(op, "QGemm") == 0))
+            return true;
+    }
     return false;
 }
 
@@ -107,6 +131,10 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
         if (source == COST_NONE)
             continue;
         row->flops += cost.flops;
+        if (reads_type(e->program->graph, q.offer, true))
+            row->integer_ops += cost.flops;
+        else if (reads_type(e->program->graph, q.offer, false))
+            row->half_flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
         row->predicted_ns += cost_told(q.provider, source) * cost.ns;
     }

@@ -91,7 +91,13 @@ void profile_text(const profile_report *r, const explain_sink *sink)
     say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(r->slab_bytes, a),
         nice_bytes(r->lower_bound_bytes, b));
     if (r->peak_flops > 0)
-        say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured\n", r->peak_flops / 1e9, r->peak_bytes / 1e9);
+        say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured", r->peak_flops / 1e9, r->peak_bytes / 1e9);
+    if (r->peak_integers > 0)
+        say(sink, "; %.0f Gop/s with integers of 8 bits", r->peak_integers / 1e9);
+    if (r->peak_halves > 0)
+        say(sink, "; %.0f GFLOP/s with floats of 16 bits", r->peak_halves / 1e9);
+    if (r->peak_flops > 0)
+        say(sink, "\n");
     if (r->p->lost > 0)
         say(sink, "%llu steps of later runs found no room\n", (unsigned long long)r->p->lost);
     say(sink, "\n");

@@ -79,7 +79,13 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
     list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
     if (list == NULL)
         return no_memory(diag);
-    for (uint32_t i = 0; options_pair(options, OPTION_memory_limit, i, &pair); i++) {
+    count = 0;
+    for (uint32_t k = 0; options_pair(options, OPTION_memory_limit, k, &pair); k++) {
+        const uint32_t i = count;
+
+        if (pair.key_bytes == 4 && memcmp(pair.key, "host", 4) == 0)
+            continue; /* of all that the session holds, see limit.c */
+        count++;
         list[i].provider = arena_string_n(&s->a, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
             return no_memory(diag);

@@ -1,5 +1,6 @@
 #include "session/session.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "config/dirs.h"
 #include "base/boundary.h"
 #include "plugin/crash.h"
@@ -266,7 +267,7 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
         }
         list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
                                    .dtype = v->info.dtype, .rank = known, .optional = v->has_default,
-                                   .dims = dims, .dim_names = names };
+                                   .dims = dims, .dim_names = names, .key_dtype = v->map_key, .sparse = v->sparse };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
@@ -364,11 +365,13 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
     s->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
     s->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
-                                  (uint64_t)options_int(options, OPTION_memory_budget));
+                                  (uint64_t)options_int(options, OPTION_memory_budget), session_host_limit(options));
     if (s->memory == NULL) {
         free(s);
         return NULL;
     }
+    s->env.held_bytes = run_memory_held(s->memory);
+    s->heap_before = s->env.held_bytes != NULL ? heap_bytes() : 0;
     s->env.rules = &s->rules;
     s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line,
                                   .log_ctx = s };
@@ -441,7 +444,9 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     if (status != INLAY_OK)
         return status;
     INLAY_TRY(session_report(s, 0.4, "compiling", diag));
+    session_limit_begin(s);
     INLAY_TRY(compile(s, options, diag));
+    INLAY_TRY(session_limit_check(s, diag));
     INLAY_TRY(session_describe(s, diag));
     INLAY_TRY(session_report(s, 1, "ready", diag));
     s->progress = NULL;

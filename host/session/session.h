@@ -33,6 +33,7 @@ struct inlay_session {
     cost_sizes sizes;        /* env.sizes */
     cost_book *book;         /* env.costs; may be NULL */
     run_memory *memory;      /* of runs */
+    uint64_t heap_before;    /* bytes that the process had from malloc when it began; counted where there is a limit */
     const char *cache_dir;   /* option cache_dir, for what is measured later */
     program *main;
     arena a;
@@ -78,6 +79,14 @@ INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options
 /* What the user asks of the assignment: policy, pin, forbid, require, max_partitions, no_cpu, memory_limit, plan.
  * Errors name the option. In rules.c. */
 INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
+
+/* Option memory_limit, host=BYTES; 0 = none. limit.c has this and the next two. */
+uint64_t session_host_limit(const inlay_options *options);
+/* Before the graph is compiled: what there is so far. */
+void session_limit_begin(inlay_session *s);
+/* Afterwards: with the plan, where the inputs' sizes are known, all that a first run holds. INLAY_LIMIT_EXCEEDED says how
+ * much would do. */
+INLAY_NODISCARD inlay_status session_limit_check(inlay_session *s, inlay_diag *diag);
 
 /* The parts of session_prepare; in model.c. */
 INLAY_NODISCARD inlay_status session_load_model(inlay_session *s, const session_source *source,

@@ -385,7 +385,7 @@ mkdir -p "$work/empty"
 expect 0 "created in" run "$add" --expect "$work/expected"
 expect 1 "output 'sum'" run "$add" --seed 5 --expect "$work/expected" --atol 0
 json 1 '.differing_outputs == 1' run "$add" --seed 5 --expect "$work/expected" --atol 0 --json
-expect 3 "neither .npy nor .pb" run "$add" --expect "$work/empty"
+expect 3 "none of .npy, .pb, .npz" run "$add" --expect "$work/empty"
 expect 0 'ai.onnx.Relu 1, 6, 13, 14' providers --operators
 json 0 '.operators | map(select(.operator == "FusedConv")) | length == 1' providers --operators --json
 

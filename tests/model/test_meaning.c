@@ -480,7 +480,42 @@ static void nested_values(void **state)
     wire_deinit(&w);
     assert_int_equal(model_datum_load(path, INLAY_VALUE_MAP, &a, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.items[0].tensor.dtype, INLAY_STRING);
-    assert_int_equal(datum.items[1].item_count, 1);
+    assert_int_equal(datum.items[1].kind, INLAY_VALUE_TENSOR); /* values are one tensor */
+    assert_int_equal(datum.items[1].dims[0], 1);
+    assert_true(*(const float *)datum.items[1].tensor.data == 2);
+    arena_deinit(&a);
+    (void)remove(path);
+    (void)close(fd);
+}
+
+static void sparse_value(void **state)
+{
+    char path[] = "/tmp/inlay-sparse-XXXXXX";
+    int fd = mkstemp(path);
+    const int64_t two = 2, places[2] = { 5, 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    model_datum datum;
+    wire w = { 0 };
+    arena a = { 0 };
+    wire_mark t;
+
+    (void)state;
+    assert_true(fd >= 0);
+    t = wire_begin(&w, 1);
+    mw_tensor_head(&w, NULL, INLAY_FLOAT, 1, &two);
+    wire_bytes(&w, 9, (const float[]){ 7, 8 }, 8);
+    wire_end(&w, t);
+    t = wire_begin(&w, 2);
+    mw_tensor_head(&w, NULL, INLAY_INT64, 1, &two);
+    wire_ints(&w, 7, places, 2);
+    wire_end(&w, t);
+    wire_ints(&w, 3, (const int64_t[]){ 2, 3 }, 2);
+    assert_true(wire_write(&w, fd));
+    wire_deinit(&w);
+    assert_int_equal(model_datum_load(path, MODEL_DATUM_SPARSE, &a, &datum, &diag), INLAY_OK);
+    assert_int_equal(datum.kind, INLAY_VALUE_TENSOR);
+    assert_int_equal(datum.tensor.rank, 2);
+    assert_memory_equal(datum.tensor.data, ((const float[]){ 8, 0, 0, 0, 0, 7 }), 24);
     arena_deinit(&a);
     (void)remove(path);
     (void)close(fd);
@@ -532,6 +567,7 @@ int main(void)
         cmocka_unit_test(what_is_saved_comes_back),
         cmocka_unit_test(single_values),
         cmocka_unit_test(nested_values),
+        cmocka_unit_test(sparse_value),
         cmocka_unit_test(inferred_shapes_on_request),
     };
 

@@ -6,11 +6,11 @@
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
- *     y = ms.QLinearMul(...)              an operator of com.microsoft
+ *     y = ms.QLinearMul(...)              an operator of com.microsoft; tr. is ai.onnx.preview.training
  *     -> w, v                             outputs
  *
- * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), or words. "_" is an
- * omitted input. */
+ * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), words, or lists of
+ * words ("xs='a,b"). "_" is an omitted input. */
 #ifndef GRAPH_SCRIPT_H
 #define GRAPH_SCRIPT_H
 #include "rig.h"
@@ -87,7 +87,14 @@ static inline void script_attr(wire *w, char *text)
     uint32_t n = 0;
 
     *value++ = '\0';
-    if (isalpha((unsigned char)*value)) {
+    if (*value == '\'') {
+        char *more = NULL;
+
+        a = rig_attr_begin(w, text, 8);
+        for (char *s = strtok_r(value + 1, ",", &more); s != NULL; s = strtok_r(NULL, ",", &more))
+            wire_text(w, 9, s);
+        wire_end(w, a);
+    } else if (isalpha((unsigned char)*value)) {
         a = rig_attr_begin(w, text, 3);
         wire_text(w, 4, value);
         wire_end(w, a);
@@ -124,16 +131,19 @@ static inline void script_branch(wire *w, char *text, const char *output)
 static inline void script_node(wire *w, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
-    bool contributed;
+    bool contributed, training;
     wire_mark n;
 
     *inputs++ = '\0';
     *attrs++ = '\0';
     text = script_trim(text);
     contributed = strncmp(text, "ms.", 3) == 0;
-    n = mw_node_begin(w, contributed ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
+    training = strncmp(text, "tr.", 3) == 0;
+    n = mw_node_begin(w, contributed || training ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
     if (contributed)
         wire_text(w, 7, "com.microsoft");
+    if (training)
+        wire_text(w, 7, "ai.onnx.preview.training");
     for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
         if (strchr(a, ':') != NULL)
             script_branch(w, a, outputs);
@@ -171,6 +181,8 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
     wire_end(w, g);
     if (strstr(script, "ms.") != NULL)
         mw_opset(w, 8, "com.microsoft", 1);
+    if (strstr(script, "tr.") != NULL)
+        mw_opset(w, 8, "ai.onnx.preview.training", 1);
     free(copy);
 }
 

@@ -142,6 +142,62 @@ static void columns_line_up(void **state)
     rig_close(&r);
 }
 
+static double roofline_of(const rig *r, const char *op)
+{
+    double found = -2;
+    told t = write_format(r, "json");
+    json_t *report = parse(&t), *step;
+    size_t i;
+
+    json_array_foreach(json_object_get(report, "steps"), i, step)
+        if (strcmp(json_string_value(json_object_get(step, "op")), op) == 0)
+            found = json_number_value(json_object_get(step, "roofline"));
+    json_decref(report);
+    told_free(&t);
+    return found;
+}
+
+/* Products of integers are held against the peak of integers, or against none. */
+static void integers_have_a_roof_of_their_own(void **state)
+{
+    inlay_peaks peaks = { .struct_size = sizeof peaks };
+    const int64_t dims[2] = { 64, 64 };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    double low, high;
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "a", INLAY_UINT8, "64,64");
+    mw_value(&w, MW_INPUT, "b", INLAY_UINT8, "64,64");
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "64,64");
+    mw_node(&w, "MatMulInteger", "a,b", "y");
+    mw_node(&w, "MatMul", "x,x", "z");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&w, g);
+    r = rig_open(&w, (const char *const[]){ "providers", "reference", NULL });
+    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        inlay_value *v = NULL;
+
+        assert_int_equal(inlay_value_create(i < 2 ? INLAY_UINT8 : INLAY_FLOAT, 2, dims, &v, NULL), INLAY_OK);
+        rig_bind(&r, i, v);
+    }
+    rig_run(&r);
+    assert_true(roofline_of(&r, "MatMul") > 0);
+    assert_true(roofline_of(&r, "MatMulInteger") < 0);
+    peaks.integer_ops_per_s = 1e9;
+    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
+    high = roofline_of(&r, "MatMulInteger");
+    peaks.integer_ops_per_s = 2e9;
+    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
+    low = roofline_of(&r, "MatMulInteger");
+    assert_true(low > 0 && fabs(high / low - 2) < 1e-6);
+    rig_close(&r);
+}
+
 /* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
 static void kernels_of_a_region(void **state)
 {
@@ -252,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_agree),
         cmocka_unit_test(names_are_text), cmocka_unit_test(columns_line_up),
+        cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(kernels_of_a_region),
         cmocka_unit_test(bodies_and_limits),
     };

@@ -168,10 +168,21 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_strings(uint32_t rank,
                                                                   const inlay_str *texts, inlay_value **out_value,
                                                                   inlay_diag *diag);
 /* A sequence, or an optional (count 0 or 1), of values of one type, each of which gains a reference. dtype is the
- * element type of its tensors, needed when it is empty. */
+ * element type of its tensors, needed when it is empty. A map has two items: its keys, INT64 or STRING of rank 1, each
+ * once, and as many values of type dtype. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype,
                                                                inlay_value *const *items, uint32_t count,
                                                                inlay_value **out_value, inlay_diag *diag);
+/* A tensor from the elements of a sparse one: values [n], and where they are, INT64 of [n] (positions in row-major order)
+ * or [n, rank]. All others are 0; what is there twice counts as it is there last. No strings. Where a model declares a
+ * sparse tensor (inlay_io_info.sparse), runs have it in this form. INLAY_INVALID_ARGUMENT: a place outside dims. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices,
+                                                               uint32_t rank, const int64_t *dims,
+                                                               inlay_value **out_value, inlay_diag *diag);
+/* The other way: the elements of a tensor in host memory that are not 0 (of all bits; -0 is kept), and their places as
+ * [n, rank]. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_sparse(const inlay_value *value, inlay_value **out_values,
+                                                             inlay_value **out_indices, inlay_diag *diag);
 INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
 INLAY_API void inlay_value_unref(inlay_value *value); /* NULL is a no-op */
 
@@ -293,6 +304,8 @@ typedef struct inlay_io_info {
     uint32_t optional; /* 1: an input that has a default value */
     const int64_t *dims;
     const char *const *dim_names;
+    inlay_dtype key_dtype; /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
+    uint32_t sparse;       /* 1: the file declares a sparse tensor */
 } inlay_io_info;
 INLAY_API uint32_t inlay_session_input_count(const inlay_session *session);
 INLAY_API uint32_t inlay_session_output_count(const inlay_session *session);
@@ -528,6 +541,15 @@ INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
+
+/* What the machine does at most a second with integers of 8 bits and with floats of 16: rows of the profile that compute
+ * so are held against these, not against the peak of inlay_context_profile_write(). 0 = unknown: they have no roofline.
+ * After inlay_context_profile(), until the next. */
+typedef struct inlay_peaks {
+    uint64_t struct_size;
+    double integer_ops_per_s, half_flops_per_s;
+} inlay_peaks;
+INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
 
 /* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
  * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Maps, sequences, optionals and sparse tensors on the command line: made up, from .npz and .pb, written and read again.
+
+  values.py INLAY"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+INLAY = sys.argv[1]
+FOLDER = tempfile.TemporaryDirectory()
+failed = 0
+
+
+def path(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def expect(good, what, text=""):
+    global failed
+    if not good:
+        failed += 1
+        print(f"FAIL {what}: {text}")
+
+
+def save(nodes, inputs, outputs):
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
+                                                                   helper.make_opsetid("ai.onnx.ml", 3)]), path("m.onnx"))
+
+
+def run(*args, code=0):
+    done = subprocess.run([INLAY, "run", path("m.onnx"), "--values", "100", *args], capture_output=True, text=True,
+                          env=dict(os.environ, INLAY_CACHE_DIR=""), check=False)
+    expect(done.returncode == code, " ".join(args), f"ended with {done.returncode}: {done.stderr}")
+    return done.stdout + done.stderr
+
+
+def value(name, fill):
+    v = onnx.ValueInfoProto()
+    v.name = name
+    fill(v.type)
+    return v
+
+
+def map_type(t, key, element):
+    t.map_type.key_type = key
+    t.map_type.value_type.tensor_type.elem_type = element
+
+
+def sparse_type(t, dims):
+    t.sparse_tensor_type.elem_type = TensorProto.FLOAT
+    for d in dims:
+        t.sparse_tensor_type.shape.dim.add().dim_value = d
+
+
+def tensor(name, dtype, shape):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def check_maps():
+    save([helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b", "c"])],
+         [value("m", lambda t: map_type(t, TensorProto.STRING, TensorProto.FLOAT))], [tensor("y", TensorProto.FLOAT, None)])
+    expect("float[1, 3]" in run(), "a made-up map")
+    np.savez(path("m.npz"), keys=np.array(["c", "z", "a"]), values=np.array([1.5, 2, 3], np.float32))
+    expect("= 3 0 1.5" in run("--input", "m=" + path("m.npz")), "a map from .npz")
+    m = onnx.MapProto()
+    m.key_type = TensorProto.STRING
+    m.string_keys.extend([b"b", b"a"])
+    m.values.elem_type = onnx.SequenceProto.TENSOR
+    for x in (4, 5):
+        m.values.tensor_values.append(numpy_helper.from_array(np.array([x], np.float32)))
+    with open(path("m.pb"), "wb") as f:
+        f.write(m.SerializeToString())
+    expect("= 5 4 0" in run("--input", "m=" + path("m.pb")), "a map from .pb")
+    np.savez(path("m.npz"), keys=np.array(["c", "z"]), values=np.array([1], np.float32))
+    expect("a map has two items" in run("--input", "m=" + path("m.npz"), code=2), "a map with too few values")
+
+    save([helper.make_node("CastMap", ["m"], ["y"], domain="ai.onnx.ml", map_form="SPARSE", max_map=4)],
+         [value("m", lambda t: map_type(t, TensorProto.INT64, TensorProto.FLOAT))], [tensor("y", TensorProto.FLOAT, None)])
+    np.savez(path("m.npz"), keys=np.array([3, 1]), values=np.array([7, -2], np.float32))
+    expect("= 0 -2 0 7" in run("--input", "m=" + path("m.npz")), "CastMap")
+
+    z = value("z", lambda t: map_type(t.sequence_type.elem_type, TensorProto.INT64, TensorProto.FLOAT))
+    save([helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[10, 20])],
+         [tensor("x", TensorProto.FLOAT, ["n", 2])], [z])
+    np.save(path("x.npy"), np.array([[1, 2], [3, 4]], np.float32))
+    text = run("--input", "x=" + path("x.npy"), "--outputs", path("out"))
+    expect("sequence(2)" in text and "map(2)" in text, "a sequence of maps", text)
+    with open(path("out/z.1.pb"), "rb") as f:
+        m.ParseFromString(f.read())
+    expect(list(m.keys) == [10, 20] and [float(numpy_helper.to_array(v)[0]) for v in m.values.tensor_values] == [3, 4],
+           "a map as .pb")
+
+
+def check_lists():
+    seq = value("s", lambda t: setattr(t.sequence_type.elem_type.tensor_type, "elem_type", TensorProto.FLOAT))
+    out = value("y", lambda t: setattr(t.sequence_type.elem_type.tensor_type, "elem_type", TensorProto.FLOAT))
+    save([helper.make_node("SequenceInsert", ["s", "x"], ["y"])], [seq, tensor("x", TensorProto.FLOAT, [2])], [out])
+    s = onnx.SequenceProto()
+    s.elem_type = onnx.SequenceProto.TENSOR
+    s.tensor_values.append(numpy_helper.from_array(np.array([[1, 2, 3]], np.float32)))
+    with open(path("s.pb"), "wb") as f:
+        f.write(s.SerializeToString())
+    text = run("--input", "s=" + path("s.pb"), "--outputs", path("list"))
+    expect("sequence(2)" in text, "a sequence from .pb", text)
+    expect(np.load(path("list/y.0.npy")).tolist() == [[1, 2, 3]], "the items of a sequence")
+
+
+def check_sparse():
+    for opset_dims in ([3, 4],):
+        save([helper.make_node("Mul", ["s", "s"], ["y"])], [value("s", lambda t: sparse_type(t, opset_dims))],
+             [value("y", lambda t: sparse_type(t, opset_dims))])
+    want = np.zeros((3, 4), np.float32)
+    want[0, 1], want[2, 0], want[2, 3] = 1, 4, 9
+    line = "= " + " ".join(f"{x:g}" for x in want.ravel())
+    expect("float[3, 4]" in run(), "a made-up sparse input")
+    data = np.array([1, 2, 3], np.float32)
+    kinds = {
+        "csr": dict(data=data, indices=np.array([1, 0, 3], np.int32), indptr=np.array([0, 1, 1, 3], np.int32),
+                    shape=np.array([3, 4]), format=np.array(b"csr")),
+        "csc": dict(data=data[[1, 0, 2]], indices=np.array([2, 0, 2], np.int32), indptr=np.array([0, 1, 2, 2, 3], np.int32),
+                    shape=np.array([3, 4]), format=np.array(b"csc")),
+        "coo": dict(data=data, row=np.array([0, 2, 2], np.int32), col=np.array([1, 0, 3], np.int32), shape=np.array([3, 4]),
+                    format=np.array(b"coo")),
+        "places": dict(values=data, indices=np.array([[0, 1], [2, 0], [2, 3]]), shape=np.array([3, 4])),
+        "positions": dict(values=data, indices=np.array([1, 8, 11]), shape=np.array([3, 4])),
+        "dense": dict(s=np.sqrt(want)),
+    }
+    for name, arrays in kinds.items():
+        np.savez(path(name + ".npz"), **arrays)
+        text = run("--input", "s=" + path(name + ".npz"), "--outputs", path("sparse"))
+        expect(line in text, name, text)
+    sparse = onnx.SparseTensorProto()
+    with open(path("sparse/y.pb"), "rb") as f:
+        sparse.ParseFromString(f.read())
+    expect(list(sparse.dims) == [3, 4] and numpy_helper.to_array(sparse.values).tolist() == [1, 4, 9] and
+           numpy_helper.to_array(sparse.indices).tolist() == [[0, 1], [2, 0], [2, 3]], "a sparse tensor as .pb")
+    os.rename(path("sparse/y.pb"), path("sparse/s.pb"))
+    text = run("--inputs", path("sparse"))
+    expect("= 0 1 0 0 0 0 0 0 16 0 0 81" in text, "a sparse tensor from .pb", text)
+    np.savez(path("y.npz"), values=np.array([1, 4, 9], np.float32), indices=np.array([1, 8, 11]), shape=np.array([3, 4]))
+    run("--input", "s=" + path("csr.npz"), "--expect", FOLDER.name)
+    np.savez(path("y.npz"), values=np.array([1, 4, 8], np.float32), indices=np.array([1, 8, 11]), shape=np.array([3, 4]))
+    run("--input", "s=" + path("csr.npz"), "--expect", FOLDER.name, code=1)
+    np.savez(path("bad.npz"), values=data, indices=np.array([1, 8, 12]), shape=np.array([3, 4]))
+    expect("index 2 of a sparse tensor is out of range" in run("--input", "s=" + path("bad.npz"), code=2), "a place outside")
+    np.savez(path("bad.npz"), a=data, b=data)
+    expect("expected data, indices" in run("--input", "s=" + path("bad.npz"), code=2), "an archive of something else")
+
+    # The type is kept by what writes models.
+    subprocess.run([INLAY, "optimize", path("m.onnx"), "-o", path("o.onnx")], capture_output=True, check=True)
+    kept = onnx.load(path("o.onnx")).graph
+    expect(kept.input[0].type.HasField("sparse_tensor_type") and kept.output[0].type.HasField("sparse_tensor_type"),
+           "optimize keeps sparse types")
+
+
+check_maps()
+check_lists()
+check_sparse()
+print("all as expected" if failed == 0 else f"{failed} failed")
+sys.exit(failed != 0)

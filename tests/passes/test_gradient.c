@@ -1,0 +1,236 @@
+/* Gradient against finite differences, at the first and the last level of optimisation; what has no rule is named. */
+#include "graph_script.h"
+
+enum { MOST_INPUTS = 4, PICKED = 5 };
+
+typedef struct row {
+    const char *name;
+    const char *script; /* inputs, then what makes Y of them; da, db, ... are derived by a, b, ... */
+    int64_t opset;      /* 0 = 17 */
+} row;
+
+/* Inputs are floats from `low` to `low` + 1; rows that need other ones shift them. */
+static const row rows[] = {
+    { "Abs", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Abs(m)\nY = Mul(t, a)", 0 },
+    { "Acos, Asin, Atan", "a : 4\nh = [] 0.25\nt = Mul(a, h)\nu = Acos(t)\nv = Asin(t)\nw = Atan(t)\nx = Mul(u, v)\n"
+                          "Y = Mul(x, w)", 0 },
+    { "Acosh, Asinh, Atanh", "a : 4\nh = [] 0.25\no = [] 1\nt = Mul(a, h)\ns = Add(a, o)\nu = Acosh(s)\nv = Asinh(t)\n"
+                             "w = Atanh(t)\nx = Mul(u, v)\nY = Mul(x, w)", 0 },
+    { "Add, broadcast both ways", "a : N,1,3\nb : 4,1\nt = Add(a, b)\nY = Mul(t, t)", 0 },
+    { "Sub", "a : 2,1,3\nb : 4,N\nt = Sub(a, b)\nY = Mul(t, t)", 0 },
+    { "Div", "a : 2,1,3\nb : 4,1\nt = Div(a, b)\nY = Mul(t, t)", 0 },
+    { "Mul, a scalar", "a : -\nb : 2,N\nt = Mul(a, b)\nY = Exp(t)", 0 },
+    { "Sum of four", "a : 3\nb : 2,3\nc : 1\nd : 2,1\nt = Sum(a, b, c, d)\nY = Mul(t, t)", 0 },
+    { "Pow", "a : 2,3\nb : 3\nY = Pow(a, b)", 0 },
+    { "Pow by a constant", "a : 2,3\nt = [] 3\nY = Pow(a, t)", 0 },
+    { "Neg, Exp, Log, Sqrt", "a : N\nt = Log(a)\nu = Sqrt(a)\nv = Neg(a)\nw = Exp(v)\nx = Mul(t, u)\nY = Mul(x, w)", 0 },
+    { "Reciprocal", "a : 4\nt = Reciprocal(a)\nY = Mul(t, t)", 0 },
+    { "Sin, Cos, Tan", "a : 4\nt = Sin(a)\nu = Cos(a)\nh = [] 0.25\ns = Mul(a, h)\nv = Tan(s)\nw = Mul(t, u)\n"
+                       "Y = Mul(w, v)", 0 },
+    { "Sinh, Cosh", "a : 4\nt = Sinh(a)\nu = Cosh(a)\nY = Mul(t, u)", 0 },
+    { "Erf, Sigmoid, Tanh", "a : 4\nt = Erf(a)\nu = Sigmoid(a)\nv = Tanh(a)\nw = Mul(t, u)\nY = Mul(w, v)", 0 },
+    { "Relu", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Relu(m)\nY = Mul(t, a)", 0 },
+    { "LeakyRelu, Elu", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = LeakyRelu(m) alpha=0.3\nu = Elu(m) alpha=0.7\nY = Mul(t, u)",
+      0 },
+    { "Softplus, Softsign", "a : 4\nt = Softplus(a)\nu = Softsign(a)\nY = Mul(t, u)", 0 },
+    { "Clip", "a : 9\nl = [] 0.75\nu = [] 1.25\nt = Clip(a, l, u)\nY = Mul(t, t)", 0 },
+    { "Where", "a : 2,3\nb : 1\nm = [] 1\nc = Greater(a, m)\nt = Where(c, a, b)\nY = Mul(t, t)", 0 },
+    { "Identity, Floor", "a : 4\nt = Identity(a)\nu = Floor(a)\nv = Add(t, u)\nY = Mul(v, v)", 0 },
+    { "MatMul", "a : N,3,4\nb : 4,5\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
+    { "MatMul, batches", "a : 3,1,2,4\nb : 2,4,3\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
+    { "MatMul of a vector", "a : 4\nb : 2,4,3\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
+    { "MatMul by a vector", "a : 2,3,4\nb : 4\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
+    { "MatMul of vectors", "a : 4\nb : 4\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
+    { "Gemm", "a : 3,4\nb : 4,5\nc : 5\nt = Gemm(a, b, c) alpha=0.5 beta=2.0\nY = Mul(t, t)", 0 },
+    { "Gemm, A turned", "a : 4,3\nb : 4,5\nc : 3,1\nt = Gemm(a, b, c) transA=1 alpha=0.5\nY = Mul(t, t)", 0 },
+    { "Gemm, B turned", "a : 3,4\nb : 5,4\nt = Gemm(a, b) transB=1\nY = Mul(t, t)", 0 },
+    { "Gemm, both turned", "a : 4,3\nb : 5,4\nt = Gemm(a, b) transA=1 transB=1 alpha=2.0\nY = Mul(t, t)", 0 },
+    { "ReduceSum", "a : 2,N,4\nx = i[2] 0,-1\nt = ReduceSum(a, x) keepdims=0\nY = Mul(t, t)", 0 },
+    { "ReduceSum of all", "a : 2,3\nt = ReduceSum(a)\nu = ReduceSum(a) keepdims=0\nY = Mul(t, u)", 0 },
+    { "ReduceSum, attribute", "a : 2,3\nt = ReduceSum(a) axes=1, keepdims=0\nY = Mul(t, t)", 11 },
+    { "ReduceMean", "a : 2,N,4\nt = ReduceMean(a) axes=1,2 keepdims=0\nY = Mul(t, t)", 0 },
+    { "ReduceMean, kept", "a : 2,3,4\nt = ReduceMean(a) axes=-1,\nu = Sub(a, t)\nY = Mul(u, u)", 0 },
+    { "ReduceL2, ReduceSumSquare", "a : 2,3\nt = ReduceL2(a) axes=1, keepdims=0\nu = ReduceSumSquare(a) axes=1, keepdims=0\n"
+                                   "Y = Mul(t, u)", 0 },
+    { "ReduceLogSumExp", "a : 2,3\nt = ReduceLogSumExp(a) axes=1, keepdims=0\nY = Mul(t, t)", 0 },
+    { "Reshape", "a : 2,N,4\ns = i[2] 4,-1\nt = Reshape(a, s)\nY = Exp(t)", 0 },
+    { "Flatten, Squeeze, Unsqueeze", "a : 2,1,4\ns = i[1] 1\nu = i[2] 0,3\nt = Squeeze(a, s)\nv = Unsqueeze(t, u)\n"
+                                     "w = Flatten(v)\nY = Exp(w)", 0 },
+    { "Transpose", "a : 2,3,4\nb : 4,2,3\nt = Transpose(a) perm=2,0,1\nY = Mul(t, b)", 0 },
+    { "Transpose, reversed", "a : 2,N,4\nb : 4,N,2\nt = Transpose(a)\nY = Mul(t, b)", 0 },
+    { "Expand", "a : 3,1\ns = i[3] 2,3,4\nt = Expand(a, s)\nY = Mul(t, t)", 0 },
+    { "Softmax", "a : 2,N,4\nb : 2,N,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 0 },
+    { "Softmax of old", "a : 2,3,4\nb : 2,3,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 11 },
+    { "LogSoftmax", "a : 2,3\nb : 2,3\nt = LogSoftmax(a)\nY = Mul(t, b)", 0 },
+    { "Concat", "a : 2,N\nb : 2,1\nt = Concat(a, b, a) axis=1\nY = Exp(t)", 0 },
+    { "layer norm, loss", "a : 2,6\nb : 6\nc : 6\nk = [] 2\ne = [] 0.00001\nm = ReduceMean(a) axes=-1,\nd = Sub(a, m)\n"
+                          "q = Pow(d, k)\nv = ReduceMean(q) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
+                          "o = Mul(n, b)\np = Add(o, c)\nr = Tanh(p)\nY = ReduceMean(r) keepdims=0", 0 },
+    { "nothing to do with b", "a : 3\nb : 2,2\nY = Exp(a)", 0 },
+};
+
+static uint32_t inputs_of(const row *r, char names[MOST_INPUTS * 2])
+{
+    uint32_t count = 0;
+
+    for (const char *line = r->script; line != NULL; line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL)
+        if (strncmp(line + 1, " : ", 3) == 0) {
+            if (count > 0)
+                names[2 * count - 1] = ',';
+            assert_true(count < MOST_INPUTS);
+            names[2 * count++] = line[0];
+            names[2 * count - 1] = '\0';
+        }
+    return count;
+}
+
+static void feed(rig *r, uint32_t input, uint32_t seed, int64_t moved, float by)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_value *v = NULL;
+
+    (void)inlay_session_input(r->session, input, &info);
+    for (uint32_t d = 0; d < info.rank; d++)
+        dims[d] = info.dims[d] < 0 ? 3 : info.dims[d];
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
+    for (int64_t k = 0; k < inlay_value_count(v); k++)
+        ((float *)inlay_value_data(v))[k] = 0.5f + script_random(&seed) + (k == moved ? by : 0);
+    rig_bind(r, input, v);
+}
+
+static double total(rig *r)
+{
+    const inlay_value *y;
+    double sum = 0;
+
+    rig_run(r);
+    y = inlay_context_output(r->context, 0);
+    for (int64_t i = 0; i < inlay_value_count(y); i++)
+        sum += (double)((const float *)inlay_value_data(y))[i];
+    return sum;
+}
+
+static void check_row(const row *r, const char *level)
+{
+    const char *options[] = { "providers", "reference", "level", level, NULL };
+    const float step = 1.0f / 256;
+    char names[MOST_INPUTS * 2 + 1], derived[4 * MOST_INPUTS + 1] = "", script[2000];
+    const uint32_t count = inputs_of(r, names);
+    wire w = { 0 };
+    rig x;
+
+    for (uint32_t i = 0; i < count; i++)
+        (void)snprintf(derived + strlen(derived), sizeof derived - strlen(derived), "%sd%c", i > 0 ? ", " : "",
+                       names[2 * i]);
+    (void)snprintf(script, sizeof script, "%s\n%s = tr.Gradient(%s) xs='%s y=Y\n-> Y, %s", r->script, derived, names,
+                   names, derived);
+    script_model(&w, script, r->opset == 0 ? 17 : r->opset);
+    x = rig_open(&w, options);
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *slope;
+        float got[64];
+        int64_t elements;
+
+        for (uint32_t k = 0; k < count; k++)
+            feed(&x, k, 11 + k * 2654435761u, -1, 0);
+        rig_run(&x);
+        slope = inlay_context_output(x.context, 1 + i);
+        elements = inlay_value_count(slope);
+        assert_in_range(elements, 1, 64);
+        memcpy(got, inlay_value_data(slope), (size_t)elements * sizeof *got);
+        for (int64_t k = 0; k < elements; k += 1 + elements / PICKED) {
+            double up, down, want;
+
+            feed(&x, i, 11 + i * 2654435761u, k, step);
+            up = total(&x);
+            feed(&x, i, 11 + i * 2654435761u, k, -step);
+            down = total(&x);
+            want = (up - down) / (2 * (double)step);
+            if (!(fabs((double)got[k] - want) <= 4e-3 * (1 + fabs(want))))
+                fail_msg("%s, level %s: the derivative by element %lld of input %u is %g; by differences %g", r->name,
+                         level, (long long)k, i, (double)got[k], want);
+        }
+    }
+    rig_close(&x);
+}
+
+static void finite_differences(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check_row(&rows[i], "0");
+        check_row(&rows[i], "99");
+    }
+}
+
+/* What one of float x gives, at all levels. */
+static void expect_one(const char *script, float a, float b, float want)
+{
+    static const char *const levels[] = { "0", "99" };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *options[] = { "providers", "reference", "level", levels[i], NULL };
+        wire w = { 0 };
+        rig r;
+
+        script_model(&w, script, 17);
+        r = rig_open(&w, options);
+        rig_floats(&r, 0, "", &a);
+        if (inlay_session_input_count(r.session) > 1)
+            rig_floats(&r, 1, "", &b);
+        rig_run(&r);
+        rig_expect_floats(&r, 0, "", &want);
+        rig_close(&r);
+    }
+}
+
+/* Derivatives of derivatives; values other than those that are named; what counts as given; unused ones left out. */
+static void meanings(void **state)
+{
+    (void)state;
+    expect_one("x : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(x) xs='x y=Y\ne = tr.Gradient(x) xs='x y=d\n-> e", 2, 0,
+               12);
+    expect_one("x : -\nh : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(h) xs='x y=Y\n-> d", 2, 3, 27);
+    expect_one("x : -\nz : -\nt = Mul(x, z)\nY = Mul(t, z)\nd = tr.Gradient(x, z) xs='x zs='z y=Y\n-> d", 2, 3, 9);
+    expect_one("x : -\nh : -\nt = Mul(x, x)\nY = Mul(t, t)\nd = tr.Gradient(h) xs='t y=Y\n-> d", 2, 3, 6);
+    expect_one("x : -\nh : -\nt = Mul(x, h)\nY = Exp(t)\n_, d = tr.Gradient(x, h) xs='x,h y=t\n-> d", 2, 3, 2);
+    expect_one("x : -\nY = Mul(x, x)\nd = tr.Gradient(x) xs='x y=x\n-> d", 2, 0, 1);
+}
+
+static void refused(const char *script, inlay_status want, const char *says)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != want || strstr(diag.text, says) == NULL)
+        fail_msg("%s\n%d: %s", script, diag.code, diag.text);
+    inlay_session_destroy(s);
+    wire_deinit(&w);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    refused("a : 3,3\nt = Exp(a)\nu = Det(t)\nY = Exp(u)\nd = tr.Gradient(a) xs='a y=Y\n-> d", INLAY_UNSUPPORTED,
+            "no rule for Det");
+    refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='a y=Z\n-> d", INLAY_INVALID_MODEL, "y is 'Z'");
+    refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='b y=Y\n-> d", INLAY_INVALID_MODEL, "xs has 'b'");
+    refused("a : 3\nb : 3\nY = Mul(a, b)\nd = tr.Gradient(a) xs='a,b y=Y\n-> d", INLAY_INVALID_MODEL, "fewer inputs");
+    refused("a : 3\nb : 3\nc = Greater(a, b)\nY = Where(c, a, b)\nd, _ = tr.Gradient(a, c) xs='a,c y=Y\n-> d",
+            INLAY_INVALID_MODEL, "no float");
+    refused("a : 3\nb : 3\nc = Greater(a, b)\nd = tr.Gradient(a) xs='a y=c\n-> d", INLAY_INVALID_MODEL, "y is 'c'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finite_differences),
+        cmocka_unit_test(meanings),
+        cmocka_unit_test(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
