@@ -107,6 +107,7 @@ typedef struct bound {
     const uint32_t *cancel;  /* what the steps' args hold */
     uint64_t deadline_ns;
     uint64_t last_used;
+    struct side *side;       /* how its waves go, see side.h; NULL: it has none */
 } bound;
 
 enum { BOUNDS_KEPT = 4 };

@@ -51,6 +51,14 @@ typedef struct plan_step {
     bool kept;                /* COPY: of a captured value, which stays in its place until the plan's next run */
 } plan_step;
 
+/* Steps in a row that may go side by side: branches, of which none touches what another one makes. */
+typedef struct plan_wave {
+    uint32_t first, end; /* plan steps [first, end) */
+    uint32_t branch_count;
+    uint32_t *begins;    /* [branch_count + 1] of each branch in steps */
+    uint32_t *steps;     /* [end - first] plan steps, in order within a branch */
+} plan_wave;
+
 typedef struct plan plan;
 struct plan {
     plan *next;
@@ -70,6 +78,8 @@ struct plan {
     uint32_t domain_count;
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
+    plan_wave *waves;    /* in the order of their steps; they share no step */
+    uint32_t wave_count;
 };
 
 /* An input for planning. */

@@ -20,6 +20,7 @@ typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
+    uint32_t inter_threads; /* option of that name */
     uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
@@ -91,6 +92,9 @@ struct program {
     uint32_t place_hint, step_hint; /* how many the last plan had */
     arena scratch;           /* of the plan that is being made */
     struct plan *spare;      /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
+    uint32_t *waves;         /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
+    double *alone_ns;        /* [step_count] on one thread; negative: not in a row */
+    bool no_waves;
     bool compiled;           /* all steps are */
     const uint8_t *stuck;    /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */
