@@ -54,6 +54,8 @@ typedef struct program_step {
     bool borrowed;      /* compiled belongs to another program's step */
 } program_step;
 
+enum { PLANS_REMEMBERED = 128 };
+
 struct program {
     graph_model *model;
     graph *graph;
@@ -80,6 +82,9 @@ struct program {
     uint32_t plan_count;
     uint64_t plan_bytes; /* that they take */
     uint64_t plans_made; /* ever */
+    uint64_t plans_gone;     /* ever */
+    uint64_t gone[PLANS_REMEMBERED]; /* hashes of their keys, the latest, in a ring */
+    bool sizes_return;       /* a plan was made whose like had gone */
     /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
      * plan. */
     inlay_value_info *first_infos;
