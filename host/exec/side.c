@@ -4,9 +4,11 @@
 #include "threads/scene.h"
 #include "threads/threads.h"
 
-enum { TRIAL = 8, ROUND = 4096 }; /* runs that are timed, of so many */
+/* Runs that are timed each way, one way after the other for threads that sleep wake up after some, of so many. Where the
+ * first ones take far longer side by side no more are tried. */
+enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 #define GAIN 0.97 /* of the time one after the other; what is less may be chance */
-#define LOSS 1.2  /* a run that takes so much longer ends the trial */
+#define LOSS 1.2
 
 typedef struct branch {
     inlay_status status;
@@ -43,14 +45,14 @@ uint64_t side_begin(const runner *r, side *s)
 {
     const bool forced = r->prog->env->inter_threads > 1;
 
-    if (forced || s->runs > TRIAL) {
+    if (forced || s->runs > 2 * TRIAL) {
         s->beside = forced || (double)s->best_ns[1] < (double)s->best_ns[0] * GAIN;
         s->runs = s->runs >= ROUND ? 0 : s->runs + 1;
         return 0;
     }
     if (s->runs == 0) /* the first one warms up */
         s->best_ns[0] = s->best_ns[1] = UINT64_MAX;
-    s->beside = s->runs > 0 && s->runs % 2 == 0;
+    s->beside = s->runs > TRIAL;
     return s->runs++ == 0 ? 0 : clock_ns();
 }
 
@@ -62,8 +64,8 @@ void side_end(side *s, uint64_t began_ns)
         return;
     if (took < s->best_ns[s->beside])
         s->best_ns[s->beside] = took;
-    if (s->beside && (double)took > (double)s->best_ns[0] * LOSS)
-        s->runs = TRIAL + 1;
+    if (s->runs > TRIAL + SOON && (double)s->best_ns[1] > (double)s->best_ns[0] * LOSS)
+        s->runs = 2 * TRIAL + 1;
 }
 
 typedef struct wave_run {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
-#define FORK_NS 3000.0 /* waking the others, and waiting for the last */
+#define FORK_NS 1500.0 /* waking the others, and waiting for the last */
 #define GAIN 0.95      /* of the time that a wave would take otherwise, at most */
 
 /* What a row of steps is taken apart with. */

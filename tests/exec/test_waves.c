@@ -142,7 +142,7 @@ static void same_bits(void **state)
                 const plan *p;
 
                 script_feed(&many, 3);
-                for (int run = 0; run < 12; run++) { /* by itself it tries both ways */
+                for (int run = 0; run < 20; run++) { /* by itself it tries both ways */
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
