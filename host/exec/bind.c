@@ -1,6 +1,7 @@
 /* exec/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
 #include "base/pages.h"
 #include "exec/device_memory.h"
+#include "exec/side.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -556,6 +557,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         (void)__atomic_add_fetch(r->prog->env->held_bytes, b->counted_bytes, __ATOMIC_RELAXED);
     }
     INLAY_TRY(runner_keep_limit(r, b, diag));
+    INLAY_TRY(side_create(b, diag));
     INLAY_TRY(reserve_slab(r, p->slab_bytes[0], diag));
     INLAY_TRY(write_addresses(r, b, diag));
     *out_bound = b;

@@ -114,6 +114,7 @@ typedef struct bound {
     uint64_t deadline_ns;
     uint64_t last_used;
     uint64_t counted_bytes;  /* what it added to program_env.held_bytes */
+    struct side *side;       /* how its waves go, see side.h; NULL: it has none */
 } bound;
 
 enum { BOUNDS_KEPT = 4 };

@@ -22,13 +22,9 @@ typedef struct model_load_options {
     model_limits limits;
     const char *external_dir; /* where external data may lie; NULL = the model file's folder */
     bool strict;              /* graph_model.strict */
-<<<<<<< HEAD
-    bool collect;             /* graph_model.collect */
+    bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
     bool keep_sparse;         /* large sparse matrices of floats become nodes, SparseToDense of ai.inlay, which the
                                  optimiser makes dense where nobody reads them as they are; not for models to be saved */
-=======
-    bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
->>>>>>> w16a
     uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
 } model_load_options;
 

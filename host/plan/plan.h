@@ -51,6 +51,14 @@ typedef struct plan_step {
     bool kept;                /* COPY: of a captured value, which stays in its place until the plan's next run */
 } plan_step;
 
+/* Steps in a row that may go side by side: branches, of which none touches what another one makes. */
+typedef struct plan_wave {
+    uint32_t first, end; /* plan steps [first, end) */
+    uint32_t branch_count;
+    uint32_t *begins;    /* [branch_count + 1] of each branch in steps */
+    uint32_t *steps;     /* [end - first] plan steps, in order within a branch */
+} plan_wave;
+
 typedef struct plan plan;
 struct plan {
     plan *next;
@@ -58,6 +66,7 @@ struct plan {
     program *program;
     arena a;
     int64_t *key;        /* ranks and dims of the inputs, then of the captured values */
+    uint64_t hash;       /* of the key */
     uint32_t key_count;
     inlay_value_state *states; /* [value_count] */
     inlay_value_info *infos;   /* [value_count] as inferred; NULL where no step is dynamic */
@@ -71,6 +80,8 @@ struct plan {
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
     uint64_t held_bytes;       /* what was added to the environment's for it */
+    plan_wave *waves;    /* in the order of their steps; they share no step */
+    uint32_t wave_count;
 };
 
 /* An input for planning. */
@@ -82,12 +93,14 @@ typedef struct plan_input {
     uint32_t domain; /* where its memory is */
 } plan_input;
 
-/* How many a program keeps; the least recently used goes. What a loop carries may grow from one iteration to the next,
- * and each run of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
-enum { PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
-/* Where plans are large, fewer are kept: of more bytes than this together only so many. What providers keep for them
- * comes on top, and is usually about as much. */
-enum { PLANS_BYTES = 16 << 20, LARGE_PLANS_KEPT = 4 };
+/* How many a program keeps; the least recently used goes. Where sizes never come again few do: a plan that goes leaves its
+ * memory to the next one, in the caches, and fresh memory takes longer than planning does. Once a size has come again
+ * whose plan was gone, more are kept. What a loop carries may grow from one iteration to the next, and each run of the
+ * loop comes by all those shapes again: a cache that is a little too small would never hit. */
+enum { FEW_PLANS_KEPT = 4, PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
+/* Where plans are large, few are kept too: of more bytes than this together. What providers keep for them comes on top,
+ * and is usually about as much. */
+enum { PLANS_BYTES = 16 << 20 };
 
 /* Is the domain's memory the host's too, at an address that stays? */
 bool plan_is_unified(const program_env *env, uint32_t domain);

@@ -1,6 +1,7 @@
 /* plan/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
 #include "base/heap.h"
 #include "plan/plan.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,20 @@ bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
         k += rank;
     }
     return true;
+}
+
+/* The shapes in one number. */
+static uint64_t key_hash(const plan_input *inputs, uint32_t count)
+{
+    uint64_t h = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        h = hash_u64(h, (uint64_t)kind_of(&inputs[i]));
+        h = hash_u64(h, inputs[i].room);
+        for (uint32_t d = 0; inputs[i].rank != INLAY_RANK_UNKNOWN && d < inputs[i].rank; d++)
+            h = hash_u64(h, (uint64_t)inputs[i].dims[d]);
+    }
+    return h;
 }
 
 bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
@@ -87,11 +102,27 @@ void plan_unref(plan *p)
     keep_memory(p);
 }
 
+static uint32_t most_plans(const program *prog)
+{
+    return prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
+}
+
 static bool keeps_too_many(const program *prog)
 {
-    uint32_t most = prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
+    if (prog->plan_count <= FEW_PLANS_KEPT)
+        return false;
+    return !prog->sizes_return || prog->plan_count > most_plans(prog) || prog->plan_bytes > PLANS_BYTES;
+}
 
-    return prog->plan_count > most || (prog->plan_bytes > PLANS_BYTES && prog->plan_count > LARGE_PLANS_KEPT);
+/* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
+static bool has_gone(const program *prog, uint64_t hash)
+{
+    const uint64_t kept = prog->plans_gone < PLANS_REMEMBERED ? prog->plans_gone : PLANS_REMEMBERED;
+
+    for (uint64_t i = 0; i < kept; i++)
+        if (prog->gone[i] == hash)
+            return true;
+    return false;
 }
 
 uint64_t plan_run_bytes(const plan *p)
@@ -144,17 +175,19 @@ static void drop_oldest(program *prog)
     *link = NULL;
     prog->plan_count--;
     prog->plan_bytes -= oldest->a.total_bytes;
+    prog->gone[prog->plans_gone++ % PLANS_REMEMBERED] = oldest->hash;
     plan_unref(oldest);
 }
 
 inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
+    const uint64_t hash = key_hash(inputs, count);
     inlay_status status = INLAY_OK;
     plan *found = NULL;
 
     pthread_mutex_lock(&prog->plan_lock);
     for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
-        if (plan_fits(*link, inputs, count)) {
+        if ((*link)->hash == hash && plan_fits(*link, inputs, count)) {
             found = *link;
             *link = found->next;
             break;
@@ -166,6 +199,8 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
         status = plan_build(prog, inputs, count, &found, diag);
         if (status == INLAY_OK) {
             found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
+            found->hash = hash;
+            prog->sizes_return = prog->sizes_return || has_gone(prog, hash);
             prog->plan_count++;
             prog->plan_bytes += found->a.total_bytes;
             prog->plans_made++;

@@ -53,4 +53,10 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place);
 /* Lays out the slab of each domain. Steps behind the run loop's back may still be using bytes that others are to write:
  * these wait for them (exec/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_lay_out(planner *b);
+
+/* ------------------------------------------------------------------ waves.c */
+
+/* Finds the steps that are worth to be run side by side, and lets what they use live all through their wave. All steps
+ * are there, and the slab is not laid out yet. */
+INLAY_NODISCARD inlay_status planner_find_waves(planner *b);
 #endif

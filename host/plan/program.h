@@ -20,6 +20,7 @@ typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
+    uint32_t inter_threads; /* option of that name */
     uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
     uint64_t *held_bytes;   /* atomic: of the host's memory between runs (option memory_limit); NULL = nobody counts */
@@ -56,6 +57,8 @@ typedef struct program_step {
     uint64_t resident_bytes; /* that compiled keeps, as the provider told, or as its offers had it */
 } program_step;
 
+enum { PLANS_REMEMBERED = 128 };
+
 struct program {
     graph_model *model;
     graph *graph;
@@ -84,6 +87,9 @@ struct program {
     uint32_t plan_count;
     uint64_t plan_bytes; /* that they take */
     uint64_t plans_made; /* ever */
+    uint64_t plans_gone;     /* ever */
+    uint64_t gone[PLANS_REMEMBERED]; /* hashes of their keys, the latest, in a ring */
+    bool sizes_return;       /* a plan was made whose like had gone */
     /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
      * plan. */
     inlay_value_info *first_infos;
@@ -96,6 +102,9 @@ struct program {
     uint32_t place_hint, step_hint; /* how many the last plan had */
     arena scratch;           /* of the plan that is being made */
     struct plan *spare;      /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
+    uint32_t *waves;         /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
+    double *alone_ns;        /* [step_count] on one thread; negative: not in a row */
+    bool no_waves;
     bool compiled;           /* all steps are */
     const uint8_t *stuck;    /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */

@@ -361,6 +361,7 @@ static inlay_session *session_begin(const inlay_options *options)
         s->progress_user = options->progress_user;
     }
     s->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    s->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
     s->env.max_run_bytes = run_limit(options);
     s->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
     s->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);

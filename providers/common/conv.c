@@ -88,6 +88,10 @@ inlay_status product_conv_run(const kit_call *call)
     return conv_execute(&r);
 }
 
+#define PLANE_NS 330.0        /* of a channel of an image */
+#define STAGED_NS 0.25        /* of an element of it */
+#define DEPTHWISE_PER_NS 70.0 /* operations */
+
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     conv_attrs attrs;
@@ -103,9 +107,10 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     p.n = (double)g.positions;
     p.k = (double)g.channels / (double)g.group * (double)g.taps;
     p.b_windows = g.taps > 1 || g.positions != g.in_positions;
-    if (g.channels == g.group && p.m <= 2) /* depthwise: 110 ns to stage a channel, then 45 operations a nanosecond */
+    if (g.channels == g.group && p.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,
-                         110.0 * (double)g.images * (double)g.channels + out->flops / 45, out);
+                         PLANE_NS * (double)g.images * (double)g.channels +
+                             STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS, out);
     else
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &p, 1, 0, out);
 }

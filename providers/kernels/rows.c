@@ -53,12 +53,19 @@ VEC_INLINE vec sigmoid_of(vec x)
     }
 EACH(row_exp, exp_of)
 EACH(row_sigmoid, sigmoid_of)
-#if VEC_SCALES_ALL /* tables are looked up by single instructions */
 /* x with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
     return vec_select(vec_greater(vec_zero(), sign), vec_sub(vec_zero(), x), x);
 }
+
+/* Of an odd function y, which it is of |x|: zeros keep their sign, and NaN stays. */
+VEC_INLINE vec odd_in(vec x, vec y)
+{
+    return vec_select(vec_greater(vec_abs(x), vec_zero()), with_sign(y, x), vec_add(x, vec_mul(x, vec_zero())));
+}
+
+#if VEC_SCALES_ALL /* tables are looked up by single instructions */
 
 /* An odd function, by its table. */
 VEC_INLINE vec odd_of(const odd_table *table, vec x)
@@ -75,8 +82,7 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 
         g = d == ODD_DEGREE ? term : vec_fma(g, r, term);
     }
-    return vec_select(vec_greater(vec_abs(x), vec_zero()), with_sign(vec_min(vec_set(1), vec_mul(low, g)), x),
-                      vec_add(x, vec_mul(x, vec_zero()))); /* zeros and NaN */
+    return odd_in(x, vec_min(vec_set(1), vec_mul(low, g)));
 }
 
 #define TANH_OF(x) odd_of(&tanh_table, x)
@@ -84,16 +90,43 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 EACH(row_tanh, TANH_OF)
 EACH(row_erf, ERF_OF)
 #else
-KERNEL_PART(void, row_tanh, const float *x, float *y, int64_t n)
+/* c[0] z^(count - 1) + ... + c[count - 1] */
+VEC_INLINE vec polynomial(const float *c, const int count, vec z)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = vm_tanh(x[i]);
+    vec p = vec_set(c[0]);
+
+    VEC_UNROLL
+    for (int i = 1; i < count; i++)
+        p = vec_fma(p, z, vec_set(c[i]));
+    return p;
 }
-KERNEL_PART(void, row_erf, const float *x, float *y, int64_t n)
+
+/* The same as vm_tanh and vm_erf. */
+VEC_INLINE vec tanh_of(vec x)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = vm_erf(x[i]);
+    static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };
+    const vec a = vec_abs(x), z = vec_mul(x, x);
+    const vec low = vec_fma(vec_mul(a, z), polynomial(terms, 5, z), a);
+    const vec high = vec_sub(vec_set(1), vec_div(vec_set(2), vec_add(exp_of(vec_add(a, a)), vec_set(1))));
+
+    return odd_in(x, vec_select(vec_greater(vec_set(0.625f), a), low, high));
 }
+
+VEC_INLINE vec erf_of(vec x)
+{
+    static const float near[] = { 7.99664995e-5f, -8.04976968e-4f, 5.19240508e-3f, -2.68557314e-2f, 1.12836257e-1f,
+                                  -3.76126289e-1f, 1.28379166e-1f };
+    static const float far[] = { 1.46600166e-6f,  -4.28335225e-5f, 5.71162731e-4f, -4.6473844e-3f,  2.61259396e-2f,
+                                 -1.09602086e-1f, -6.32291675e-1f, -1.12998354f,   2.63461901e-4f };
+    const vec a = vec_abs(x), b = vec_min(vec_set(4.5f), a);
+    const vec low = vec_fma(a, polynomial(near, 7, vec_mul(a, a)), a);
+    const vec high = vec_sub(vec_set(1), exp_of(polynomial(far, 9, b))); /* beyond 4.5 it is 1 */
+
+    return odd_in(x, vec_select(vec_greater(vec_set(0.92f), a), low, high));
+}
+
+EACH(row_tanh, tanh_of)
+EACH(row_erf, erf_of)
 #endif
 
 /* ------------------------------------------------------------------ of all of a row */

@@ -327,6 +327,16 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
            (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
 }
 
+/* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
+static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
+                      const sizes *s)
+{
+    return op->row->family == &rg_conv && op->group > 1 && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN &&
+           s->x->rank <= 4 && s->x->rank > 2 && (double)op->group == size_of(s->x, 1) && s->y != NULL &&
+           s->y->rank == s->x->rank && size_of(s->y, 1) == size_of(s->x, 1) &&
+           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+}
+
 /* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
 static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info, uint32_t i, const rg_op *op,
                         double threads)
@@ -358,7 +368,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
     kit_refusal why = { 0, "", "" };
     double flops, rate, work, streams, share = 1, threads = r->max_threads > 0 ? r->max_threads : 1;
-    bool fused = false, laid_out;
+    bool fused = false, laid_out, planar;
     sizes s = { 0 };
     rg_op op, maker;
 
@@ -396,10 +406,11 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
     }
     s.out = 4 * count_of(s.y);
     count_rows(&op, &s);
-    laid_out = reads_layout(state, r->graph, &op, info);
+    planar = is_planar(state, r->graph, &op, info, &s);
+    laid_out = !planar && reads_layout(state, r->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(r, info, i, &op, threads);
-    if (info->output_count > 0 && (has_layout(state, r->graph, info->outputs[0]) || is_gathered(&op)))
+    if (info->output_count > 0 && !planar && (has_layout(state, r->graph, info->outputs[0]) || is_gathered(&op)))
         cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
     if (op.row->takes != NULL) {
         rg_quant_cost(&op, r, info, cost);

@@ -7,6 +7,7 @@
 /* libgomp's, and libdnnl's. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
+extern int omp_in_parallel(void);
 
 int rg_threads_set(uint32_t threads)
 {
@@ -206,7 +207,8 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
 }
 
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
- * take turns, and together they never have more threads than one may. Regions of small steps run side by side. */
+ * take turns, and together they never have more threads than one may. Regions of small steps run side by side, and those
+ * within a loop, which have one thread. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ns(void)
@@ -215,6 +217,16 @@ static double now_ns(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one. */
+uint32_t rg_may_branch(void *state, inlay_compiled *c, inlay_instance *i)
+{
+    (void)state, (void)c;
+    for (uint32_t s = 0; s < i->step_count; s++)
+        if (i->steps[s].primitive != NULL)
+            return 0;
+    return 1;
 }
 
 inlay_status rg_execute(void *state, inlay_compiled *c, inlay_instance *i, const inlay_exec_args *args)
@@ -226,7 +238,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                               double *out_ns)
 {
     const inlay_ext_steps *heard = listener(state, args);
-    const bool timed = out_ns != NULL || heard != NULL, turns = i->threads > 1 && i->takes_turn;
+    const bool timed = out_ns != NULL || heard != NULL;
+    const bool turns = i->threads > 1 && i->takes_turn && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;

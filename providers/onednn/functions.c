@@ -198,8 +198,6 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
     switch ((int)f->alg) {
     case dnnl_eltwise_logistic: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
         return count <= FEW || state->sgemm == NULL || cpu_has(CPU_AVX512);
-    case dnnl_eltwise_tanh:
-        return count <= FEW || cpu_has(CPU_AVX512);
     case dnnl_eltwise_swish:
     case dnnl_eltwise_gelu_erf:
     case dnnl_eltwise_gelu_tanh:

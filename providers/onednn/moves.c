@@ -269,17 +269,25 @@ done:
     return status;
 }
 
-/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more. */
+/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of pixels of few
+ * channels that follow each other without gaps. */
 static bool is_thin(const move_axes *a, const rg_md *md)
 {
-    enum { THIN = 8 };
+    enum { THIN = 8, CHANNELS = 4, PIXELS = 64 };
     const uint32_t last = a->rank - 1;
 
     if (rg_type_bytes(md->data_type) == sizeof(float) || a->from[last] == 1)
         return false;
-    for (uint32_t d = 0; d < last; d++)
-        if (a->from[d] == 1)
-            return a->dims[d] < THIN || a->dims[last] < THIN;
+    for (uint32_t d = 0; d < last; d++) {
+        const int64_t columns = a->dims[d], rows = a->dims[last];
+
+        if (a->from[d] != 1)
+            continue;
+        if ((columns <= CHANNELS && a->from[last] == columns && rows >= PIXELS) ||
+            (rows <= CHANNELS && a->to[d] == rows && columns >= PIXELS))
+            return false;
+        return columns < THIN || rows < THIN;
+    }
     return true;
 }
 

@@ -190,12 +190,15 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels, .list = kn_list, .time = kn_time };
     static const inlay_ext_states states = { .struct_size = sizeof states, .appends = rg_appends, .reads = rg_reads };
+    static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = rg_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 1 };
     const rg_state *state = state_;
     kit_refusal why = { 0, "", "" };
 
     if (strcmp(name, INLAY_EXT_WEIGHTS) == 0)
         return state->nbits != NULL && state->sgemm != NULL ? &weights : NULL;
+    if (strcmp(name, INLAY_EXT_BRANCHES) == 0)
+        return &branches;
     if (strcmp(name, INLAY_EXT_STATES) == 0)
         return &states;
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)

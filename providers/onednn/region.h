@@ -296,6 +296,8 @@ inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_speciali
                            inlay_instance **out_instance, inlay_diag *diag);
 void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status rg_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+/* See inlay_ext_branches.may. */
+uint32_t rg_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
 uint32_t rg_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
 uint32_t rg_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 inlay_status rg_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,

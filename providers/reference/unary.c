@@ -159,11 +159,12 @@ static void tan_f32(void *out, const void *in, int64_t n, const double *args)
 
 /* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
 #define INTEGER_LOOP(name, EXPR)                                                                                       \
-    static void name##_i64(void *out, const void *in, int64_t n, const double *args)                                   \
+    static KIT_MULTIVERSION void name##_i64(void *out, const void *in, int64_t n, const double *args)                  \
     {                                                                                                                  \
         int64_t *y = out;                                                                                              \
         const int64_t *x = in;                                                                                         \
         (void)args;                                                                                                    \
+        VECTOR_LOOP                                                                                                    \
         for (int64_t i = 0; i < n; i++)                                                                                \
             y[i] = EXPR;                                                                                               \
     }

@@ -94,6 +94,9 @@ static void several_regions(void **state)
     for (int t = 0; t < 2; t++) {
         check("reference", NET_INDEX NET,
               (const char *const[]){ "providers", "reference", "intra_threads", threads[t], NULL }, 4, 0);
+        check("branches side by side", NET_INDEX NET,
+              (const char *const[]){ "providers", "reference", "intra_threads", threads[t], "inter_threads", "2", NULL },
+              4, 0);
         check("openblas, reference", NET_INDEX NET,
               (const char *const[]){ "providers", "openblas,reference", "intra_threads", threads[t], NULL }, 4, 0);
         check("onednn, reference", NET_INDEX NET,

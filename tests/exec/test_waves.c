@@ -1,0 +1,247 @@
+/* Branches of one run side by side (option inter_threads): which steps go together, that they share no memory, the same
+ * bits as one after the other, whose failure is told, and what is left alone. */
+#include "cmocka_all.h"
+#include "exec/runner.h"
+#include "plan/plan.h"
+#include "session/session.h"
+#include "../passes/graph_script.h"
+#include <sched.h>
+
+enum { CPUS = 4 };
+
+/* This process has four CPUs, whatever the machine has. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < CPUS; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
+}
+
+static rig open_script(const char *script, const char *inter, const char *more, const char *value)
+{
+    const char *const options[] = { "providers", "onednn?,openblas?,reference", "intra_threads", "4",  "inter_threads",
+                                    inter, more, value, NULL };
+    wire w = { 0 };
+    rig r;
+
+    script_model(&w, script, 17);
+    r = rig_open(&w, options);
+    return r;
+}
+
+/* ------------------------------------------------------------------ what the plan says */
+
+static uint32_t branches_of(const rig *r)
+{
+    const plan *p = r->session->main->plans;
+    uint32_t most = 0;
+
+    for (uint32_t k = 0; k < p->wave_count; k++)
+        most = p->waves[k].branch_count > most ? p->waves[k].branch_count : most;
+    return most;
+}
+
+/* Does plan step j write the place, or read it? */
+static bool uses(const plan_step *s, uint32_t place, bool writing)
+{
+    const uint32_t count = writing ? s->step->region->output_count : s->step->region->input_count;
+
+    for (uint32_t i = 0; i < count; i++)
+        if ((writing ? s->out : s->in)[i] == place)
+            return true;
+    return writing && s->workspace == place;
+}
+
+static bool overlap(const plan_place *x, const plan_place *y)
+{
+    return x->source == PLACE_SLAB && y->source == PLACE_SLAB && x->lies_in == y->lies_in &&
+           x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
+/* What one branch writes no other touches, by its bytes. */
+static void expect_apart(const plan *p, const plan_wave *w)
+{
+    for (uint32_t a = 0; a < w->branch_count; a++)
+        for (uint32_t b = 0; b < w->branch_count; b++)
+            for (uint32_t i = w->begins[a]; a != b && i < w->begins[a + 1]; i++)
+                for (uint32_t j = w->begins[b]; j < w->begins[b + 1]; j++)
+                    for (uint32_t x = 0; x < p->place_count; x++)
+                        for (uint32_t y = 0; uses(&p->steps[w->steps[i]], x, true) && y < p->place_count; y++)
+                            if ((uses(&p->steps[w->steps[j]], y, true) || uses(&p->steps[w->steps[j]], y, false)) &&
+                                (x == y || overlap(&p->places[x], &p->places[y])))
+                                fail_msg("steps %u and %u go side by side on the same bytes", w->steps[i], w->steps[j]);
+}
+
+/* Each step of a wave is in one branch, in order. */
+static void expect_whole(const plan_wave *w)
+{
+    uint32_t seen = 0;
+
+    assert_int_equal(w->begins[0], 0);
+    assert_int_equal(w->begins[w->branch_count], w->end - w->first);
+    for (uint32_t k = 0; k < w->branch_count; k++)
+        for (uint32_t i = w->begins[k]; i < w->begins[k + 1]; i++, seen++) {
+            assert_in_range(w->steps[i], w->first, w->end - 1);
+            assert_true(i == w->begins[k] || w->steps[i] > w->steps[i - 1]);
+        }
+    assert_int_equal(seen, w->end - w->first);
+}
+
+/* ------------------------------------------------------------------ bits */
+
+#define CHAIN(n, op) "a" #n " = CumSum(x, k) reverse=" #op "\nb" #n " = Softmax(a" #n ")\nc" #n " = ReduceMax(b" #n ") axes=1,\n"
+
+static const struct {
+    const char *script;
+    uint32_t branches; /* at least, with four threads on the reference; 0: there are none */
+} models[] = {
+    { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\nc = CumSum(x, k) exclusive=1\n"
+      "d = CumSum(x, k) exclusive=1 reverse=1\ny = Concat(a, b, c, d) axis=1\n-> y", 4 },
+    { "x : 24,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y", 2 },
+    /* What one branch makes another reads, and is written over where nobody reads it later. */
+    { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = Softmax(a)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
+      "e = CumSum(c, k)\ny = Sub(d, e)\nz = CumSum(a, k)\n-> y, z", 2 },
+    /* A diamond within a diamond, and a tail. */
+    { "x : 16,33\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
+      "e = CumSum(b, k) reverse=1\nf = Mul(d, e)\ng = Add(f, c)\nh = CumSum(g, k)\n-> h, c", 2 },
+    /* Products, which have workspaces. */
+    { "x : 64,96\nu = [96,80]\nv = [96,70]\nw = [96,60]\nk = i[] 1\na = MatMul(x, u)\nb = MatMul(x, v)\nc = MatMul(x, w)\n"
+      "d = CumSum(a, k)\ne = CumSum(b, k)\nf = CumSum(c, k)\n-> d, e, f", 2 },
+    { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(b, k)\n-> c", 0 },
+};
+
+static void expect_same(const rig *a, const rig *b, const char *script)
+{
+    for (uint32_t o = 0; o < inlay_session_output_count(a->session); o++) {
+        const inlay_value *x = inlay_context_output(a->context, o), *y = inlay_context_output(b->context, o);
+
+        assert_int_equal(inlay_value_bytes(x), inlay_value_bytes(y));
+        if (memcmp(inlay_value_data(x), inlay_value_data(y), (size_t)inlay_value_bytes(x)) != 0)
+            fail_msg("output %u has other bits in\n%s", o, script);
+    }
+}
+
+static void same_bits(void **state)
+{
+    static const char *const inter[] = { "2", "3", "4", "0" };
+    static const char *const policies[][2] = { { "policy", "cost" }, { "policy", "priority" },
+                                               { "providers", "reference" } };
+
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t v = 0; v < 3; v++) {
+            rig one = open_script(models[m].script, "1", policies[v][0], policies[v][1]);
+
+            script_feed(&one, 3);
+            rig_run(&one);
+            assert_int_equal(branches_of(&one), 0);
+            for (size_t t = 0; t < 4; t++) {
+                rig many = open_script(models[m].script, inter[t], policies[v][0], policies[v][1]);
+                const plan *p;
+
+                script_feed(&many, 3);
+                for (int run = 0; run < 20; run++) { /* by itself it tries both ways */
+                    rig_run(&many);
+                    expect_same(&one, &many, models[m].script);
+                }
+                p = many.session->main->plans;
+                for (uint32_t k = 0; k < p->wave_count; k++) {
+                    expect_whole(&p->waves[k]);
+                    expect_apart(p, &p->waves[k]);
+                }
+                assert_true(branches_of(&many) <= (t < 3 ? t + 2 : CPUS));
+                if (v == 2 && t == 2)
+                    assert_in_range(branches_of(&many), models[m].branches, models[m].branches == 0 ? 0 : CPUS);
+                rig_close(&many);
+            }
+            rig_close(&one);
+        }
+}
+
+/* Sizes that change: each plan has branches of its own, in the same rows. */
+static void new_sizes(void **state)
+{
+    static const char script[] = "x : N,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y";
+    rig one = open_script(script, "1", "providers", "reference"), many = open_script(script, "2", "providers", "reference");
+
+    (void)state;
+    for (int64_t n = 1; n < 40; n += 3) {
+        script_feed_sized(&one, n, 5, 0);
+        script_feed_sized(&many, n, 5, 0);
+        rig_run(&one);
+        rig_run(&many);
+        assert_int_equal(branches_of(&many), 2);
+        expect_same(&one, &many, script);
+    }
+    rig_close(&one);
+    rig_close(&many);
+}
+
+/* ------------------------------------------------------------------ what is left alone, what fails */
+
+/* Nothing that takes less than the threads take to come. */
+static void little_work(void **state)
+{
+    rig r = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0", "providers",
+                        "reference");
+
+    (void)state;
+    script_feed(&r, 1);
+    rig_run(&r);
+    assert_int_equal(branches_of(&r), 0);
+    rig_close(&r);
+}
+
+/* Large branches of kernels that nobody has timed: the plan has them, and the runs find out. */
+static void much_work(void **state)
+{
+    rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0", "providers",
+                        "reference");
+
+    (void)state;
+    script_feed(&r, 1);
+    rig_run(&r);
+    assert_int_equal(branches_of(&r), 2);
+    rig_close(&r);
+}
+
+/* Two branches fail: the one that the model has first is told, always, and the next run is as if nothing had been. */
+static void failures(void **state)
+{
+    static const char script[] = "x : 40\ni : 3\nj : 3\np = Cast(i) to=7\nq = Cast(j) to=7\ns = Sin(x)\nt = Cos(x)\n"
+                                 "first = Gather(s, p)\nsecond = Gather(t, q)\n-> first, second";
+    rig r = open_script(script, "2", "providers", "reference");
+    const float x[40] = { 0 };
+
+    (void)state;
+    rig_floats(&r, 0, "40", x);
+    for (int k = 0; k < 20; k++) {
+        const float bad = k % 4 == 3 ? 0 : 99, other = k % 4 < 2 || k % 4 == 3 ? (k % 4 == 3 ? 0 : 77) : 0;
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+
+        rig_floats(&r, 1, "3", (const float[]){ 0, k % 4 == 1 ? 0 : bad, 1 });
+        rig_floats(&r, 2, "3", (const float[]){ 0, other, 1 });
+        status = inlay_context_run(r.context, NULL, &diag);
+        if (k % 4 == 3) {
+            assert_int_equal(status, INLAY_OK);
+            continue;
+        }
+        assert_int_equal(status, INLAY_INVALID_ARGUMENT);
+        if (strstr(diag.text, k % 4 == 1 ? "77" : "99") == NULL)
+            fail_msg("'%s' is not of the first that failed", diag.text);
+    }
+    assert_int_equal(branches_of(&r), 2);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),   cmocka_unit_test(new_sizes),
+                                        cmocka_unit_test(little_work), cmocka_unit_test(much_work),
+                                        cmocka_unit_test(failures) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
