@@ -26,7 +26,7 @@ typedef struct pass_ctx {
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
     pass_offers_fn offers_integers; /* NULL: there is no such provider, and QDQ models stay as they are */
-    bool keeps_weights; /* a provider reads weights of a few bits packed: they stay so where products read them */
+    uint32_t keeps_weights; /* a provider reads weights of few bits as they are: inlay_ext_weights.packed_products; 0 */
     int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
     int64_t lowerings;     /* out: how many of them came before all levels */

@@ -244,6 +244,8 @@ inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool tra
 inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout, rg_place *out);
 /* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+/* The bytes of a pack that a step of our own reads. */
+inlay_status rg_pack_place(rg_build *b, const void *data, uint64_t bytes, rg_place *out);
 /* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to);
 /* A copy of an image, which has channels last, with zeros before and after each axis but the channels (pad.c). */

@@ -6,6 +6,7 @@
  * a reorder; that is said apart. */
 #include "build.h"
 #include "cpu.h"
+#include "narrow.h"
 #include "nbits_weights.h"
 #include "sparse_weights.h"
 #include "weights.h"
@@ -374,6 +375,10 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         if (v == NULL)
             continue;
         if (i == 1 && op.row->family == &rg_product && nbits_is_weights(r->graph, info->inputs[i], &bytes)) {
+            s.weights += bytes;
+            continue;
+        }
+        if (i > 0 && narrow_is_constant(r->graph, info->inputs[i], NULL)) { /* floats that were just made */
             s.weights += bytes;
             continue;
         }

@@ -177,6 +177,8 @@ double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n);
 /* Products (kernels_product.c; the lowerings are in product.c). */
 void kn_measure_product(const rg_build *b, kn_product *out);
 bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+/* Are the weights of the op in hand floats that each run makes (narrow.h)? */
+bool kn_is_narrow(const rg_build *b);
 /* Are products in pairs wanted at all? Beside the other conditions of such a kernel. */
 bool kn_pairs_wanted(const rg_build *b, const char **out_why);
 bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);

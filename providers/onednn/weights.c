@@ -1,5 +1,6 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "bytes.h"
+#include "narrow.h"
 #include "nbits_weights.h"
 #include "pairs_weights.h"
 #include "sparse_weights.h"
@@ -45,6 +46,7 @@ void rg_constant_deinit(rg_constant *k)
         free(k->trusts[i]);
     free(k->copy);
     free(k->sums);
+    narrow_destroy(k->narrow);
 }
 
 void rg_constant_drop_trials(rg_constant *k)
@@ -226,7 +228,9 @@ static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, c
 
     *out_copy = NULL;
     *out_source = k->data;
-    if (k->data == NULL) {
+    if (k->narrow != NULL) {
+        status = narrow_floats(c, k, out_copy, diag);
+    } else if (k->data == NULL) {
         status = unpack(c, k, out_copy, diag);
     } else if (k->shifted) {
         status = shift(k, out_copy, diag);
@@ -292,7 +296,12 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     p->plain = *plain;
     p->md = *md;
     p->trial = c->trying;
-    INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
+    if (k->narrow != NULL) {
+        INLAY_TRY(narrow_pack(c, k, plain, md, &p->data, diag));
+        known = true;
+    } else {
+        INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
+    }
     if (!known)
         INLAY_TRY(fill_pack(c, k, p, diag));
     else
