@@ -356,6 +356,10 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, true },
     [KN_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, false },
     [KN_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, false },
+    [KN_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_LIBRARY] = { "bytes_library", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, true },
 };
 
 uint32_t kn_find(const char *name)

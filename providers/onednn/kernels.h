@@ -59,6 +59,10 @@ typedef enum kn_id {
     KN_BITS_EXACT, /* by weights of a few bits, in the order of nb_mode; never chosen among others */
     KN_BITS_BYTE,
     KN_BITS_FINE,
+    KN_BYTES_TILES, /* of bytes; likewise */
+    KN_BYTES_CHANNELS,
+    KN_BYTES_LIBRARY,
+    KN_BYTES_ROWS,
     KN_COUNT
 } kn_id;
 
