@@ -265,6 +265,7 @@ inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const 
     rg_constant *k = &b->c->constants[b->c->values[value].constant];
     const rg_pack *pack;
     inlay_status status = INLAY_OK;
+    rg_md made = *md;
     rg_place from;
 
     if ((b->has[value] & RG_HAS_COPY) != 0 && rg_md_equal(&b->copies[value].md, md)) {
@@ -273,13 +274,17 @@ inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const 
     }
     if (plain->ndims == 4 && md->ndims == 3)
         return read_window(b, value, plain, md, out);
-    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || md->ndims != plain->ndims) {
+    if (recurrent_is_pack(md)) {
+        const int64_t count = (int64_t)(rg_md_bytes(md) / sizeof(float));
+
+        rg_md_plain(&made, 1, &count);
+    } else if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || md->ndims != plain->ndims) {
         INLAY_TRY(narrow_read(b, value, plain, plain, &from));
         return rg_reorder(b, &from, md, out);
     }
     INLAY_TRY(rg_constant_pack(b->c, k, plain, md, &pack, b->diag));
     INLAY_TRY(rg_pack_place(b, pack->data, narrow_pack_bytes(pack->data), &from));
-    INLAY_TRY(rg_new_place(b, md, out));
+    INLAY_TRY(rg_new_place(b, &made, out));
     INLAY_TRY(rg_emit_step(b, &step, sizeof step, (const rg_place *const[]){ &from, out }, 2));
     b->copies[value] = *out;
     b->has[value] |= RG_HAS_COPY;

@@ -158,7 +158,9 @@ static inlay_status lay_out(const inlay_compiled *c, const rg_constant *k, const
         status = no_memory(diag, count);
         goto done;
     }
-    if (rg_md_equal(plain, md))
+    if (recurrent_is_pack(md))
+        recurrent_lay(md, numbers, laid);
+    else if (rg_md_equal(plain, md))
         memcpy(laid, numbers, (size_t)count * sizeof *laid);
     else if (!rg_md_copy(plain, numbers, md, laid))
         INLAY_TRY(rg_reorder_now(c->state, plain, numbers, md, laid, diag));

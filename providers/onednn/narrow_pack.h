@@ -17,6 +17,10 @@ typedef struct narrow {
     uint32_t turns[NARROW_TURNS];   /* transposes, as ops */
 } narrow;
 
+/* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it. */
+bool recurrent_is_pack(const rg_md *md);
+void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to);
+
 /* Bytes of a pack. */
 uint64_t narrow_pack_bytes(const void *pack);
 /* The step that makes floats of a pack: args: the pack, floats. */
