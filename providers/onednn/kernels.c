@@ -79,7 +79,7 @@ kn_window kn_trimmed(const kn_window *w, int64_t *out_first)
 /* ------------------------------------------------------------------ the table */
 
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
-static const double TRANSFORM_NS = 0.1;
+static const double TRANSFORM_NS = 0.25;
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 /* How many times as long a layer may take for not having a pack of its own. */

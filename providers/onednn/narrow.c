@@ -259,11 +259,18 @@ done:
     return status;
 }
 
+inlay_status narrow_read_pack(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+{
+    rg_constant *k = &b->c->constants[b->c->values[value].constant];
+    const rg_pack *pack;
+    inlay_status status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
+
+    return status == INLAY_OK ? rg_pack_place(b, pack->data, narrow_pack_bytes(pack->data), out) : status;
+}
+
 inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
 {
     static const rg_native step = { .run = narrow_run_unfold };
-    rg_constant *k = &b->c->constants[b->c->values[value].constant];
-    const rg_pack *pack;
     inlay_status status = INLAY_OK;
     rg_md made = *md;
     rg_place from;
@@ -282,8 +289,7 @@ inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const 
         INLAY_TRY(narrow_read(b, value, plain, plain, &from));
         return rg_reorder(b, &from, md, out);
     }
-    INLAY_TRY(rg_constant_pack(b->c, k, plain, md, &pack, b->diag));
-    INLAY_TRY(rg_pack_place(b, pack->data, narrow_pack_bytes(pack->data), &from));
+    INLAY_TRY(narrow_read_pack(b, value, plain, md, &from));
     INLAY_TRY(rg_new_place(b, &made, out));
     INLAY_TRY(rg_emit_step(b, &step, sizeof step, (const rg_place *const[]){ &from, out }, 2));
     b->copies[value] = *out;

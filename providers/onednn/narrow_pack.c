@@ -423,26 +423,27 @@ done:
 
 /* ------------------------------------------------------------------ the run */
 
-/* What DequantizeLinear does: with one vector for each LANES elements, of `step` floats (0: the same for all). */
-static KIT_MULTIVERSION void scale_lanes(float *restrict y, int64_t count, const uint32_t *restrict ids,
-                                         const float *restrict scales, const float *restrict zeros)
+/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. */
+static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restrict y, int64_t count,
+                                         const uint32_t *restrict ids, const float *restrict scales,
+                                         const float *restrict zeros)
 {
     for (int64_t g = 0; g * LANES < count; g++) {
         const float *s = scales + (size_t)ids[g] * LANES, *z = zeros + (size_t)ids[g] * LANES;
 
         for (int l = 0; l < LANES; l++)
-            y[g * LANES + l] = (y[g * LANES + l] - z[l]) * s[l];
+            y[g * LANES + l] = (x[g * LANES + l] - z[l]) * s[l];
     }
 }
 
-static KIT_MULTIVERSION void only_scale_lanes(float *restrict y, int64_t count, const uint32_t *restrict ids,
-                                              const float *restrict scales)
+static KIT_MULTIVERSION void only_scale_lanes(const float *restrict x, float *restrict y, int64_t count,
+                                              const uint32_t *restrict ids, const float *restrict scales)
 {
     for (int64_t g = 0; g * LANES < count; g++) {
         const float *s = scales + (size_t)ids[g] * LANES;
 
         for (int l = 0; l < LANES; l++)
-            y[g * LANES + l] *= s[l];
+            y[g * LANES + l] = x[g * LANES + l] * s[l];
     }
 }
 
@@ -454,18 +455,18 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
 
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = last - at < CHUNK ? last - at : CHUNK;
-        float room[CHUNK], *y = count == CHUNK ? out + (at - first) : room;
+        float x[CHUNK], rest[CHUNK], *y = count % LANES == 0 ? out + (at - first) : rest;
         uint32_t ids[LANES];
 
         for (int64_t g = 0; g < LANES; g++)
             ids[g] = g * LANES < count ? (uint32_t)id_of(h, at / LANES + g) : 0;
-        convert_to_f32(y, h->dtype, h + 1, at, count);
+        convert_to_f32(x, h->dtype, h + 1, at, count);
         if (h->zeros != 0)
-            scale_lanes(y, count, ids, scales, zeros);
+            scale_lanes(x, y, count, ids, scales, zeros);
         else
-            only_scale_lanes(y, count, ids, scales);
-        if (y == room)
-            memcpy(out + (at - first), room, (size_t)count * sizeof *out);
+            only_scale_lanes(x, y, count, ids, scales);
+        if (y == rest)
+            memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
     }
 }
 
