@@ -423,27 +423,23 @@ done:
 
 /* ------------------------------------------------------------------ the run */
 
-/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. */
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. Vectors are written
+ * out, since compilers would rather have loops over `count`, which gather. */
 static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restrict y, int64_t count,
                                          const uint32_t *restrict ids, const float *restrict scales,
                                          const float *restrict zeros)
 {
     for (int64_t g = 0; g * LANES < count; g++) {
-        const float *s = scales + (size_t)ids[g] * LANES, *z = zeros + (size_t)ids[g] * LANES;
+        lanes v, scale, zero = { 0 };
 
-        for (int l = 0; l < LANES; l++)
-            y[g * LANES + l] = (x[g * LANES + l] - z[l]) * s[l];
-    }
-}
-
-static KIT_MULTIVERSION void only_scale_lanes(const float *restrict x, float *restrict y, int64_t count,
-                                              const uint32_t *restrict ids, const float *restrict scales)
-{
-    for (int64_t g = 0; g * LANES < count; g++) {
-        const float *s = scales + (size_t)ids[g] * LANES;
-
-        for (int l = 0; l < LANES; l++)
-            y[g * LANES + l] = x[g * LANES + l] * s[l];
+        memcpy(&v, x + g * LANES, sizeof v);
+        memcpy(&scale, scales + (size_t)ids[g] * LANES, sizeof scale);
+        if (zeros != NULL)
+            memcpy(&zero, zeros + (size_t)ids[g] * LANES, sizeof zero);
+        v = (v - zero) * scale;
+        memcpy(y + g * LANES, &v, sizeof v);
     }
 }
 
@@ -451,7 +447,7 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
 {
     const pack_head *h = pack;
     const float *scales = (const float *)(const void *)((const char *)h + h->scales);
-    const float *zeros = (const float *)(const void *)((const char *)h + h->zeros);
+    const float *zeros = h->zeros == 0 ? NULL : (const float *)(const void *)((const char *)h + h->zeros);
 
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = last - at < CHUNK ? last - at : CHUNK;
@@ -461,10 +457,7 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
         for (int64_t g = 0; g < LANES; g++)
             ids[g] = g * LANES < count ? (uint32_t)id_of(h, at / LANES + g) : 0;
         convert_to_f32(x, h->dtype, h + 1, at, count);
-        if (h->zeros != 0)
-            scale_lanes(x, y, count, ids, scales, zeros);
-        else
-            only_scale_lanes(x, y, count, ids, scales);
+        scale_lanes(x, y, count, ids, scales, zeros);
         if (y == rest)
             memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
     }
