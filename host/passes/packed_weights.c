@@ -1,15 +1,21 @@
-/* Weights of 2, 4 and 8 bits that stay as they are in the file, since a provider multiplies by them packed: which
- * DequantizeLinear are not to be folded. What products read them, past a Transpose, has to read one scale for all, for a
- * column, or for a block of a column. */
+/* Weights of few bits that stay as they are in the file, since a provider reads them packed: which DequantizeLinear are
+ * not to be folded. Where it does so for products alone, they have to read integers with one scale for all, for a column,
+ * or for a block of a column, past a Transpose; otherwise any, past views. */
 #include "passes/pass.h"
 #include <string.h>
 
 enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2 };
 
-static bool is_narrow(inlay_dtype t)
+static bool is_integer(inlay_dtype t)
 {
     return t == INLAY_INT8 || t == INLAY_UINT8 || t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT2 ||
            t == INLAY_UINT2;
+}
+
+static bool is_narrow(inlay_dtype t)
+{
+    return is_integer(t) || t == INLAY_INT16 || t == INLAY_UINT16 || t == INLAY_FLOAT8E4M3FN ||
+           t == INLAY_FLOAT8E4M3FNUZ || t == INLAY_FLOAT8E5M2 || t == INLAY_FLOAT8E5M2FNUZ || t == INLAY_FLOAT4E2M1;
 }
 
 /* The nodes that read each value, as lists. */
@@ -92,10 +98,39 @@ static bool reads_packed(const graph *g, const readers *r, uint32_t v, uint32_t 
     return any;
 }
 
-static bool stays(const graph *g, const readers *r, const graph_node *n)
+/* Does input i of n have weights? */
+static bool is_weights(const graph_node *n, uint32_t i)
+{
+    return (i == 1 && (pass_is_op(n, "MatMul") || pass_is_op(n, "Gemm") || pass_is_op(n, "Conv") ||
+                       pass_is_op(n, "ConvTranspose"))) ||
+           ((i == 1 || i == 2) && (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN")));
+}
+
+/* Is the value read as weights alone, past views? */
+static bool reads_any(const graph *g, const readers *r, uint32_t v, int depth)
+{
+    static const char *const views[] = { "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze" };
+    bool any = false;
+
+    if (depth > LOOK_THROUGH || (g->values[v].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        return false;
+    for (uint32_t at = r->first[v]; at != INLAY_NONE; at = r->next[at]) {
+        const graph_node *n = g->nodes[r->node[at]];
+        bool view = false;
+
+        for (size_t i = 0; r->input[at] == 0 && !view && i < sizeof views / sizeof *views; i++)
+            view = pass_is_op(n, views[i]);
+        if (view ? !reads_any(g, r, n->info.outputs[0], depth + 1) : !is_weights(n, r->input[at]))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static bool stays(const graph *g, const readers *r, const graph_node *n, bool any)
 {
     const inlay_value_info *x, *scale;
-    int64_t axis = attr_int(n, "axis", 1), count = 1;
+    int64_t axis = attr_int(n, "axis", 1), count = 1, elements = 1;
 
     if (!pass_is_op(n, "DequantizeLinear") || n->info.input_count < 2 || n->info.inputs[0] == INLAY_NONE ||
         n->info.inputs[1] == INLAY_NONE || n->info.outputs[0] == INLAY_NONE)
@@ -105,14 +140,18 @@ static bool stays(const graph *g, const readers *r, const graph_node *n)
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (n->info.inputs[i] != INLAY_NONE && (g->values[n->info.inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
             return false;
-    if (!is_narrow(x->dtype) || x->rank != 2 || scale->dtype != INLAY_FLOAT ||
-        g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || x->dims[0].value < 1 ||
-        x->dims[1].value < LEAST_FLOATS / x->dims[0].value)
+    for (uint32_t d = 0; d < x->rank && elements < LEAST_FLOATS; d++)
+        elements *= x->dims[d].value;
+    if (!is_narrow(x->dtype) || scale->dtype != INLAY_FLOAT ||
+        g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < LEAST_FLOATS)
         return false;
+    if (any)
+        return reads_any(g, r, n->info.outputs[0], 0);
     for (uint32_t d = 0; d < scale->rank; d++)
         count *= scale->dims[d].value;
     axis += axis < 0 ? 2 : 0;
-    if (count != 1 && (axis < 0 || axis > 1 || scale->rank != (attr_int(n, "block_size", 0) > 0 ? 2u : 1u)))
+    if (!is_integer(x->dtype) || x->rank != 2 ||
+        (count != 1 && (axis < 0 || axis > 1 || scale->rank != (attr_int(n, "block_size", 0) > 0 ? 2u : 1u))))
         return false;
     return reads_packed(g, r, n->info.outputs[0], count == 1 ? 2 : (uint32_t)axis, attr_int(n, "block_size", 0) > 0,
                         false, 0);
@@ -123,11 +162,11 @@ bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a)
     bool *found = NULL, any = false;
     readers r;
 
-    for (uint32_t n = 0; ctx->keeps_weights && !any && n < g->node_count; n++)
+    for (uint32_t n = 0; ctx->keeps_weights != 0 && !any && n < g->node_count; n++)
         any = pass_is_op(g->nodes[n], "DequantizeLinear");
     if (!any || (found = arena_array(a, (size_t)g->node_count + 1, sizeof *found)) == NULL || !find_readers(g, &r, a))
         return NULL;
     for (uint32_t n = 0; n < g->node_count; n++)
-        found[n] = stays(g, &r, g->nodes[n]);
+        found[n] = stays(g, &r, g->nodes[n], ctx->keeps_weights >= 2);
     return found;
 }

@@ -30,7 +30,7 @@ typedef struct pass_ctx {
      * none, and sparse matrices become dense, together at most max_densified_bytes. */
     pass_offers_fn offers_sparse;
     uint64_t max_densified_bytes, densified;
-    bool keeps_weights; /* a provider reads weights of a few bits packed: they stay so where products read them */
+    uint32_t keeps_weights; /* a provider reads weights of few bits as they are: inlay_ext_weights.packed_products; 0 */
     int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* done so far; {0} */
     int64_t lowerings;     /* out: how many of them came before all levels */

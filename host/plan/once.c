@@ -274,12 +274,12 @@ bool program_has_integers(const part_provider *p)
     return e != NULL && INLAY_HAS(e, fast_products) && e->fast_products != 0;
 }
 
-bool program_has_weights(const part_provider *p)
+uint32_t program_has_weights(const part_provider *p)
 {
     const inlay_ext_weights *e =
         p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_WEIGHTS);
 
-    return e != NULL && INLAY_HAS(e, packed_products) && e->packed_products != 0;
+    return e != NULL && INLAY_HAS(e, packed_products) ? e->packed_products : 0;
 }
 
 static bool any_offers(const program_env *env, bool (*asked)(const part_provider *), const graph *g,

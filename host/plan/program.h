@@ -186,7 +186,7 @@ bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
 /* Does the operator move elements and compute nothing? */
 bool program_only_moves(const inlay_node_info *n);
 /* Are weights of a few bits read packed there (extension inlay.weights/1)? */
-bool program_has_weights(const part_provider *p);
+uint32_t program_has_weights(const part_provider *p);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
 bool program_has_integers(const part_provider *p);
 /* The optimiser's pass_offers_fn: would such a provider run n, a node that is not in the graph yet? `made` describes

@@ -165,23 +165,27 @@ recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room)
                                 .peephole = at + l->peephole_at };
 }
 
-void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
-                    const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to)
+void recurrent_pack_matrix(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *t, uint32_t input,
+                           int64_t d, void *to)
 {
-    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
-    const int64_t hidden = l->r.depth, inputs = l->w.depth, rows = s->gates * hidden;
-    const size_t element = s->wide ? sizeof(double) : sizeof(float);
-    panels_source from = { .dtype = w->dtype, .line_stride = inputs, .k_stride = 1 };
+    const int64_t hidden = l->r.depth, depth = input == IN_W ? l->w.depth : hidden;
+    const panels *p = input == IN_W ? &l->w : &l->r;
+    panels_source from = { .dtype = t->dtype, .line_stride = depth, .k_stride = 1 };
 
-    from.data = (const char *)w->data + kit_bytes(w->dtype, d * rows * inputs);
-    panels_pack(&l->w, &from, 0, l->w.count, to->w);
-    from.line_stride = hidden;
-    from.data = (const char *)r->data + kit_bytes(r->dtype, d * rows * hidden);
-    panels_pack(&l->r, &from, 0, l->r.count, to->r);
-    if (two) {
-        from.data = (const char *)from.data + kit_bytes(r->dtype, 2 * hidden * hidden);
-        panels_pack(&l->candidate, &from, 0, l->candidate.count, to->candidate);
-    }
+    from.data = (const char *)t->data + kit_bytes(t->dtype, d * s->gates * hidden * depth);
+    panels_pack(p, &from, 0, p->count, to);
+    if (input != IN_R || s->cell != CELL_GRU || s->linear_before_reset)
+        return;
+    from.data = (const char *)from.data + kit_bytes(t->dtype, 2 * hidden * hidden);
+    panels_pack(&l->candidate, &from, 0, l->candidate.count, (char *)to + (l->candidate_at - l->r_at));
+}
+
+void recurrent_pack_vectors(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *b,
+                            const kit_tensor *p, int64_t d, const recurrent_weights *to)
+{
+    const int64_t hidden = l->r.depth, rows = s->gates * hidden;
+    const size_t element = s->wide ? sizeof(double) : sizeof(float);
+
     /* B is Wb, then Rb. What is added to H * R' before the reset is applied can't be added to the input's share. */
     memset(to->bias, 0, (size_t)l->w.stored * element);
     memset(to->bias_r, 0, (size_t)l->r.stored * element);
@@ -194,6 +198,31 @@ void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const k
     for (int64_t i = 0; i < 3 && p->data != NULL; i++)
         panels_spread(&l->candidate, p->data, p->dtype, (3 * d + i) * hidden,
                       (char *)to->peephole + (size_t)(i * l->candidate.stored) * element);
+}
+
+void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
+                    const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to)
+{
+    recurrent_pack_matrix(s, l, w, IN_W, d, to->w);
+    recurrent_pack_matrix(s, l, r, IN_R, d, to->r);
+    recurrent_pack_vectors(s, l, b, p, d, to);
+}
+
+uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input)
+{
+    return input == IN_W ? l->r_at - l->w_at : l->bias_at - l->r_at;
+}
+
+bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out)
+{
+    *out = (recurrent_state){ .linear_before_reset = linear_before_reset };
+    for (uint32_t i = 0; i < KIT_COUNT(cell_kinds); i++)
+        if (strcmp(op_type, cell_kinds[i].name) == 0) {
+            out->cell = i;
+            out->gates = cell_kinds[i].gates;
+            return true;
+        }
+    return false;
 }
 
 /* ------------------------------------------------------------------ prepare */

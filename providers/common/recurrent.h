@@ -74,7 +74,17 @@ recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room);
 void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
                     const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to);
 
-/* kit_kernel.run */
+/* Of these, one matrix in panels (input: IN_W; or IN_R, with what a GRU's candidate reads behind it), and the rest. */
+void recurrent_pack_matrix(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *t, uint32_t input,
+                           int64_t d, void *to);
+void recurrent_pack_vectors(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *b,
+                            const kit_tensor *p, int64_t d, const recurrent_weights *to);
+/* Bytes of such a matrix. */
+uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input);
+/* What decides how matrices of a layer of floats are packed; false: there is no such layer. */
+bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
+
+/* kit_kernel.run. W and R of one axis come in panels, those of all directions one after the other. */
 inlay_status recurrent_run(const kit_call *call);
 
 /* LSTM, GRU and RNN, for the tables of providers. */

@@ -410,6 +410,14 @@ inlay_status recurrent_run(const kit_call *call)
         if (s->pack.data != NULL)
             continue;
         r.weights[d] = recurrent_weights_at(&p->weights, (char *)call->workspace + (uint64_t)d * p->weights_bytes);
+        if (call->in[IN_W].rank == 1) {
+            r.weights[d].w = (char *)call->in[IN_W].data + (uint64_t)d * recurrent_panel_bytes(&p->weights, IN_W);
+            r.weights[d].r = (char *)call->in[IN_R].data + (uint64_t)d * recurrent_panel_bytes(&p->weights, IN_R);
+            r.weights[d].candidate = (char *)r.weights[d].r + (p->weights.candidate_at - p->weights.r_at);
+            recurrent_pack_vectors(s, &p->weights, kit_has_input(call, IN_B) ? &call->in[IN_B] : &none,
+                                   r.peeps ? &call->in[IN_P] : &none, d, &r.weights[d]);
+            continue;
+        }
         recurrent_pack(s, &p->weights, &call->in[IN_W], &call->in[IN_R],
                        kit_has_input(call, IN_B) ? &call->in[IN_B] : &none, r.peeps ? &call->in[IN_P] : &none, d,
                        &r.weights[d]);

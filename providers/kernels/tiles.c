@@ -451,10 +451,15 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
         float gathered[9][VEC_LANES] __attribute__((aligned(64))) = { { 0 } };
         vec lines[9];
 
-        for (int64_t o = v; o < count && o < v + VEC_LANES; o++)
+        if (step == 1) { /* outputs lie side by side */
+            for (int64_t t = 0; t < 9; t++)
+                lines[t] = vec_load_some(vec_first(count - v), (const float *)(const void *)w + t * tap + v);
+        }
+        for (int64_t o = v; step != 1 && o < count && o < v + VEC_LANES; o++)
             for (int64_t t = 0; t < 9; t++)
                 memcpy(&gathered[t][o - v], w + (o * step + t * tap) * (int64_t)sizeof(float), sizeof(float));
-        memcpy(lines, gathered, sizeof lines);
+        if (step != 1)
+            memcpy(lines, gathered, sizeof lines);
         if (points == 4)
             windows_of(4, lines, u + v, u_step);
         else

@@ -1,5 +1,6 @@
 /* A region at concrete shapes: places of values, and steps. */
 #include "build.h"
+#include "narrow.h"
 
 static inlay_status no_memory(const rg_build *b)
 {
@@ -198,8 +199,11 @@ inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, c
 {
     rg_constant *k = &b->c->constants[b->c->values[value].constant];
     const rg_pack *pack;
-    inlay_status status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
+    inlay_status status;
 
+    if (k->narrow != NULL)
+        return narrow_read(b, value, plain, md, out);
+    status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
     if (status != INLAY_OK)
         return status;
     *out = (rg_place){ .md = *md };
@@ -212,6 +216,16 @@ inlay_status rg_read_floats(rg_build *b, uint32_t value, int64_t count, rg_place
 
     rg_md_plain(&md, 1, &count);
     return rg_read_constant(b, value, &md, &md, out);
+}
+
+inlay_status rg_pack_place(rg_build *b, const void *data, uint64_t bytes, rg_place *out)
+{
+    const int64_t count = (int64_t)bytes;
+
+    *out = (rg_place){ 0 };
+    rg_md_plain(&out->md, 1, &count);
+    out->md.data_type = dnnl_u8;
+    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = data, .bytes = bytes }, &out->buffer);
 }
 
 inlay_status rg_output_place(rg_build *b, uint32_t value, const rg_md *md, rg_place *out)

@@ -246,6 +246,8 @@ inlay_status rg_reorder(rg_build *b, const rg_place *place, const rg_md *layout,
 inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* A constant of so many floats in a row: a bias, say. */
 inlay_status rg_read_floats(rg_build *b, uint32_t value, int64_t count, rg_place *out);
+/* The bytes of a pack that a step of our own reads. */
+inlay_status rg_pack_place(rg_build *b, const void *data, uint64_t bytes, rg_place *out);
 /* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
 inlay_status rg_emit_copy(rg_build *b, const rg_place *from, const rg_place *to);
 /* A copy of an image, which has channels last, with zeros before and after each axis but the channels (pad.c). */

@@ -68,6 +68,8 @@ typedef struct bytes_ends {
     byte_kind kind;
     uint32_t x_zero;
 } bytes_ends;
+/* Are all scales of sums below 1? From there on sums might leave the range of int32. */
+bool bytes_scales_fit(const rg_op *op, const char *scales, int64_t count);
 inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out);
 /* What an ending has for one channel. sum: of the weights of its filter. */
 void bytes_end_channel(const bytes_ends *e, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,

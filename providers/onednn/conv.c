@@ -1,5 +1,6 @@
 /* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
 #include "library.h"
+#include "narrow.h"
 #include "tiles.h"
 #include "window.h"
 
@@ -41,16 +42,22 @@ static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-/* Weights that are computed are none that could be packed: such nodes are of a family of their own. */
-const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row)
+const rg_operator *rg_computed_row(const rg_operator *row)
 {
     static const rg_operator computed = { "Conv", 1, 22, &rg_conv_computed, NULL },
                              transposed = { "ConvTranspose", 1, 22, &rg_conv_computed, NULL };
 
-    if ((row->family != &rg_conv && row->family != &rg_conv_transpose) ||
-        (kit_is_constant(node, 1) && (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
-        return row;
     return row->family == &rg_conv ? &computed : &transposed;
+}
+
+/* Weights that are computed are none that could be packed: such nodes are of a family of their own. */
+const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row)
+{
+    if ((row->family != &rg_conv && row->family != &rg_conv_transpose) ||
+        ((kit_is_constant(node, 1) || narrow_is_constant(node->graph, node->info->inputs[1], NULL)) &&
+         (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
+        return row;
+    return rg_computed_row(row);
 }
 
 bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)

@@ -6,6 +6,7 @@
  * a reorder; that is said apart. */
 #include "build.h"
 #include "cpu.h"
+#include "narrow.h"
 #include "nbits_weights.h"
 #include "sparse_weights.h"
 #include "weights.h"
@@ -390,6 +391,10 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
         if (i == 1 && op.row->family == &rg_product && sparse_share_of(r->graph, v, !op.trans_b, &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             s.weights += bytes * share;
+            continue;
+        }
+        if (i > 0 && narrow_is_constant(r->graph, info->inputs[i], NULL)) { /* floats that were just made */
+            s.weights += bytes;
             continue;
         }
         if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {

@@ -2,6 +2,8 @@
  * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
  * lies together, put into panels first. Of that kind there may be many, with a product each. */
 #include "dense.h"
+#include "kernels.h"
+#include "narrow.h"
 #include "pairs_weights.h"
 #include "sparse_weights.h"
 
@@ -46,6 +48,34 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
     const dense_call *call = user;
 
     sparse_run(&call->job, call->scratch + worker % call->d->workers * sparse_scratch_floats(&call->job), begin, end);
+    return INLAY_OK;
+}
+
+/* Units: panels of a matrix of few bits. */
+static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+    const dense *d = call->d;
+    float *room = call->scratch + worker % d->workers * (uint64_t)d->job.b_panel;
+
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t at = u * d->job.width;
+        sg_post posts[RG_MAX_POSTS + 1];
+        sg_job job = call->job;
+
+        narrow_unfold(call->lines, u * job.b_panel, (u + 1) * job.b_panel, room);
+        job.n = job.n - at < job.width ? job.n - at : job.width;
+        job.b = room;
+        job.bias = job.bias == NULL ? NULL : job.bias + at;
+        job.c += at;
+        job.posts = posts;
+        for (uint32_t i = 0; i < job.post_count; i++) {
+            posts[i] = call->posts[i];
+            if (posts[i].other != NULL)
+                posts[i].other += at * posts[i].col;
+        }
+        sg_run(&job, 0, sg_units(&job));
+    }
     return INLAY_OK;
 }
 
@@ -169,6 +199,11 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
     if (d->sparse) {
         call.scratch = args[d->arg_count];
         return alone ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
+    }
+    if (d->narrow) {
+        call.scratch = args[d->arg_count];
+        units = (d->job.n + d->job.width - 1) / d->job.width;
+        return alone ? narrow_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, narrow_panels, &call);
     }
     if (alone)
         return (d->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
@@ -329,8 +364,10 @@ inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args
     }
     args->list[args->count++] = &y;
     d->arg_count = args->count;
-    if (d->paired || d->sparse) {
-        const int64_t floats = d->workers * (d->paired ? pairs_scratch_floats : sparse_scratch_floats)(&d->job);
+    if (d->paired || d->sparse || d->narrow) {
+        const int64_t floats = d->workers * (d->paired   ? pairs_scratch_floats(&d->job)
+                                             : d->sparse ? sparse_scratch_floats(&d->job)
+                                                         : d->job.b_panel);
 
         INLAY_TRY(rg_new_floats(b, floats, &scratch));
         args->list[args->count++] = &scratch;
@@ -360,6 +397,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     (way == RG_DENSE_PAIRS ? pairs_share : sg_share)(&d.job, b->instance->threads);
     d.paired = way == RG_DENSE_PAIRS;
     d.sparse = way == RG_DENSE_SPARSE;
+    d.narrow = way == RG_DENSE_PLAIN && kn_is_narrow(b);
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     if (d.paired)
@@ -373,7 +411,7 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
         d.job.a_row = k;
     }
-    INLAY_TRY(rg_read_constant(b, w, &w_plain, &w_md, &packed));
+    INLAY_TRY((d.narrow ? narrow_read_pack : rg_read_constant)(b, w, &w_plain, &w_md, &packed));
     args.list[0] = &x;
     args.list[1] = &packed;
     status = dense_emit(b, group, &d, &args, bias_value);

@@ -38,6 +38,7 @@ typedef struct dense {
     int64_t b_count;   /* matrices that are: one for all products, or as many */
     bool biased;
     bool sparse;       /* the constant matrix has no blocks of zeros; scratchpads as below */
+    bool narrow;       /* it has few bits (narrow.h): workers make floats of a panel at a time; likewise */
     bool paired;       /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
     uint32_t workers;
     uint32_t arg_count;

@@ -79,6 +79,7 @@ kn_window kn_trimmed(const kn_window *w, int64_t *out_first)
 /* ------------------------------------------------------------------ the table */
 
 /* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
+static const double TRANSFORM_NS = 0.25;
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 /* How many times as long a layer may take for not having a pack of its own. */
@@ -120,11 +121,18 @@ static bool gemm_runs(rg_build *b, const rg_group *group, const kn_case *c, cons
            b->scales[b->op->in[0]] == INLAY_NONE;
 }
 
+bool kn_is_narrow(const rg_build *b)
+{
+    const uint32_t k = b->op->in_count > 1 ? b->c->values[b->op->in[1]].constant : INLAY_NONE;
+
+    return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
+}
+
 bool kn_pairs_wanted(const rg_build *b, const char **out_why)
 {
     if (b->state->pairs && b->c->as_written)
         *out_why = "what DynamicQuantizeLinear rounds is summed as written";
-    return b->state->pairs && !b->c->as_written;
+    return b->state->pairs && !b->c->as_written && !kn_is_narrow(b);
 }
 
 static bool pairs_run_here(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
@@ -173,16 +181,22 @@ static bool windows_2_run(rg_build *b, const rg_group *group, const kn_case *c, 
     return windows_run(b, c, 4, out_why);
 }
 
+/* Narrow weights are transformed in each run, as many numbers as there are points for nine. */
+static double transform_ns(const rg_build *b, const kn_case *c, double points)
+{
+    return kn_is_narrow(b) ? (double)(c->w.in * c->w.out) * points * TRANSFORM_NS / KN_THREADS : 0;
+}
+
 static double windows_4_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)b, (void)group;
-    return kn_windows_ns(c, 6);
+    (void)group;
+    return kn_windows_ns(c, 6) + transform_ns(b, c, 36);
 }
 
 static double windows_2_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
-    (void)b, (void)group;
-    return kn_windows_ns(c, 4);
+    (void)group;
+    return kn_windows_ns(c, 4) + transform_ns(b, c, 16);
 }
 
 static inlay_status windows_4(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -222,7 +236,7 @@ static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, con
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
+    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && !kn_is_narrow(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
            rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 
@@ -342,6 +356,10 @@ const kn_kernel kn_kernels[KN_COUNT] = {
     [KN_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, true },
     [KN_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, false },
     [KN_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, false },
+    [KN_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_LIBRARY] = { "bytes_library", 0, never_runs, NULL, NULL, 0, true },
+    [KN_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, true },
 };
 
 uint32_t kn_find(const char *name)

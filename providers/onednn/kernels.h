@@ -59,6 +59,10 @@ typedef enum kn_id {
     KN_BITS_EXACT, /* by weights of a few bits, in the order of nb_mode; never chosen among others */
     KN_BITS_BYTE,
     KN_BITS_FINE,
+    KN_BYTES_TILES, /* of bytes; likewise */
+    KN_BYTES_CHANNELS,
+    KN_BYTES_LIBRARY,
+    KN_BYTES_ROWS,
     KN_COUNT
 } kn_id;
 
@@ -177,6 +181,8 @@ double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n);
 /* Products (kernels_product.c; the lowerings are in product.c). */
 void kn_measure_product(const rg_build *b, kn_product *out);
 bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
+/* Are the weights of the op in hand floats that each run makes (narrow.h)? */
+bool kn_is_narrow(const rg_build *b);
 /* Are products in pairs wanted at all? Beside the other conditions of such a kernel. */
 bool kn_pairs_wanted(const rg_build *b, const char **out_why);
 bool kn_paired_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);

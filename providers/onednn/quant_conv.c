@@ -328,7 +328,14 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     bool done = false;
     inlay_status status = bytes_lower_conv(b, group, &done);
 
-    return status != INLAY_OK || done ? status : lower_by_library(b, group);
+    if (status != INLAY_OK || done)
+        return status;
+    status = lower_by_library(b, group);
+    return status != INLAY_OK
+               ? status
+               : kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_BYTES_LIBRARY },
+                                              .why = "activations of 8 bits as the file has them: sums are exact, a "
+                                                     "result may be off by one step of its scale" });
 }
 
 const rg_family rg_int8_conv = { "convolution of bytes", parse, lower };

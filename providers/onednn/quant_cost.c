@@ -1,5 +1,6 @@
 /* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
 #include "cpu.h"
+#include "narrow.h"
 #include "quant.h"
 #include <math.h>
 
@@ -39,6 +40,11 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
     double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
     double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
 
+    if (f == &rg_narrow) {
+        cost->bytes_read += (uint64_t)x;
+        cost->ns += y * NARROW_NS / threads + CALL_NS;
+        return;
+    }
     if (f == &rg_weights || f == &rg_sparse) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
         return;

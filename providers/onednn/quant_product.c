@@ -479,7 +479,11 @@ static inlay_status lower(rg_build *b, const rg_group *group)
         t = NULL; /* the step's, or freed */
         INLAY_TRY(rg_emit_native(b, native, o.places, o.count + 2));
     }
-    status = rg_finish(b, group, taken, &y, true);
+    INLAY_TRY(rg_finish(b, group, taken, &y, true));
+    status = kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY,
+                                          .kernel = { bytes_run_products(b->state) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
+                                          .why = "activations of 8 bits as the file has them: sums are exact, what follows "
+                                                 "rounds as floats do" });
 done:
     free(t);
     return status;

@@ -371,89 +371,13 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
     return true;
 }
 
-/* ------------------------------------------------------------------ endings */
+/* ------------------------------------------------------------------ which convolutions */
 
-enum { X_ZERO = 2, W = 3, W_SCALE = 4, BIAS = 8 };
+enum { X_ZERO = 2, W = 3, W_SCALE = 4 };
 
 static bool is_linear(const rg_op *op)
 {
     return strcmp(op->row->op_type, "QLinearConv") == 0;
-}
-
-inlay_status bytes_ends_of(rg_build *b, const bytes_case *c, bytes_ends *out)
-{
-    const rg_op *op = b->op;
-    const bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
-
-    *out = (bytes_ends){ .kind = c->kind, .x_zero = (uint32_t)c->x_zero };
-    if (c->kind == BYTE_FLOATS) {
-        out->scale = c->scale;
-        out->shift = c->shift;
-    }
-    if (c->kind != BYTE_BYTES)
-        return INLAY_OK;
-    out->scales = q_constant(b, op->in[W_SCALE]);
-    out->biases = biased ? q_constant(b, op->in[BIAS]) : NULL;
-    out->scale_step = rg_count(b, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
-    out->factor = (double)op->scale / (double)op->alpha;
-    if (out->scales == NULL || (biased && out->biases == NULL))
-        return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
-    return INLAY_OK;
-}
-
-void bytes_end_channel(const bytes_ends *e, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
-                       float *out_shift)
-{
-    int32_t bias = 0;
-    float w = 1;
-
-    if (e->scales != NULL)
-        memcpy(&w, e->scales + channel * e->scale_step, sizeof w);
-    if (e->biases != NULL)
-        memcpy(&bias, e->biases + channel * (int64_t)sizeof bias, sizeof bias);
-    *out_scale = e->kind == BYTE_BYTES ? (float)(e->factor * (double)w) : e->scale != NULL ? e->scale[channel] : 1;
-    *out_shift = e->shift != NULL ? e->shift[channel] : 0;
-    *out_first = (int32_t)((uint32_t)bias - e->x_zero * (uint32_t)sum);
-}
-
-static uint8_t within(uint8_t x, uint8_t low, uint8_t high)
-{
-    const uint8_t least = x < low ? low : x;
-
-    return least > high ? high : least;
-}
-
-void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
-{
-    const rg_group *group = c->group;
-    const int32_t shift = rg_type(b, group->out) == dnnl_s8 ? 128 : 0;
-
-    if (c->kind != BYTE_BYTES) {
-        *out = (byte_ending){ .kind = c->kind };
-        return;
-    }
-    *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255,
-                          .flip = shift > 0 ? 0x80 : 0 };
-    for (uint32_t i = 0; i < group->post_count; i++) { /* Clip of bytes, of what was clipped */
-        const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
-        const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);
-
-        out->low = within(out->low, low, high);
-        out->high = within(out->high, low, high);
-    }
-}
-
-/* Scales of sums from 1 on might leave the range of int32. */
-static bool scales_fit(const rg_op *op, const char *scales, int64_t count)
-{
-    for (int64_t i = 0; scales != NULL && i < count; i++) {
-        float w;
-
-        memcpy(&w, scales + i * (int64_t)sizeof w, sizeof w);
-        if (!((float)((double)op->scale / (double)op->alpha * (double)w) < 1))
-            return false;
-    }
-    return scales != NULL;
 }
 
 /* Is there a loop for the windows of g? */
@@ -476,7 +400,7 @@ bool bytes_runs_conv(const rg_build *b, const rg_op *op)
     if (linear) {
         const rg_constant *k = &b->c->constants[b->c->values[op->in[W_SCALE]].constant];
 
-        return scales_fit(op, k->data, rg_count(b, op->in[W_SCALE]));
+        return bytes_scales_fit(op, k->data, rg_count(b, op->in[W_SCALE]));
     }
     return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
            b->c->values[op->in[X_ZERO]].constant != INLAY_NONE;
@@ -501,7 +425,7 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
         return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI the zero point of input 0 has to be a constant");
-    return scales_fit(op, scales->data, q_count(scales)) ||
+    return bytes_scales_fit(op, scales->data, q_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums have to be below 1");
 }
@@ -629,6 +553,13 @@ static int32_t zero_of(rg_build *b, const rg_op *op)
     return zero == NULL ? 0 : rg_type(b, op->in[X_ZERO]) == dnnl_s8 ? (int8_t)*zero : *zero;
 }
 
+/* What explain says of the activations, and of the error. */
+static const char *const bounds[] = {
+    [BYTE_BYTES] = "activations of 8 bits as the file has them: sums are exact, results ONNX's to the last bit",
+    [BYTE_SUMS] = "activations of 8 bits as the file has them: sums are exact",
+    [BYTE_FLOATS] = "activations of 8 bits as the file has them: sums are exact, what follows rounds as floats do",
+};
+
 inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done)
 {
     const rg_op *op = b->op;
@@ -654,5 +585,10 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
     c.weights.data_type = dnnl_s8;
     if (rg_type(b, c.w_value) == dnnl_u8)
         q_shift(b, c.w_value);
-    return c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
+    status = c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
+    return status != INLAY_OK ? status
+                              : kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY,
+                                                             .why = bounds[c.kind],
+                                                             .kernel = { c.w.group == 1 ? KN_BYTES_TILES
+                                                                                        : KN_BYTES_CHANNELS } });
 }

@@ -2,7 +2,7 @@
  * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps
  * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
 #include "recurrent.h"
-#include "build.h"
+#include "narrow_pack.h"
 #include <stdio.h>
 
 enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
@@ -79,6 +79,7 @@ typedef struct layer {
     uint32_t in_count, out_count;
     uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
     uint32_t workspace_arg;
+    bool panelled; /* W and R come in panels */
 } layer;
 
 static void release_layer(rg_native *native)
@@ -98,6 +99,7 @@ static inlay_status run_layer(const rg_native *native, const rg_state *state, in
     for (uint32_t i = 0; i < l->in_count; i++) {
         in[i] = l->in[i];
         in[i].data = l->in_arg[i] != INLAY_NONE ? args[l->in_arg[i]] : NULL;
+        in[i].rank = l->panelled && (i == IN_W || i == IN_R) ? 1 : in[i].rank;
     }
     for (uint32_t o = 0; o < l->out_count; o++) {
         out[o] = l->out[o];
@@ -120,6 +122,76 @@ static kit_tensor view(const rg_build *b, uint32_t value, int64_t *dims)
     t.count = rg_count(b, value);
     t.dtype = b->c->values[value].type == dnnl_s32 ? INLAY_INT32 : INLAY_FLOAT;
     return t;
+}
+
+/* ------------------------------------------------------------------ narrow weights */
+
+enum { PACK_PANELS = 0x72630000 };
+enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
+
+bool recurrent_is_pack(const rg_md *md)
+{
+    return md->kind == RG_OPAQUE && md->opaque == PACK_PANELS;
+}
+
+static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
+
+void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
+{
+    const kit_tensor t = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
+    const int64_t *d = md->dims;
+    recurrent_layout l;
+    recurrent_state s;
+
+    memset(to, 0, md->opaque_bytes);
+    if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &s) ||
+        !recurrent_lay_out(&s, d[D_DEPTH], d[D_HIDDEN], &l))
+        return; /* whoever described it has asked */
+    for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
+        recurrent_pack_matrix(&s, &l, &t, (uint32_t)d[D_INPUT], i,
+                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&l, (uint32_t)d[D_INPUT]));
+}
+
+/* The layout of W or R in panels; false: its sizes are none of this layer. */
+static bool describe_panels(const rg_build *b, const rg_op *op, uint32_t input, rg_md *md)
+{
+    const int64_t *w = b->dims[op->in[IN_W]], *r = b->dims[op->in[IN_R]];
+    const recurrent_state *own = op->prepared;
+    recurrent_layout l;
+    recurrent_state s;
+
+    if (!recurrent_describe(op->row->op_type, own->linear_before_reset, &s) || own->wide || r[0] != w[0] ||
+        w[0] != (own->direction == 2 ? 2 : 1) || w[1] != s.gates * r[2] || r[1] != w[1] ||
+        !recurrent_lay_out(&s, w[2], r[2], &l))
+        return false;
+    memset(md, 0, sizeof *md);
+    md->ndims = D_COUNT;
+    md->data_type = dnnl_f32;
+    md->kind = RG_OPAQUE;
+    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], s.cell }, D_COUNT * sizeof *w);
+    md->opaque = PACK_PANELS;
+    md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&l, input);
+    return true;
+}
+
+static bool is_narrow(const rg_build *b, uint32_t value)
+{
+    const uint32_t k = b->c->values[value].constant;
+
+    return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
+}
+
+/* Reads input i of the layer. */
+static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place *out)
+{
+    const uint32_t value = b->op->in[i];
+    rg_md plain, md;
+
+    if (!l->panelled || (i != IN_W && i != IN_R))
+        return rg_read_plain(b, value, out);
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    (void)describe_panels(b, b->op, i, &md);
+    return rg_read_constant(b, value, &plain, &md, out);
 }
 
 static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
@@ -151,12 +223,14 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *l = (layer){ .native = { .run = run_layer, .release = release_layer }, .kernel = op->layer, .state = op->prepared,
                   .in_count = op->in_count, .out_count = op->out_count, .workspace_arg = INLAY_NONE };
+    l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) &&
+                  describe_panels(b, op, IN_W, &md);
     for (uint32_t i = 0; i < op->in_count; i++) {
         l->in[i] = view(b, op->in[i], l->dims[i]);
         l->in_arg[i] = INLAY_NONE;
         if (op->in[i] == INLAY_NONE || (op->dropped & (1u << i)) != 0 || l->in[i].count == 0)
             continue;
-        INLAY_TRY(rg_read_plain(b, op->in[i], &places[n]));
+        INLAY_TRY(read_input(b, l, i, &places[n]));
         l->in_arg[i] = n++;
     }
     for (uint32_t o = 0; o < op->out_count; o++) {

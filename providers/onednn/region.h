@@ -201,12 +201,14 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
     rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
-    rg_weights, rg_nbits_product, rg_sparse;
+    rg_weights, rg_narrow, rg_nbits_product, rg_sparse;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
 /* The row of a convolution whose weights or bias are computed; any other row itself (conv.c). */
 const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row);
+/* The row of the same convolution by weights that are computed. */
+const rg_operator *rg_computed_row(const rg_operator *row);
 /* Packs the constant weights of a recurrent layer, whose op is otherwise complete; only in compile. */
 inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
                                   rg_op *op, inlay_diag *diag);
@@ -220,6 +222,7 @@ bool rg_takes_any(const kit_node *node);
 bool rg_takes_bytes(const kit_node *node);   /* the first input has 8 bits */
 bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
 bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
+bool rg_takes_narrow(const kit_node *node);  /* constants of few bits (narrow.c) */
 bool rg_takes_product(const kit_node *node); /* Cast to float of what MatMulInteger or ConvInteger makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
@@ -245,6 +248,7 @@ typedef struct rg_constant {
     void *copy;        /* ours */
     uint64_t bytes;
     uint64_t content_hash;
+    struct narrow *narrow; /* it is made of one of few bits in each run (narrow.h), and bytes are those of its floats; NULL */
     rg_pack *packs;
     bool plain_used;   /* something reads the original as it lies */
     uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */

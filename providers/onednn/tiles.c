@@ -4,6 +4,7 @@
  * reads rows of elements that lie one after the other: a tap is a row of the window, all of its pixels and channels. */
 #include "tiles.h"
 #include "moves.h"
+#include "narrow.h"
 #include "window.h"
 #include <math.h>
 
@@ -96,6 +97,8 @@ typedef struct direct {
     int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
     bool fetch;
     bool lone; /* one row in all */
+    uint32_t room_arg; /* of weights of few bits: where each worker makes floats of a panel; INLAY_NONE: they are floats */
+    uint32_t workers;
     tile_ending ending;
     int64_t taps[];
 } direct;
@@ -123,8 +126,9 @@ void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *
     }
 }
 
-/* One panel of weights by tiles [first, last): each of the first two fetches half of `next`, if there is one. */
-static void one_panel(const direct_call *call, int64_t panel, int64_t first, int64_t last, const float *next)
+/* One panel of weights, w, by tiles [first, last): each of the first two fetches half of `next`, if there is one. */
+static void one_panel(const direct_call *call, int64_t panel, const float *w, int64_t first, int64_t last,
+                      const float *next)
 {
     const direct *d = call->d;
     const tile_ending *e = &d->ending;
@@ -138,7 +142,7 @@ static void one_panel(const direct_call *call, int64_t panel, int64_t first, int
         .tap_count = d->tap_count,
         .depth = d->depth,
         .chain = d->chain,
-        .b = (const float *)call->args[ARG_W] + panel * panel_floats,
+        .b = w,
         .ahead_lines = 1,
         .bias = bias != NULL ? bias + column : NULL,
         .add_row = e->add_pixel,
@@ -183,16 +187,24 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
     const direct *d = call->d;
     int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->images * d->rows * d->row_tiles;
     int64_t panel_floats = d->tap_count * d->depth * TILE_WIDTH;
+    float *room = d->room_arg != INLAY_NONE
+                      ? (float *)call->args[d->room_arg] + worker % d->workers * (uint64_t)panel_floats
+                      : NULL;
 
-    (void)worker;
     for (int64_t u = begin; u < end; u++) {
         int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
         int64_t panel = u % chunks * d->chunk, past = panel + d->chunk < d->panels ? panel + d->chunk : d->panels;
 
-        for (; panel < past; panel++)
-            one_panel(call, panel, first, last,
-                      d->fetch && panel + 1 < past ? (const float *)call->args[ARG_W] + (panel + 1) * panel_floats
-                                                   : NULL);
+        for (; panel < past; panel++) {
+            const float *w = (const float *)call->args[ARG_W] + panel * panel_floats;
+
+            if (room != NULL) {
+                narrow_unfold(call->args[ARG_W], panel * panel_floats, (panel + 1) * panel_floats, room);
+                one_panel(call, panel, room, first, last, NULL);
+            } else {
+                one_panel(call, panel, w, first, last, d->fetch && panel + 1 < past ? w + panel_floats : NULL);
+            }
+        }
     }
     return INLAY_OK;
 }
@@ -307,7 +319,8 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
 {
     const rg_md *weights = &c->weights;
     kn_window g = c->w;
-    rg_place x = *places[ARG_X], w;
+    const bool narrow = kn_is_narrow(b) && b->scales[op->in[0]] == INLAY_NONE;
+    rg_place x = *places[ARG_X], w, room;
     bool merged;
     int64_t tap_count, pixel, at = 0;
     inlay_status status;
@@ -319,7 +332,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     pixel = tiles_pixel_step(&x.md);
     if (!tiles_panel_layout(weights, &md))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY(rg_read_constant(b, op->in[1], weights, &md, &w));
+    INLAY_TRY((narrow ? narrow_read_pack : rg_read_constant)(b, op->in[1], weights, &md, &w));
     if (b->scales[op->in[0]] != INLAY_NONE)
         INLAY_TRY(tiles_scale_weights(b, b->scales[op->in[0]], g.in, &w));
     merged = g.dilation[1] == 1;
@@ -334,6 +347,7 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
                    .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,
                    .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
                    .y_pixel = tiles_pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .room_arg = INLAY_NONE, .workers = b->instance->threads > 0 ? b->instance->threads : 1,
                    .ending = *ending };
     for (int64_t i = 0; i < g.kernel[0]; i++)
         for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
@@ -351,7 +365,16 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     cut(d, b->instance->threads);
     places[ARG_X] = &x;
     places[ARG_W] = &w;
-    status = rg_emit_native(b, &d->native, places, count);
+    if (narrow) {
+        rg_md_plain(&md, 1, (const int64_t[]){ d->workers * d->tap_count * d->depth * TILE_WIDTH });
+        status = rg_new_place(b, &md, &room);
+        d->room_arg = count;
+        places[count++] = &room;
+    }
+    if (status != INLAY_OK)
+        free(d);
+    else
+        status = rg_emit_native(b, &d->native, places, count);
 done:
     return status;
 }

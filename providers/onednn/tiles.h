@@ -45,7 +45,8 @@ void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *
 /* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
 bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
 /* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
-bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
+bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target);
 
 /* What Winograd's algorithm does with the weights at hand, and the guard of a run (tiles_error.c). Kept between
  * sessions as it lies in memory. */

@@ -560,7 +560,8 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target)
 {
     weights_call w = { .set = state->tiles, .source = source, .dims = plain->dims,
                        .strides = plain->strides, .u = target };
@@ -569,6 +570,6 @@ bool tiles_window_weights(const rg_state *state, const rg_md *plain, const void 
         return false;
     w.points = md->dims[0] == 16 ? 4 : 6;
     w.panels = (w.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
-    (void)state->host->parallel_for(state->host->ctx, NULL, w.panels, 1, some_panels, &w);
+    (void)state->host->parallel_for(state->host->ctx, run, w.panels, 1, some_panels, &w);
     return true;
 }

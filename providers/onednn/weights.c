@@ -1,5 +1,6 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "bytes.h"
+#include "narrow.h"
 #include "nbits_weights.h"
 #include "pairs_weights.h"
 #include "sparse_weights.h"
@@ -45,6 +46,7 @@ void rg_constant_deinit(rg_constant *k)
         free(k->trusts[i]);
     free(k->copy);
     free(k->sums);
+    narrow_destroy(k->narrow);
 }
 
 void rg_constant_drop_trials(rg_constant *k)
@@ -230,6 +232,8 @@ static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, c
     *out_source = k->data;
     if (k->entries.count > 0) {
         status = sparse_unfold(k, out_copy, diag);
+    } else if (k->narrow != NULL) {
+        status = narrow_floats(c, k, out_copy, diag);
     } else if (k->data == NULL) {
         status = unpack(c, k, out_copy, diag);
     } else if (k->shifted) {
@@ -262,7 +266,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
              !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
              !pairs_pack_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !sparse_pack_weights(&p->plain, source, &p->md, p->data) &&
-             !tiles_window_weights(c->state, &p->plain, source, &p->md, p->data) &&
+             !tiles_window_weights(c->state, NULL, &p->plain, source, &p->md, p->data) &&
              !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
@@ -299,7 +303,12 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
     p->plain = *plain;
     p->md = *md;
     p->trial = c->trying;
-    INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
+    if (k->narrow != NULL) {
+        INLAY_TRY(narrow_pack(c, k, plain, md, &p->data, diag));
+        known = true;
+    } else {
+        INLAY_TRY(pack_room(c, k, p, rg_md_bytes(md), &known, diag));
+    }
     if (!known)
         INLAY_TRY(fill_pack(c, k, p, diag));
     else

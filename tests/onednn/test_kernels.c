@@ -462,6 +462,39 @@ static void held_to_its_error(void **state)
     folder_remove(&f);
 }
 
+/* Convolutions and products of bytes: the kernel, what it reads, and what is lost. */
+static void bytes_explained(void **state)
+{
+    static const char script[] =
+        "x : 1,32,9,9\nsx = [] 0.0625\nzi = i[] 128\nz = Cast(zi) to=2\nwi = i[] 0\nwz = Cast(wi) to=3\n"
+        "q = QuantizeLinear(x, sx, z)\nd = DequantizeLinear(q, sx, z)\n"
+        "w = [32,32,3,3]\nwq = QuantizeLinear(w, sx, wz)\nwd = DequantizeLinear(wq, sx, wz)\n"
+        "v = [32,1,3,3]\nvq = QuantizeLinear(v, sx, wz)\nvd = DequantizeLinear(vq, sx, wz)\n"
+        "c = Conv(d, wd) pads=1,1,1,1\ncq = QuantizeLinear(c, sx, z)\ncd = DequantizeLinear(cq, sx, z)\n"
+        "e = Conv(cd, vd) group=32\neq = QuantizeLinear(e, sx, z)\ned = DequantizeLinear(eq, sx, z)\n"
+        "y = Conv(ed, wd)\n-> y";
+    told t = { 0 };
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    script_model(&w, script, 17);
+    r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "intra_threads", "1", NULL });
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"kernel\":"), 3);
+    assert_int_equal(count_of(&t, "\"name\": \"bytes_"), 3);
+    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them: sums are exact"), 3);
+    if (count_of(&t, "bytes_library") == 0) {
+        assert_int_equal(count_of(&t, "results ONNX's to the last bit"), 2);
+        assert_int_equal(count_of(&t, "what follows rounds as floats do"), 1);
+        assert_int_equal(count_of(&t, "\"bytes_depthwise\""), 1);
+    }
+    explain(&r, "text", &t);
+    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them"), 3);
+    rig_close(&r);
+    told_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(wide_gaps),
@@ -469,6 +502,7 @@ int main(void)
                                         cmocka_unit_test(strict_kernels), cmocka_unit_test(zeros_in_blocks),
                                         cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
+                                        cmocka_unit_test(bytes_explained),
                                         cmocka_unit_test(held_to_its_error) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -505,6 +505,26 @@ static void quantized(void **state)
     check_row(&left); /* the reference has no faster integers */
 }
 
+/* A constant is no larger than what it is made from, by more than the option allows; floats of narrow constants that
+ * nobody reads packed are. */
+static void sizes_of_constants(void **state)
+{
+    static const row rows[] = {
+        { "Expand that repeats", "x : 4,4,64\nc = [4,64]\ns = i[3] 4,4,64\na = Expand(c, s)\ny = Add(x, a)\n-> y",
+          "Expand Add", 0 },
+        { "Expand that adds an axis", "x : 4,64\nc = [4,64]\ns = i[3] 1,4,64\na = Expand(c, s)\ny = Add(x, a)\n-> y",
+          "Add", 0 },
+        { "Tile", "x : 16,64\nc = [4,64]\ns = i[2] 4,1\na = Tile(c, s)\ny = Add(x, a)\n-> y", "Tile Add", 0 },
+        { "sums", "x : 4,64\nb = [4,64]\nc = [4,64]\na = Sub(b, c)\ny = Add(x, a)\n-> y", "Add", 0 },
+        { "floats of bytes", "x : 16,64\nb = [16,64]\nq = Cast(b) to=3\nf = Cast(q) to=1\ny = Add(x, f)\n-> y", "Add",
+          0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row_with(&rows[i], (const char *const[]){ "fold_max_bytes", "1024", NULL });
+}
+
 static void asked_for(void **state)
 {
     static const char script[] = "x : 2,8\na = Relu(x)\nb = Relu(a)\nc = Sigmoid(b)\ny = Mul(b, c)\n-> y";
@@ -745,6 +765,7 @@ int main(void)
         cmocka_unit_test(slices),
         cmocka_unit_test(many),
         cmocka_unit_test(many_values),
+        cmocka_unit_test(sizes_of_constants),
         cmocka_unit_test(asked_for),
         cmocka_unit_test(quantized),
         cmocka_unit_test(float_activations),

@@ -137,8 +137,8 @@ typedef struct inlay_ext_sources {
 #define INLAY_EXT_WEIGHTS "inlay.weights/1"
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
-    /* 1: MatMul and Gemm by what DequantizeLinear makes of a constant matrix of 2, 4 or 8 bits read the integers, with one
-     * scale for the matrix, a column, or a block of a column: such a DequantizeLinear is not to be folded. */
+    /* DequantizeLinear of constants is not to be folded: 1: of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the
+     * matrix, a column, or a block of one; 2: of any bits, any scales, for Conv, ConvTranspose, LSTM, GRU and RNN, too. */
     uint32_t packed_products;
     uint32_t reserved;
 } inlay_ext_weights;
