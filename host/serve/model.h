@@ -40,6 +40,7 @@ struct instance {
     job **jobs;                 /* [job_capacity] of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
+    uint32_t threads;      /* of the run, at most; 0 = those of the session */
     uint32_t live;         /* jobs of the run that nobody cancelled; under the scheduler's lock */
     struct instance *next; /* of the model's idle ones */
 };

@@ -206,7 +206,9 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
 }
 
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
- * take turns, and together they never have more threads than one may. Regions of small steps run side by side. */
+ * take turns, and together they never have more threads than one may. Regions of small steps run side by side, and so do
+ * runs that have been given one thread: the few kernels in them that take more all the same do less harm than waiting
+ * would. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ns(void)
@@ -226,7 +228,8 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                               double *out_ns)
 {
     const inlay_ext_steps *heard = listener(state, args);
-    const bool timed = out_ns != NULL || heard != NULL, turns = i->threads > 1 && i->takes_turn;
+    const uint32_t threads = args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : i->threads;
+    const bool timed = out_ns != NULL || heard != NULL, turns = i->threads > 1 && threads > 1 && i->takes_turn;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;
