@@ -121,6 +121,9 @@ void model_unref(model *m); /* NULL is a no-op */
 INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
 void instance_deinit(const model *m, instance *i);
 
+/* The shape of a made-up input k, into [INLAY_MAX_RANK]: `rows` along the first axis where requests are joined by it,
+ * `length` along the axis that is padded; other open sizes are 1. Returns the rank. */
+uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
 /* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
 typedef inlay_status (*model_input_fn)(const model *m, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);
