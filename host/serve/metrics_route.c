@@ -126,6 +126,11 @@ static void counters(buf *to, const held *h, sched *s)
         series(to, "inlay_rows_total", h->models[k], "");
         number(to, get(&h->models[k]->stats.rows));
     }
+    head(to, "inlay_over_target_total", "counter", "Requests that took longer than batch_target_us.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_over_target_total", h->models[k], "");
+        number(to, get(&h->models[k]->stats.over_target));
+    }
     head(to, "inlay_batch_best_rows", "gauge", "Rows with the cheapest row, as measured; 0 = nothing is known.");
     for (uint32_t k = 0; k < h->count; k++) {
         series(to, "inlay_batch_best_rows", h->models[k], "");

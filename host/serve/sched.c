@@ -65,14 +65,16 @@ static uint32_t fill(sched *s, model *m, instance *i)
         job *before = NULL;
 
         for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+            uint64_t in_time;
+
             after = j->next;
             if (count == i->job_capacity)
                 break;
-            if (count == 0 || (rows + j->rows <= most && join_fits(i->jobs[0], j))) {
-                uint64_t in_time = join_rows(j, now);
-
+            in_time = join_rows(j, now);
+            in_time = in_time < most ? in_time : most;
+            if (count == 0 || (rows + j->rows <= in_time && join_fits(i->jobs[0], j))) {
                 rows += j->rows;
-                most = in_time < most ? in_time : most;
+                most = in_time;
                 i->jobs[count++] = j;
                 queues_take(&s->queues, j, before);
                 j->running = i;

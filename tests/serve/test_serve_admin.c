@@ -422,7 +422,7 @@ static void test_tls(void **state)
 {
     static const char *const flags[] = { "--grpc-port",          "0",         "--tls-cert",
                                          "FOLDER/server.pem",    "--tls-key", "FOLDER/server.key",
-                                         "--receive-timeout-ms", "500",       NULL };
+                                         "--receive-timeout-ms", "2000",      NULL };
     static const char *const mutual[] = { "--grpc-port",
                                           "0",
                                           "--tls-cert",

@@ -183,7 +183,7 @@ static void wait_for(const char *metric, double value)
     const struct timespec pause = { 0, 5000000 };
 
     for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 2000)
+        if (i == 12000)
             fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
         (void)nanosleep(&pause, NULL);
     }
