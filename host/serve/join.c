@@ -8,8 +8,8 @@ static uint64_t wanted_rows(const model *m)
     return best > 0 && best < m->settings.max_batch ? best : m->settings.max_batch;
 }
 
-/* When a run of the request should end: by its deadline, or by the target of joined requests, of which a part is for the
- * way there and back. UINT64_MAX = whenever. */
+/* When a run of the request should end: by its deadline, or by the target of joined requests, of which a part is for
+ * the way there and back. UINT64_MAX = whenever. */
 static uint64_t due_at(const job *j)
 {
     uint64_t target = j->model->settings.batch_target_us * 1000,

@@ -103,7 +103,7 @@ struct job {
     instance *running;
     bool queued;
     atomic_bool cancelled; /* also read by who finishes the job */
-    bool held; /* behind another of its sequence */
+    bool held;             /* behind another of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
 };

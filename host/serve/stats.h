@@ -35,10 +35,10 @@ typedef struct stats_batch {
 } stats_batch;
 
 typedef struct model_stats {
-    stats_time request; /* that succeeded: from its arrival to its answer */
+    stats_time request;               /* that succeeded: from its arrival to its answer */
     atomic_uint_fast64_t over_target; /* of these, longer than asked for */
-    stats_time queue;   /* of those that ran */
-    stats_time compute; /* of runs */
+    stats_time queue;                 /* of those that ran */
+    stats_time compute;               /* of runs */
     atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
     atomic_uint_fast64_t fail_ns;
     atomic_uint_fast64_t rows;                                               /* of requests that succeeded */

@@ -29,8 +29,8 @@ typedef struct supervisor {
     worker *workers;
     uint32_t count;
     pid_t pid;
-    int ready[2]; /* a pipe; the second end, from 10 on, is for workers */
-    bool served;  /* a worker has been ready */
+    int ready[2];    /* a pipe; the second end, from 10 on, is for workers */
+    bool served;     /* a worker has been ready */
     bool stop, told; /* and the workers know of it */
     int code;
 } supervisor;
@@ -85,8 +85,8 @@ static inlay_status open_pipe(supervisor *v, inlay_diag *diag)
 }
 
 /* In the child: the sockets as systemd passes them, and the program anew. SIGTERM stays blocked until the worker waits
- * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes, is
- * the supervisor's, who tells each. */
+ * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes,
+ * is the supervisor's, who tells each. */
 static void become_worker(const supervisor *v, uint32_t index)
 {
     char number[16], pid[16];

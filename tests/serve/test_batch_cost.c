@@ -79,7 +79,7 @@ static void test_runs_that_are_late(void **state)
         longer += i >= 10000 && ns > batch_cost_latest(&c, 8);
         batch_cost_add(&c, 8, ns);
     }
-    assert_in_range(longer, 0, 150); /* of 10000 */
+    assert_in_range(longer, 0, 150);    /* of 10000 */
     for (uint32_t i = 0; i < 5000; i++) /* that is over */
         batch_cost_add(&c, 8, 100);
     assert_true(batch_cost_latest(&c, 8) < 130);
@@ -88,10 +88,8 @@ static void test_runs_that_are_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_cheapest_row),
-        cmocka_unit_test(test_nothing_gained),
-        cmocka_unit_test(test_between_what_is_known),
-        cmocka_unit_test(test_runs_that_change),
+        cmocka_unit_test(test_the_cheapest_row),      cmocka_unit_test(test_nothing_gained),
+        cmocka_unit_test(test_between_what_is_known), cmocka_unit_test(test_runs_that_change),
         cmocka_unit_test(test_runs_that_are_late),
     };
 

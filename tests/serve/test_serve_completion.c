@@ -72,7 +72,8 @@ static void write_pieces(const serving *s)
         "\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" MARK "\"}]},\"pre_tokenizer\":null,"
         "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" MARK "\"},"
         "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
-        "\"start\":1,\"stop\":0}]},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":"
+        "\"start\":1,\"stop\":0}]},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_"
+        "unk\":"
         "true,\"byte_fallback\":true,\"merges\":[\"" MARK " x\",\"" MARK "x y\"],\"vocab\":{");
     for (int id = 0; id < 128 + 256; id++)
         if (id != 128 + 0xc3 && id != 128 + 0xa9)
@@ -347,12 +348,14 @@ static void test_sentence_pieces(void **state)
 #define OF(model, prompt, more) "{\"model\":\"" model "\",\"prompt\":\"" prompt "\",\"temperature\":0" more "}"
         { OF("unigram", "xy", ",\"max_tokens\":6"), "\"text\":\"ABCD EF\"" }, /* " xy" is one */
         { OF("unigram", "xy", ",\"max_tokens\":6"), "\"prompt_tokens\":1,\"completion_tokens\":6" },
-        { OF("unigram", "x  xyz", ",\"max_tokens\":2"), "\"text\":\"D E\"" }, /* " ", "x", " xy", "z" */
+        { OF("unigram", "x  xyz", ",\"max_tokens\":2"), "\"text\":\"D E\"" },             /* " ", "x", " xy", "z" */
         { OF("unigram", "\\u00e9\\u00e9", ",\"max_tokens\":1"), "\"prompt_tokens\":2," }, /* " ", unknown */
         { OF("unigram", "xy", ",\"max_tokens\":9,\"stop\":\"D E\""), "\"text\":\"ABC\"" },
-        { OF("spm", "xy", ",\"max_tokens\":5"), "\"text\":\"AB\xc3\xa9" "E\"" },
-        { OF("spm", "x xy", ",\"max_tokens\":3"), "\"text\":\"B\xc3\xa9\"" },      /* " x", " xy" */
-        { OF("spm", "xy\\u00e9", ",\"max_tokens\":3"), "\"text\":\"\xc3\xa9" "E\"" }, /* " xy", two bytes */
+        { OF("spm", "xy", ",\"max_tokens\":5"), "\"text\":\"AB\xc3\xa9"
+                                                "E\"" },
+        { OF("spm", "x xy", ",\"max_tokens\":3"), "\"text\":\"B\xc3\xa9\"" }, /* " x", " xy" */
+        { OF("spm", "xy\\u00e9", ",\"max_tokens\":3"), "\"text\":\"\xc3\xa9"
+                                                       "E\"" }, /* " xy", two bytes */
         { OF("spm", "xy\\u00e8", ",\"max_tokens\":3"), "\"prompt_tokens\":3," },
         { OF("spm", "xy", ",\"max_tokens\":9,\"stop\":\"\\u00e9\""), "\"text\":\"AB\"" },
     };
@@ -365,7 +368,8 @@ static void test_sentence_pieces(void **state)
     stream(OF("spm", "xy", ",\"max_tokens\":5,\"stream\":true"), NULL, events, sizeof events);
     assert_non_null(strstr(events, "\"text\":\"\xc3\xa9\"")); /* both bytes at once */
     texts_of(events, text, sizeof text);
-    assert_string_equal(text, "AB\xc3\xa9" "E");
+    assert_string_equal(text, "AB\xc3\xa9"
+                              "E");
 }
 
 static void *ask_many(void *user)
@@ -404,10 +408,10 @@ static void test_texts_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),   cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_clients_that_leave),
-        cmocka_unit_test(test_texts_at_once), cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),   cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_whole_texts),     cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_events),          cmocka_unit_test(test_clients_that_leave),
+        cmocka_unit_test(test_texts_at_once),   cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),     cmocka_unit_test(test_chats),
         cmocka_unit_test(test_sentence_pieces),
     };
 

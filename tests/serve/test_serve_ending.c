@@ -1,11 +1,14 @@
-/* A server that is told to end at any moment: while it starts, while its workers do, while one of them is started again,
- * with requests under way. It exits with 0, and no process of it stays.
+/* A server that is told to end at any moment: while it starts, while its workers do, while one of them is started
+ * again, with requests under way. It exits with 0, and no process of it stays.
  *
  * As a test it ends a few; ENDING_ROUNDS=200 asks for more. */
 #include "client.h"
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
@@ -178,7 +181,8 @@ static void test_with_requests(void **state)
 
         serving_start(&server, i % 2 == 0 ? workers : NULL);
         for (uint32_t k = 0; k < REQUESTS; k++) {
-            (void)snprintf(head, sizeof head, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
+            (void)snprintf(head, sizeof head,
+                           "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
                            strlen(twice), twice);
             fd[k] = client_connect(&server);
             assert_true(fd[k] >= 0);
@@ -197,6 +201,89 @@ static void test_with_requests(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ what systemd hears and passes */
+
+static int notified = -1;
+
+/* The next word that the server has sent to its supervisor. */
+static void expect_word(const char *word)
+{
+    char text[64];
+    ssize_t n = recv(notified, text, sizeof text - 1, 0);
+
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_string_equal(text, word);
+}
+
+static void open_notified(void)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    const struct timeval patience = { 60, 0 };
+
+    (void)serving_path(&server, "notify", at.sun_path, sizeof at.sun_path);
+    (void)unlink(at.sun_path);
+    notified = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(notified >= 0);
+    (void)setsockopt(notified, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    assert_int_equal(bind(notified, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", at.sun_path, 1), 0);
+}
+
+/* Ready is said once, after models are loaded, by the process that systemd knows. */
+static void test_it_says_when_it_is_ready(void **state)
+{
+    char text[8192];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_notified();
+        serving_spawn(&server, i == 0 ? NULL : workers);
+        expect_word("READY=1");
+        serving_await(&server, "ready, models", text, sizeof text);
+        expect_end(SIGTERM);
+        expect_word("STOPPING=1");
+        assert_true(recv(notified, text, sizeof text, MSG_DONTWAIT) < 0);
+        (void)close(notified);
+        (void)unsetenv("NOTIFY_SOCKET");
+    }
+}
+
+/* A connection that comes while there is no server waits in the socket that systemd holds. */
+static void test_a_socket_that_is_passed(void **state)
+{
+    static const char *const more[] = { "", " --workers 2" };
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), answers;
+    answer a;
+
+    (void)state;
+    assert_true(fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 16) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    server.port = ntohs(at.sin_port);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        char command[1024];
+
+        answers = client_connect(&server); /* before there is a server */
+        assert_true(answers >= 0);
+        (void)snprintf(command, sizeof command,
+                       "exec 3<&%d; export LISTEN_PID=$$ LISTEN_FDS=1; exec %s %s/models --no-config --grpc-port -1 "
+                       "--port 1%s 2> %s/log",
+                       fd, INLAY_SERVE, server.folder, more[i], server.folder);
+        server.pid = fork();
+        if (server.pid == 0) {
+            (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+            _exit(127);
+        }
+        client_call(answers, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
+        assert_int_equal(a.code, i == 0 && a.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
+        (void)close(answers);
+        expect_end(SIGTERM);
+    }
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +292,8 @@ int main(void)
         cmocka_unit_test(test_told_twice),
         cmocka_unit_test(test_while_one_is_started_again),
         cmocka_unit_test(test_with_requests),
+        cmocka_unit_test(test_it_says_when_it_is_ready),
+        cmocka_unit_test(test_a_socket_that_is_passed),
     };
     const char *start = getenv("ENDING_SEED");
 

@@ -19,8 +19,8 @@ static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"data
 static int start(void **state)
 {
     static const char *const flags[] = { "--receive-timeout-ms", "2000", "--max-queue", "2",
-                                         "--instances",          "1",   "--runners",   "2",
-                                         "--grace-ms",           "300", NULL };
+                                         "--instances",          "1",    "--runners",   "2",
+                                         "--grace-ms",           "300",  NULL };
 
     (void)state;
     serving_prepare(&server);
