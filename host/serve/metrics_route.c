@@ -143,6 +143,27 @@ static void counters(buf *to, const held *h, sched *s)
     }
 }
 
+static void shares(buf *to, const held *h)
+{
+    char label[96];
+
+    for (int time = 0; time < 2; time++) {
+        const char *name = time ? "inlay_provider_time_ratio" : "inlay_provider_nodes";
+
+        head(to, name, "gauge",
+             time ? "The provider's part of the time of the model's runs, as expected."
+                  : "Nodes that the provider runs.");
+        for (uint32_t k = 0; k < h->count; k++)
+            for (uint32_t i = 0; i < h->models[k]->share_count; i++) {
+                const provider_share *share = &h->models[k]->shares[i];
+
+                (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
+                series(to, name, h->models[k], label);
+                buf_format(to, "%g\n", time ? share->part : share->nodes);
+            }
+    }
+}
+
 static double resident_bytes(void)
 {
     unsigned long long pages = 0;
@@ -204,6 +225,7 @@ void answer_metrics(exchange *x)
               offsetof(model_stats, queue));
     histogram(&x->reply, &h, "inlay_compute_seconds", "Time of runs.", offsetof(model_stats, compute));
     batch_histogram(&x->reply, &h);
+    shares(&x->reply, &h);
     process(&x->reply, x->server);
     for (uint32_t k = 0; k < h.count; k++)
         model_unref(h.models[k]);

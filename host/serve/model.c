@@ -284,6 +284,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (m->settings.warmup)
         warm_all(m);
     m->bytes = run_bytes(m);
+    m->share_count = shares_read(m->session, m->shares);
     *out_model = m;
     m = NULL;
 done:

@@ -7,6 +7,7 @@
 #include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/padding.h"
+#include "serve/shares.h"
 #include "serve/stats.h"
 #include <pthread.h>
 
@@ -68,6 +69,8 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
+    provider_share shares[SHARES_MOST]; /* [share_count] who runs it */
+    uint32_t share_count;
     uint64_t bytes;                     /* of its files and of its runs, after the first */
     atomic_uint_fast64_t asked_ns;      /* when a request last named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
