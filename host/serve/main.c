@@ -203,31 +203,30 @@ done:
     return status;
 }
 
-/* Loads the models while the health checks are already answered. */
+/* Loads the models while the health checks are already answered; a worker takes no connection before, and is ready when
+ * it does. */
 static void *load(void *user)
 {
     program_state *p = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    char text[64];
 
     p->ready_count = repository_load_all(p->server.repository);
-    if (supervise_is_worker() && !atomic_load(&p->settings.stop) && start_listening(p, &diag) != INLAY_OK) {
+    atomic_store(&p->server.ready, true);
+    if (atomic_load(&p->settings.stop)) { /* drain() came before, or comes now and says the same */
+        atomic_store(&p->server.ready, false);
+        return NULL;
+    }
+    if (supervise_is_worker() && start_listening(p, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         p->failed = true;
         (void)kill(getpid(), SIGTERM);
         return NULL;
     }
-    (void)snprintf(text, sizeof text, "%u", p->ready_count);
-    atomic_store(&p->server.ready, true);
-    if (atomic_load(&p->settings.stop)) { /* drain() came before, or comes now and says the same */
-        atomic_store(&p->server.ready, false);
-    } else {
-        log_line(LOG_INFO_LINE, "ready, models: %s", text);
-        if (supervise_is_worker())
-            supervise_ready();
-        else
-            listen_notify("READY=1");
-    }
+    log_line(LOG_INFO_LINE, "ready, models: %u", p->ready_count);
+    if (supervise_is_worker())
+        supervise_ready();
+    else
+        listen_notify("READY=1");
     return NULL;
 }
 
