@@ -249,38 +249,115 @@ static void test_it_says_when_it_is_ready(void **state)
     }
 }
 
+/* A socket of the loopback that listens, and its port. */
+static int listen_here(int *port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 16) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* Starts the server as systemd does, with sockets under 3 and 4. grpc -1: only the first. */
+static void start_with(int rest, int grpc, const char *flags)
+{
+    char command[1024], second[64] = "";
+
+    if (grpc >= 0)
+        (void)snprintf(second, sizeof second, "exec 4<&%d; export LISTEN_FDNAMES=rest:grpc;", grpc);
+    (void)snprintf(command, sizeof command,
+                   "exec 3<&%d; %s export LISTEN_PID=$$ LISTEN_FDS=%d; exec %s %s/models --no-config --port 1 "
+                   "--grpc-port %d %s 2> %s/log",
+                   rest, second, grpc >= 0 ? 2 : 1, INLAY_SERVE, server.folder, grpc >= 0 ? 1 : -1, flags,
+                   server.folder);
+    server.pid = fork();
+    if (server.pid == 0) {
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+}
+
 /* A connection that comes while there is no server waits in the socket that systemd holds. */
 static void test_a_socket_that_is_passed(void **state)
 {
-    static const char *const more[] = { "", " --workers 2" };
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t bytes = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0), answers;
+    int fd = listen_here(&server.port);
     answer a;
 
     (void)state;
-    assert_true(fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 16) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
-    server.port = ntohs(at.sin_port);
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        char command[1024];
+    for (int i = 0; i < 2; i++) {
+        int before = client_connect(&server);
 
-        answers = client_connect(&server); /* before there is a server */
-        assert_true(answers >= 0);
-        (void)snprintf(command, sizeof command,
-                       "exec 3<&%d; export LISTEN_PID=$$ LISTEN_FDS=1; exec %s %s/models --no-config --grpc-port -1 "
-                       "--port 1%s 2> %s/log",
-                       fd, INLAY_SERVE, server.folder, more[i], server.folder);
-        server.pid = fork();
-        if (server.pid == 0) {
-            (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-            _exit(127);
-        }
-        client_call(answers, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
+        assert_true(before >= 0);
+        start_with(fd, -1, i == 0 ? "" : "--workers 2");
+        client_call(before, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
         assert_int_equal(a.code, i == 0 && a.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
-        (void)close(answers);
+        (void)close(before);
         expect_end(SIGTERM);
     }
+    (void)close(fd);
+}
+
+/* Whether the server has that descriptor. */
+static bool has_file(int fd)
+{
+    char path[64], to[128];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)server.pid, fd);
+    return readlink(path, to, sizeof to) > 0;
+}
+
+/* Descriptors that some epoll of the server looks after, though they are closed: where another process has the same
+ * socket, it goes on telling of it. */
+static uint32_t closed_but_watched(void)
+{
+    uint32_t count = 0;
+    int fds = (int)serving_files(&server) + 64;
+
+    for (int epoll = 0; epoll < fds; epoll++) {
+        char path[64], line[128];
+        int watched;
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)server.pid, epoll);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            if (sscanf(line, "tfd: %d", &watched) == 1)
+                count += !has_file(watched);
+        if (f != NULL)
+            (void)fclose(f);
+    }
+    return count;
+}
+
+/* While it drains, connections that wait in a socket which others hold, too, are nothing to it. */
+static void test_connections_for_others(void **state)
+{
+    const struct timespec pause = { 0, 5000000 };
+    int grpc, rest = listen_here(&server.port), fd = listen_here(&grpc), half;
+    char text[8192];
+
+    (void)state;
+    start_with(rest, fd, "");
+    serving_await(&server, "ready, models", text, sizeof text);
+    half = client_connect(&server);
+    client_text(half, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{");
+    while (client_metric(&server, "inlay_http_requests") != 2)
+        (void)nanosleep(&pause, NULL);
+    assert_true(has_file(3) && has_file(4));
+    assert_int_equal(closed_but_watched(), 0);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    for (uint32_t i = 0; has_file(3) || has_file(4); i++) {
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(closed_but_watched(), 0);
+    (void)close(half);
+    expect_end(0);
+    (void)close(rest);
     (void)close(fd);
 }
 
@@ -294,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_with_requests),
         cmocka_unit_test(test_it_says_when_it_is_ready),
         cmocka_unit_test(test_a_socket_that_is_passed),
+        cmocka_unit_test(test_connections_for_others),
     };
     const char *start = getenv("ENDING_SEED");
 
