@@ -527,12 +527,16 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     shared->unwinding = false;
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
+    shared->run.max_threads = context->session->env.max_threads;
     if (status == INLAY_OK && options != NULL) {
         if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
             options->cancel != NULL)
             shared->run.cancel = options->cancel;
         if (INLAY_HAS(options, timeout_ns))
             shared->run.deadline_ns = deadline_after(options->timeout_ns);
+        if (INLAY_HAS(options, max_threads) && options->max_threads > 0 &&
+            options->max_threads < shared->run.max_threads)
+            shared->run.max_threads = options->max_threads;
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;

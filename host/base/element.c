@@ -231,3 +231,29 @@ uint16_t element_half(float value)
         half += (uint32_t)(exp + 14) << 10; /* the implicit bit, now at 0x400, adds the last step of the exponent */
     return (uint16_t)(sign | half);
 }
+
+bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value)
+{
+    const uint32_t bits = inlay_dtype_bits(dtype);
+    const double wide = (double)value;
+    const float narrow = (float)value;
+    uint32_t word;
+    uint16_t half;
+    const void *from = &value; /* little-endian */
+
+    memcpy(&word, &narrow, sizeof word);
+    if (dtype == INLAY_BOOL) {
+        value = value != 0;
+    } else if (dtype == INLAY_FLOAT) {
+        from = &narrow;
+    } else if (dtype == INLAY_DOUBLE) {
+        from = &wide;
+    } else if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) {
+        half = dtype == INLAY_FLOAT16 ? element_half(narrow) : (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
+        from = &half;
+    } else if (bits < 8 || bits > 64 || dtype == INLAY_STRING || dtype == INLAY_COMPLEX64 || element_is_float(dtype)) {
+        return false;
+    }
+    memcpy((char *)data + index * (int64_t)(bits / 8), from, bits / 8);
+    return true;
+}

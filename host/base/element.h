@@ -21,6 +21,10 @@ char *element_text(inlay_dtype dtype, const void *data, int64_t index, char *tex
 /* Is the dtype a float of any width (not complex)? */
 bool element_is_float(inlay_dtype dtype);
 
+/* Writes a whole number as element index of packed data, as near as the dtype has it: integers wrap, bool is whether it
+ * is not 0. False for dtypes of fewer than 8 bits, 8-bit floats, complex numbers and strings. */
+bool element_put(inlay_dtype dtype, void *data, int64_t index, int64_t value);
+
 /* The bits of the float16 nearest to value (ties to even). */
 uint16_t element_half(float value);
 #endif

@@ -133,7 +133,7 @@ static inlay_status specialize(dynamic_call *c)
     inlay_specialize_request request = { .struct_size = sizeof request, .values = c->b->states,
                                          .value_count = c->r->prog->graph->value_count,
                                          .value_stride = sizeof *c->b->states,
-                                         .max_threads = c->r->shared->run.max_threads, .workspace_alignment = 64,
+                                         .max_threads = c->r->prog->env->max_threads, .workspace_alignment = 64,
                                          .output_count = r->output_count,
                                          .output_stride = sizeof *cache->outputs };
     inlay_diag why = INLAY_DIAG_INIT;

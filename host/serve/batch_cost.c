@@ -27,10 +27,26 @@ static void choose(batch_cost *c)
     }
 }
 
+/* Follows the 99th percentile of what runs took of what they cost: each run beyond moves it up 99 times as far as one
+ * within moves it down. */
+static void note_late(batch_cost *c, double expected, double ns)
+{
+    static const double step = 0.002, most = 100;
+    double late = ns / expected;
+
+    if (c->late == 0)
+        c->late = 1;
+    c->late *= late > c->late ? 1 + 99 * step : 1 - step;
+    c->late = c->late < 1 ? 1 : c->late > most ? most : c->late;
+}
+
 void batch_cost_add(batch_cost *c, uint64_t rows, double ns)
 {
     uint32_t n = floor_log2(rows);
+    double expected = batch_cost_of(c, rows);
 
+    if (rows > 0 && expected > 0 && ns > 0)
+        note_late(c, expected, ns);
     if (rows == 0 || n >= BATCH_SIZES || rows != UINT64_C(1) << n || ns <= 0)
         return;
     /* Down at once, up slowly: what disturbs a run makes it longer. */
@@ -54,6 +70,11 @@ double batch_cost_of(const batch_cost *c, uint64_t rows)
         return c->ns[below] * (double)rows / from;
     part = ((double)rows - from) / ((double)(UINT64_C(1) << above) - from);
     return c->ns[below] + part * (c->ns[above] - c->ns[below]);
+}
+
+double batch_cost_latest(const batch_cost *c, uint64_t rows)
+{
+    return batch_cost_of(c, rows) * (c->late > 1 ? c->late : 1);
 }
 
 double batch_cost_gain(const batch_cost *c)

@@ -280,6 +280,8 @@ static bool obey(grpc *g)
     g->drain = g->cancel = false;
     (void)pthread_mutex_unlock(&g->lock);
     if (drain && g->listening >= 0) {
+        /* Closing alone does not take it out of epoll where other processes have the socket, too. */
+        (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, g->listening, NULL);
         (void)close(g->listening);
         g->listening = -1;
         for (wire_link *l = g->links, *next; l != NULL; l = next) {

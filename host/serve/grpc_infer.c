@@ -209,7 +209,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
     } else {
         (void)atomic_fetch_add_explicit(&j->model->stats.rows, j->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_time(&j->model->stats.request, answered - x->arrived_ns);
+        stats_add_request(&j->model->stats, answered - x->arrived_ns, j->model->settings.batch_target_us);
         trace_request(x->server->trace, j, answered);
     }
     if (x->queued)

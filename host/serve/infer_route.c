@@ -33,7 +33,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
             x->type = "application/octet-stream";
         (void)atomic_fetch_add_explicit(&m->stats.rows, j->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_time(&m->stats.request, answered - x->arrived_ns);
+        stats_add_request(&m->stats, answered - x->arrived_ns, m->settings.batch_target_us);
         trace_request(x->server->trace, j, answered);
     }
     if (x->suspended)

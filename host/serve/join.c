@@ -8,10 +8,12 @@ static uint64_t wanted_rows(const model *m)
     return best > 0 && best < m->settings.max_batch ? best : m->settings.max_batch;
 }
 
-/* When the request should be answered: its deadline, or the target of joined requests. UINT64_MAX = whenever. */
+/* When a run of the request should end: by its deadline, or by the target of joined requests, of which a part is for
+ * the way there and back. UINT64_MAX = whenever. */
 static uint64_t due_at(const job *j)
 {
-    uint64_t target = j->model->settings.batch_target_us * 1000, due = target > 0 ? j->arrived_ns + target : UINT64_MAX;
+    uint64_t target = j->model->settings.batch_target_us * 1000,
+             due = target > 0 ? j->arrived_ns + target - target / 16 : UINT64_MAX;
 
     return j->deadline_ns > 0 && j->deadline_ns < due ? j->deadline_ns : due;
 }
@@ -34,7 +36,7 @@ uint64_t join_ready_at(const model *m)
 
     if (m->settings.max_batch <= 1 || m->settings.batch_delay_us == 0 || m->queue.rows >= wanted_rows(m))
         return 0;
-    run = (uint64_t)batch_cost_of(&m->queue.cost, wanted_rows(m));
+    run = (uint64_t)batch_cost_latest(&m->queue.cost, wanted_rows(m));
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         for (const job *j = m->queue.first[level]; j != NULL; j = j->next) {
             uint64_t until = waits_until(j, run);
@@ -76,7 +78,10 @@ uint64_t join_rows(const job *j, uint64_t now)
     const model *m = j->model;
     uint64_t rows = wanted_rows(m), due = due_at(j), left = due > now ? due - now : 0;
 
-    while (due != UINT64_MAX && rows > 1 && batch_cost_of(&m->queue.cost, rows) > (double)left)
+    /* One that is late already gains nothing by a short run, and those behind it would lose. */
+    if (due == UINT64_MAX || batch_cost_of(&m->queue.cost, 1) > (double)left)
+        return rows;
+    while (rows > 1 && batch_cost_latest(&m->queue.cost, rows) > (double)left)
         rows /= 2;
     return rows;
 }

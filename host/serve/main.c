@@ -1,4 +1,5 @@
 /* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, ends. */
+#include "base/cpus.h"
 #include "serve/grpc.h"
 #include "serve/listen.h"
 #include "serve/log.h"
@@ -8,20 +9,12 @@
 #include "serve/trace.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static uint32_t cpu_count(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
 
 /* As many connections as the user may have, not as many as a shell is given. */
 static void raise_file_limit(void)
@@ -116,7 +109,7 @@ static void log_mhd(void *user, const char *format, va_list args)
 
 static uint32_t thread_count(const settings *s)
 {
-    uint32_t count = (uint32_t)settings_int(s, SET_serve_threads), cpus = cpu_count();
+    uint32_t count = (uint32_t)settings_int(s, SET_serve_threads), cpus = cpus_allowed();
 
     return count > 0 ? count : cpus < 8 ? cpus : 8;
 }
@@ -192,7 +185,7 @@ static inlay_status start(program_state *p, inlay_diag *diag)
     s->timeout_ns = (uint64_t)settings_int(&p->settings, SET_timeout_ms) * 1000000;
     s->started_ns = clock_ns();
     if (runners == 0)
-        runners = cpu_count();
+        runners = cpus_allowed();
     s->runners = runners;
     s->load_header = settings_int(&p->settings, SET_load_header) != 0;
     INLAY_TRY(open_log(s, diag));
@@ -210,26 +203,30 @@ done:
     return status;
 }
 
-/* Loads the models while the health checks are already answered. */
+/* Loads the models while the health checks are already answered; a worker takes no connection before, and is ready when
+ * it does. */
 static void *load(void *user)
 {
     program_state *p = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    char text[64];
 
     p->ready_count = repository_load_all(p->server.repository);
-    if (supervise_is_worker() && !atomic_load(&p->settings.stop) && start_listening(p, &diag) != INLAY_OK) {
+    atomic_store(&p->server.ready, true);
+    if (atomic_load(&p->settings.stop)) { /* drain() came before, or comes now and says the same */
+        atomic_store(&p->server.ready, false);
+        return NULL;
+    }
+    if (supervise_is_worker() && start_listening(p, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         p->failed = true;
         (void)kill(getpid(), SIGTERM);
         return NULL;
     }
-    (void)snprintf(text, sizeof text, "%u", p->ready_count);
-    if (!atomic_load(&p->settings.stop)) {
-        atomic_store(&p->server.ready, true);
-        log_line(LOG_INFO_LINE, "ready, models: %s", text);
+    log_line(LOG_INFO_LINE, "ready, models: %u", p->ready_count);
+    if (supervise_is_worker())
+        supervise_ready();
+    else
         listen_notify("READY=1");
-    }
     return NULL;
 }
 
@@ -323,6 +320,13 @@ int main(int argc, char **argv)
     sigset_t signals;
     int code = 0, which;
 
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    if (supervise_is_worker())
+        supervise_begin_worker();
+    else
+        (void)sigaddset(&signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
     settings_parse(&p.settings, argc, argv);
     (void)signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
@@ -331,10 +335,6 @@ int main(int argc, char **argv)
         settings_deinit(&p.settings);
         return code;
     }
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)sigaddset(&signals, SIGINT);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
     if (start(&p, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;

@@ -126,6 +126,11 @@ static void counters(buf *to, const held *h, sched *s)
         series(to, "inlay_rows_total", h->models[k], "");
         number(to, get(&h->models[k]->stats.rows));
     }
+    head(to, "inlay_over_target_total", "counter", "Requests that took longer than batch_target_us.");
+    for (uint32_t k = 0; k < h->count; k++) {
+        series(to, "inlay_over_target_total", h->models[k], "");
+        number(to, get(&h->models[k]->stats.over_target));
+    }
     head(to, "inlay_batch_best_rows", "gauge", "Rows with the cheapest row, as measured; 0 = nothing is known.");
     for (uint32_t k = 0; k < h->count; k++) {
         series(to, "inlay_batch_best_rows", h->models[k], "");
@@ -135,6 +140,27 @@ static void counters(buf *to, const held *h, sched *s)
     for (uint32_t k = 0; k < h->count; k++) {
         series(to, "inlay_queue_length", h->models[k], "");
         number(to, sched_queued(s, h->models[k]));
+    }
+}
+
+static void shares(buf *to, const held *h)
+{
+    char label[96];
+
+    for (int time = 0; time < 2; time++) {
+        const char *name = time ? "inlay_provider_time_ratio" : "inlay_provider_nodes";
+
+        head(to, name, "gauge",
+             time ? "The provider's part of the time of the model's runs, as expected."
+                  : "Nodes that the provider runs.");
+        for (uint32_t k = 0; k < h->count; k++)
+            for (uint32_t i = 0; i < h->models[k]->share_count; i++) {
+                const provider_share *share = &h->models[k]->shares[i];
+
+                (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
+                series(to, name, h->models[k], label);
+                buf_format(to, "%g\n", time ? share->part : share->nodes);
+            }
     }
 }
 
@@ -199,6 +225,7 @@ void answer_metrics(exchange *x)
               offsetof(model_stats, queue));
     histogram(&x->reply, &h, "inlay_compute_seconds", "Time of runs.", offsetof(model_stats, compute));
     batch_histogram(&x->reply, &h);
+    shares(&x->reply, &h);
     process(&x->reply, x->server);
     for (uint32_t k = 0; k < h.count; k++)
         model_unref(h.models[k]);

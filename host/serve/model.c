@@ -106,7 +106,22 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
     return status;
 }
 
-/* ------------------------------------------------------------------ warming up */
+/* ------------------------------------------------------------------ runs that nobody asked for */
+
+uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
+{
+    const inlay_io_info *io = &m->inputs[k];
+
+    out_dims[0] = 1;
+    if (io->rank == INLAY_RANK_UNKNOWN)
+        return 1;
+    for (uint32_t d = 0; d < io->rank; d++) {
+        bool is_padded = m->padding.axis != NULL && d > 0 && d == m->padding.input_axes[k];
+
+        out_dims[d] = io->dims[d] >= 0 ? io->dims[d] : d == 0 && m->joinable ? rows : is_padded ? length : 1;
+    }
+    return io->rank;
+}
 
 inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user, inlay_diag *diag)
 {
@@ -132,25 +147,21 @@ typedef struct warm_size {
     int64_t rows, length;
 } warm_size;
 
-/* Zeros of that size; other open sizes are 1. */
+/* Zeros of that size. */
 static inlay_status warm_input(const model *m, uint32_t k, const void *user, inlay_value **out_value, inlay_diag *diag)
 {
     const warm_size *size = user;
     const inlay_io_info *io = &m->inputs[k];
-    uint32_t rank = io->rank == INLAY_RANK_UNKNOWN ? 1 : io->rank;
-    int64_t dims[INLAY_MAX_RANK] = { 1 };
+    int64_t dims[INLAY_MAX_RANK];
     inlay_str *texts = NULL;
+    uint32_t rank;
     uint64_t count;
     inlay_status status;
 
     *out_value = NULL;
     if (io->optional)
         return INLAY_OK;
-    for (uint32_t d = 0; d < rank && io->rank != INLAY_RANK_UNKNOWN; d++)
-        dims[d] = io->dims[d] >= 0                                                    ? io->dims[d]
-                  : d == 0 && m->joinable                                             ? size->rows
-                  : m->padding.axis != NULL && d > 0 && d == m->padding.input_axes[k] ? size->length
-                                                                                      : 1;
+    rank = model_made_dims(m, k, size->rows, size->length, dims);
     if (io->dtype != INLAY_STRING)
         return inlay_value_create(io->dtype, rank, dims, out_value, diag);
     if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
@@ -273,6 +284,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (m->settings.warmup)
         warm_all(m);
     m->bytes = run_bytes(m);
+    m->share_count = shares_read(m->session, m->shares);
     *out_model = m;
     m = NULL;
 done:

@@ -7,6 +7,7 @@
 #include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/padding.h"
+#include "serve/shares.h"
 #include "serve/stats.h"
 #include <pthread.h>
 
@@ -40,6 +41,7 @@ struct instance {
     job **jobs;                 /* [job_capacity] of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
+    uint32_t threads;      /* of the run, at most; 0 = those of the session */
     uint32_t live;         /* jobs of the run that nobody cancelled; under the scheduler's lock */
     struct instance *next; /* of the model's idle ones */
 };
@@ -67,6 +69,8 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
+    provider_share shares[SHARES_MOST]; /* [share_count] who runs it */
+    uint32_t share_count;
     uint64_t bytes;                     /* of its files and of its runs, after the first */
     atomic_uint_fast64_t asked_ns;      /* when a request last named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
@@ -102,7 +106,7 @@ struct job {
     instance *running;
     bool queued;
     atomic_bool cancelled; /* also read by who finishes the job */
-    bool held; /* behind another of its sequence */
+    bool held;             /* behind another of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t run_rows; /* of the run that it was part of */
 };
@@ -120,6 +124,9 @@ void model_unref(model *m); /* NULL is a no-op */
 INLAY_NODISCARD inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_diag *diag);
 void instance_deinit(const model *m, instance *i);
 
+/* The shape of a made-up input k, into [INLAY_MAX_RANK]: `rows` along the first axis where requests are joined by it,
+ * `length` along the axis that is padded; other open sizes are 1. Returns the rank. */
+uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
 /* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
 typedef inlay_status (*model_input_fn)(const model *m, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);

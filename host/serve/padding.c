@@ -1,4 +1,5 @@
 #include "serve/padding.h"
+#include "base/element.h"
 #include "serve/datatype.h"
 #include "serve/model.h"
 #include <stdlib.h>
@@ -106,9 +107,6 @@ static inlay_status take_values(model *m, inlay_diag *diag)
 
         if (input == INLAY_NONE || m->padding.input_axes[input] == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: no input '%s' is padded", c->values[v].input);
-        if (c->values[v].value != 0 &&
-            (m->inputs[input].dtype == INLAY_FLOAT16 || m->inputs[input].dtype == INLAY_BFLOAT16))
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "pad: input '%s' is padded with 0 only", c->values[v].input);
         m->padding.values[input] = c->values[v].value;
     }
     return INLAY_OK;
@@ -183,29 +181,16 @@ void padding_choose(job *j)
 
 static void fill(inlay_dtype dtype, int64_t value, uint64_t count, char *out)
 {
-#define FILL(DTYPE, type)                                                                                              \
-    case INLAY_##DTYPE:                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            ((type *)(void *)out)[i] = (type)value;                                                                    \
+    const uint32_t bytes = datatype_bytes(dtype);
+
+    if (count == 0)
         return;
-    switch (dtype) {
-        FILL(INT64, int64_t)
-        FILL(INT32, int32_t)
-        FILL(INT16, int16_t)
-        FILL(INT8, int8_t)
-        FILL(UINT64, uint64_t)
-        FILL(UINT32, uint32_t)
-        FILL(UINT16, uint16_t)
-        FILL(UINT8, uint8_t)
-        FILL(FLOAT, float)
-        FILL(DOUBLE, double)
-    case INLAY_BOOL:
-        memset(out, value != 0, count);
+    if (value == 0 || !element_put(dtype, out, 0, value)) {
+        memset(out, 0, count * bytes);
         return;
-    default:
-        memset(out, 0, count * datatype_bytes(dtype));
     }
-#undef FILL
+    for (uint64_t i = 1; i < count; i++)
+        memcpy(out + i * bytes, out, bytes);
 }
 
 /* The products of the sizes before and behind the axis. */

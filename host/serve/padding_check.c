@@ -13,38 +13,8 @@ static void fill_pattern(const inlay_io_info *io, uint64_t count, void *out)
 {
     bool mask = strstr(io->name, "mask") != NULL;
 
-    for (uint64_t i = 0; i < count; i++) {
-        uint8_t value = mask || i % 2 == 0;
-
-        switch (io->dtype) {
-        case INLAY_INT64:
-        case INLAY_UINT64:
-            ((int64_t *)out)[i] = value;
-            break;
-        case INLAY_INT32:
-        case INLAY_UINT32:
-            ((int32_t *)out)[i] = value;
-            break;
-        case INLAY_INT16:
-        case INLAY_UINT16:
-            ((int16_t *)out)[i] = value;
-            break;
-        case INLAY_FLOAT:
-            ((float *)out)[i] = value;
-            break;
-        case INLAY_DOUBLE:
-            ((double *)out)[i] = value;
-            break;
-        case INLAY_FLOAT16:
-            ((uint16_t *)out)[i] = value ? 0x3c00 : 0;
-            break;
-        case INLAY_BFLOAT16:
-            ((uint16_t *)out)[i] = value ? 0x3f80 : 0;
-            break;
-        default:
-            ((uint8_t *)out)[i] = value;
-        }
-    }
+    for (uint64_t i = 0; i < count; i++)
+        (void)element_put(io->dtype, out, (int64_t)i, mask || i % 2 == 0);
 }
 
 /* The length of the axis, and what it is padded to. */
@@ -52,24 +22,19 @@ typedef struct padded_size {
     uint64_t own, length;
 } padded_size;
 
-/* The input with the axis so long; other open sizes are 1. */
 static inlay_status make_input(const model *m, uint32_t k, const void *user, inlay_value **out, inlay_diag *diag)
 {
     const padded_size *size = user;
     const inlay_io_info *io = &m->inputs[k];
-    infer_tensor t = { .dtype = io->dtype, .rank = io->rank, .input = k };
-    int64_t dims[INLAY_MAX_RANK] = { 0 };
+    infer_tensor t = { .dtype = io->dtype, .input = k };
+    int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
 
     *out = NULL;
     if (io->optional && m->padding.input_axes[k] == 0)
         return INLAY_OK;
-    for (uint32_t d = 0; d < io->rank; d++)
-        t.dims[d] = dims[d] = io->dims[d] >= 0                         ? io->dims[d]
-                              : d > 0 && d == m->padding.input_axes[k] ? (int64_t)size->own
-                                                                       : 1;
-    if (m->padding.input_axes[k] > 0)
-        dims[m->padding.input_axes[k]] = (int64_t)size->length;
+    t.rank = model_made_dims(m, k, 1, (int64_t)size->own, t.dims);
+    (void)model_made_dims(m, k, 1, (int64_t)size->length, dims);
     if (io->dtype == INLAY_STRING || !infer_count(t.rank, t.dims, &t.count))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is of texts", io->name);
     t.bytes = t.count * datatype_bytes(t.dtype);
@@ -77,7 +42,7 @@ static inlay_status make_input(const model *m, uint32_t k, const void *user, inl
     if (t.data == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for input '%s'", io->name);
     fill_pattern(io, t.count, t.data);
-    status = inlay_value_create(io->dtype, io->rank, dims, out, diag);
+    status = inlay_value_create(io->dtype, t.rank, dims, out, diag);
     if (status == INLAY_OK)
         (void)padding_write(&m->padding, &t, size->length, inlay_value_data(*out));
     free(t.data);

@@ -1,35 +1,10 @@
-#include "serve/repository.h"
 #include "serve/folder.h"
 #include "serve/log.h"
 #include "serve/model_config.h"
-#include "serve/retired.h"
+#include "serve/repository_internal.h"
 #include "serve/sequence.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef enum entry_state { STATE_UNAVAILABLE, STATE_LOADING, STATE_READY } entry_state;
-
-typedef struct entry {
-    char *name;
-    uint64_t version;
-    entry_state state;
-    char *reason; /* NULL = none */
-    model *loaded;
-    bool asleep;    /* not loaded, for want of memory */
-    uint64_t bytes; /* that it takes, as far as known */
-} entry;
-
-struct repository {
-    const settings *settings;
-    model_settings defaults;
-    uint64_t budget;      /* bytes; 0 = none */
-    pthread_mutex_t lock; /* of what follows; held shortly */
-    entry *entries;       /* [count] by name, then version */
-    uint32_t count;
-    retired retired;
-    pthread_mutex_t loading; /* one load at a time */
-};
 
 static model_settings default_settings(const settings *s, uint32_t runners)
 {
@@ -89,10 +64,9 @@ void repository_close(repository *r)
     free(r);
 }
 
-/* ------------------------------------------------------------------ the list, under the lock */
+/* ------------------------------------------------------------------ the list */
 
-/* The entry of that version, made where there is none; NULL: no memory. */
-static entry *entry_of(repository *r, const char *name, uint64_t version)
+entry *repository_entry_of(repository *r, const char *name, uint64_t version)
 {
     entry *more;
     uint32_t at = 0;
@@ -126,7 +100,7 @@ static void set_entry(repository *r, const char *name, uint64_t version, entry_s
     entry *e;
 
     (void)pthread_mutex_lock(&r->lock);
-    e = entry_of(r, name, version);
+    e = repository_entry_of(r, name, version);
     if (e != NULL) {
         free(e->reason);
         e->reason = reason != NULL ? strdup(reason) : NULL;
@@ -199,106 +173,6 @@ uint32_t repository_retired(repository *r)
     return retired_count(&r->retired, &bytes);
 }
 
-/* ------------------------------------------------------------------ memory */
-
-/* Under the lock. */
-static uint64_t loaded_bytes(repository *r)
-{
-    uint64_t bytes;
-
-    (void)retired_count(&r->retired, &bytes);
-    for (uint32_t i = 0; i < r->count; i++)
-        bytes += r->entries[i].loaded != NULL ? r->entries[i].bytes : 0;
-    return bytes;
-}
-
-uint64_t repository_bytes(repository *r)
-{
-    uint64_t bytes;
-
-    (void)pthread_mutex_lock(&r->lock);
-    bytes = loaded_bytes(r);
-    (void)pthread_mutex_unlock(&r->lock);
-    return bytes;
-}
-
-/* The model that has not been asked for the longest, but not that version; under the lock. One in the middle of
- * sequences comes last. */
-static entry *least_needed(repository *r, const char *name, uint64_t version, bool *out_live)
-{
-    entry *oldest = NULL;
-
-    *out_live = true;
-    for (uint32_t i = 0; i < r->count; i++) {
-        entry *e = &r->entries[i];
-        bool live;
-
-        if (e->loaded == NULL || (e->version == version && strcmp(e->name, name) == 0))
-            continue;
-        live = sequences_live(e->loaded);
-        if (oldest == NULL || live < *out_live ||
-            (live == *out_live && atomic_load(&e->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
-            oldest = e;
-            *out_live = live;
-        }
-    }
-    return oldest;
-}
-
-/* Takes a model out of the list, or one that another has taken the place of; NULL: there is none to take, or no
- * need. */
-static model *put_to_sleep(repository *r, const char *name, uint64_t version, uint64_t needed)
-{
-    model *taken = NULL;
-    bool live = false;
-    entry *e;
-
-    (void)pthread_mutex_lock(&r->lock);
-    e = loaded_bytes(r) + needed > r->budget ? least_needed(r, name, version, &live) : NULL;
-    if (loaded_bytes(r) + needed > r->budget && (e == NULL || live))
-        taken = retired_take(&r->retired, NULL);
-    if (taken == NULL && e != NULL) {
-        taken = e->loaded;
-        e->loaded = NULL;
-        e->asleep = true;
-        e->state = STATE_UNAVAILABLE;
-        free(e->reason);
-        e->reason = strdup("unloaded for memory; a request loads it");
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return taken;
-}
-
-/* Unloads others until so many more bytes would fit. */
-static void make_room(repository *r, const char *name, uint64_t version, uint64_t needed)
-{
-    model *taken;
-
-    while (r->budget > 0 && (taken = put_to_sleep(r, name, version, needed)) != NULL) {
-        log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded for memory", taken->name, taken->version);
-        model_unref(taken);
-    }
-}
-
-/* Whether the version is to be loaded later, when a request names it: at the start nothing is unloaded for another. */
-static bool left_asleep(repository *r, const char *name, uint64_t version, uint64_t needed)
-{
-    bool left;
-    entry *e;
-
-    (void)pthread_mutex_lock(&r->lock);
-    left = r->budget > 0 && loaded_bytes(r) + needed > r->budget;
-    e = left ? entry_of(r, name, version) : NULL;
-    if (e != NULL) {
-        e->asleep = true;
-        e->state = STATE_UNAVAILABLE;
-        free(e->reason);
-        e->reason = strdup("not loaded yet, for memory; a request loads it");
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return left;
-}
-
 bool repository_matches(const repository_entry *e, const char *name, size_t name_bytes, uint64_t version)
 {
     return e->loaded != NULL && (version == 0 || version == e->version) &&
@@ -346,16 +220,16 @@ static inlay_status load_version(repository *r, const found_model *f, const mode
 
     (void)snprintf(path, sizeof path, f->is_folder ? "%s/%llu/model.onnx" : "%s", f->path, (unsigned long long)version);
     files = model_file_bytes(path, f->is_folder);
-    if (why == LOAD_START && left_asleep(r, f->name, version, files))
+    if (why == LOAD_START && repository_leave_asleep(r, f->name, version, files))
         return INLAY_OK;
-    make_room(r, f->name, version, files);
+    repository_make_room(r, f->name, version, files);
     set_entry(r, f->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(r->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(model_load(f->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
     atomic_store(&loaded->asked_ns, clock_ns());
-    if (why == LOAD_START && left_asleep(r, f->name, version, loaded->bytes)) {
+    if (why == LOAD_START && repository_leave_asleep(r, f->name, version, loaded->bytes)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;
@@ -367,7 +241,7 @@ static inlay_status load_version(repository *r, const found_model *f, const mode
         loaded = NULL;
         goto done;
     }
-    make_room(r, f->name, version, loaded->bytes);
+    repository_make_room(r, f->name, version, loaded->bytes);
     if (config->asks_to_join && !loaded->joinable) {
         model_unref(loaded);
         loaded = NULL;

@@ -192,6 +192,7 @@ void model_run(model *m, instance *i, uint32_t count)
     status = bind_inputs(m, i, count, rows, &diag);
     bound = clock_ns();
     run.cancel = &i->cancel;
+    run.max_threads = i->threads;
     run.timeout_ns = time_left(i, count, bound);
     if (status == INLAY_OK)
         status = inlay_context_run(i->context, &run, &diag);

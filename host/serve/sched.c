@@ -1,5 +1,7 @@
 #include "serve/sched.h"
+#include "base/cpus.h"
 #include "serve/join.h"
+#include "serve/queue.h"
 #include "serve/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,83 +21,10 @@ struct sched {
     uint32_t runners;      /* runs at once */
     uint32_t active;
     uint32_t waiting; /* threads that sleep */
-    model *models;    /* that have requests, by queue.next */
-    job *held;        /* behind others of their sequence, by next_held */
+    uint32_t cpus;    /* that the runs share */
+    queues queues;
     bool stop;
 };
-
-/* ------------------------------------------------------------------ queues, under the lock */
-
-static void list_model(sched *s, model *m)
-{
-    uint64_t least = UINT64_MAX;
-
-    if (m->queue.listed)
-        return;
-    /* Who had nothing to do has saved nothing up: it starts level with those that are waiting. */
-    for (const model *other = s->models; other != NULL; other = other->queue.next)
-        least = other->queue.used_ns < least ? other->queue.used_ns : least;
-    if (least != UINT64_MAX && m->queue.used_ns < least)
-        m->queue.used_ns = least;
-    m->queue.listed = true;
-    m->queue.next = s->models;
-    s->models = m;
-}
-
-static void unlist_model(sched *s, model *m)
-{
-    model **at = &s->models;
-
-    while (*at != m)
-        at = &(*at)->queue.next;
-    *at = m->queue.next;
-    m->queue.listed = false;
-}
-
-static void push(sched *s, job *j)
-{
-    job_queue *q = &j->model->queue;
-    uint32_t level = j->level - 1;
-
-    j->next = NULL;
-    if (q->last[level] != NULL)
-        q->last[level]->next = j;
-    else
-        q->first[level] = j;
-    q->last[level] = j;
-    q->count++;
-    q->rows += j->rows;
-    j->queued = true;
-    list_model(s, j->model);
-}
-
-/* Takes a job out; before is the one in front of it, NULL = it is the first of its level. */
-static void take(sched *s, job *j, job *before)
-{
-    job_queue *q = &j->model->queue;
-    uint32_t level = j->level - 1;
-
-    if (before != NULL)
-        before->next = j->next;
-    else
-        q->first[level] = j->next;
-    if (q->last[level] == j)
-        q->last[level] = before;
-    q->count--;
-    q->rows -= j->rows;
-    j->queued = false;
-    j->next = NULL;
-    if (q->count == 0)
-        unlist_model(s, j->model);
-}
-
-static job *first_job(const model *m)
-{
-    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-        if (m->queue.first[level] != NULL)
-            return m->queue.first[level];
-    return NULL;
-}
 
 /* ------------------------------------------------------------------ who is next, under the lock */
 
@@ -106,18 +35,18 @@ static model *pick(sched *s, uint64_t now, uint64_t *out_wake_at)
     uint32_t best_level = UINT32_MAX;
 
     *out_wake_at = UINT64_MAX;
-    for (model *m = s->models; m != NULL; m = m->queue.next) {
+    for (model *m = s->queues.models; m != NULL; m = m->queue.next) {
         uint64_t at;
         uint32_t level;
 
-        if (m->idle == NULL && first_job(m)->sequence == NULL)
+        if (m->idle == NULL && queue_first(m)->sequence == NULL)
             continue;
         at = join_ready_at(m);
         if (at > now) {
             *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
             continue;
         }
-        level = first_job(m)->level;
+        level = queue_first(m)->level;
         if (best == NULL || level < best_level || (level == best_level && m->queue.used_ns < best->queue.used_ns)) {
             best = m;
             best_level = level;
@@ -136,16 +65,18 @@ static uint32_t fill(sched *s, model *m, instance *i)
         job *before = NULL;
 
         for (job *j = m->queue.first[level], *after; j != NULL; j = after) {
+            uint64_t in_time;
+
             after = j->next;
             if (count == i->job_capacity)
                 break;
-            if (count == 0 || (rows + j->rows <= most && join_fits(i->jobs[0], j))) {
-                uint64_t in_time = join_rows(j, now);
-
+            in_time = join_rows(j, now);
+            in_time = in_time < most ? in_time : most;
+            if (count == 0 || (rows + j->rows <= in_time && join_fits(i->jobs[0], j))) {
                 rows += j->rows;
-                most = in_time < most ? in_time : most;
+                most = in_time;
                 i->jobs[count++] = j;
-                take(s, j, before);
+                queues_take(&s->queues, j, before);
                 j->running = i;
             } else {
                 before = j;
@@ -155,6 +86,15 @@ static uint32_t fill(sched *s, model *m, instance *i)
     i->cancel = 0;
     i->live = count;
     return count;
+}
+
+/* Threads for a run that begins now, so that all that run, and those that will as soon as they can, have CPUs of their
+ * own: threads of one run wait for each other, the longer the more others want the CPUs. */
+static uint32_t share_of(const sched *s)
+{
+    uint32_t runs = s->queues.count < s->runners - s->active ? s->active + s->queues.count : s->runners;
+
+    return s->cpus > runs ? s->cpus / runs : 1;
 }
 
 /* The one to run this job: a sequence has its own. */
@@ -169,57 +109,6 @@ static instance *take_instance(sched *s, const job *j)
     return i;
 }
 
-/* Puts a request behind the others of its sequence. */
-static void hold(sched *s, job *j)
-{
-    sequence *q = j->sequence;
-
-    j->next = NULL;
-    if (q->last != NULL)
-        q->last->next = j;
-    else
-        q->first = j;
-    q->last = j;
-    j->held = true;
-    j->next_held = s->held;
-    s->held = j;
-    j->model->queue.held++;
-}
-
-static void unhold(sched *s, job *j)
-{
-    sequence *q = j->sequence;
-    job *before = NULL, **at = &s->held;
-
-    for (job *k = q->first; k != j; k = k->next)
-        before = k;
-    if (before != NULL)
-        before->next = j->next;
-    else
-        q->first = j->next;
-    if (q->last == j)
-        q->last = before;
-    while (*at != j)
-        at = &(*at)->next_held;
-    *at = j->next_held;
-    j->held = false;
-    j->model->queue.held--;
-}
-
-/* A request of the sequence is over: the next may run. */
-static void advance(sched *s, sequence *q)
-{
-    job *j = q != NULL ? q->first : NULL;
-
-    if (q == NULL)
-        return;
-    q->busy = j != NULL;
-    if (j == NULL)
-        return;
-    unhold(s, j);
-    push(s, j);
-}
-
 static double smooth(double mean, double value)
 {
     return mean == 0 ? value : mean + (value - mean) / 8;
@@ -231,7 +120,7 @@ static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t
     if (m->settings.max_batch > 1)
         batch_cost_add(&m->queue.cost, rows, (double)ns);
     if (q != NULL) {
-        advance(s, q);
+        queues_advance(&s->queues, q);
     } else {
         i->next = m->idle;
         m->idle = i;
@@ -247,17 +136,18 @@ static void give_instance(sched *s, model *m, instance *i, sequence *q, uint64_t
 /* Runs what pick() chose; the lock is held before and after. */
 static void run_model(sched *s, model *m)
 {
-    sequence *q = first_job(m)->sequence;
-    instance *i = take_instance(s, first_job(m));
+    sequence *q = queue_first(m)->sequence;
+    instance *i = take_instance(s, queue_first(m));
     uint32_t count = fill(s, m, i);
     uint64_t start, bytes = 0, rows = 0;
 
+    i->threads = share_of(s);
     for (uint32_t n = 0; n < count; n++) {
         bytes += i->jobs[n]->bytes;
         rows += i->jobs[n]->rows;
     }
     (void)model_ref(m); /* the jobs' own end with them */
-    if (s->models != NULL && s->waiting > 0 && s->active < s->runners)
+    if (s->queues.models != NULL && s->waiting > 0 && s->active < s->runners)
         (void)pthread_cond_signal(&s->work);
     (void)pthread_mutex_unlock(&s->lock);
     start = clock_ns();
@@ -316,6 +206,7 @@ inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
     (void)pthread_cond_init(&s->work, &by_monotonic);
     (void)pthread_condattr_destroy(&by_monotonic);
     s->runners = runners;
+    s->cpus = cpus_allowed();
     while (s->thread_count < runners && pthread_create(&s->threads[s->thread_count], NULL, runner, s) == 0)
         s->thread_count++;
     if (s->thread_count < runners) {
@@ -350,7 +241,7 @@ static bool is_quick(const sched *s, const job *j)
     const model *m = j->model;
     double larger = m->queue.run_bytes > 0 ? (double)j->bytes / m->queue.run_bytes : 1;
 
-    return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->models == NULL &&
+    return (j->sequence != NULL ? !j->sequence->busy : m->idle != NULL) && s->queues.models == NULL &&
            s->active < s->runners && m->queue.run_ns > 0 && m->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (m->settings.max_batch <= 1 ||
             (m->settings.batch_delay_us == 0 && batch_cost_gain(&m->queue.cost) < CHANGE_NS));
@@ -374,13 +265,14 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
         i->jobs[0] = j;
         i->cancel = 0;
         i->live = 1;
+        i->threads = share_of(s);
         j->running = i;
         (void)model_ref(m);
         (void)pthread_mutex_unlock(&s->lock);
         model_run(m, i, 1);
         (void)pthread_mutex_lock(&s->lock);
         give_instance(s, m, i, q, clock_ns() - start, rows, bytes);
-        if (s->models != NULL && s->waiting > 0)
+        if (s->queues.models != NULL && s->waiting > 0)
             (void)pthread_cond_signal(&s->work);
         (void)pthread_mutex_unlock(&s->lock);
         model_unref(m);
@@ -392,11 +284,11 @@ sched_answer sched_submit(sched *s, job *j, void (*suspend)(void *user), void *u
     }
     suspend(user);
     if (j->sequence != NULL && j->sequence->busy) {
-        hold(s, j);
+        queues_hold(&s->queues, j);
     } else {
         if (j->sequence != NULL)
             j->sequence->busy = true;
-        push(s, j);
+        queues_push(&s->queues, j);
     }
     if (s->waiting > 0)
         (void)pthread_cond_signal(&s->work);
@@ -412,12 +304,12 @@ bool sched_cancel(sched *s, job *j)
     (void)pthread_mutex_lock(&s->lock);
     waited = j->queued || j->held;
     if (j->held) {
-        unhold(s, j);
+        queues_unhold(&s->queues, j);
     } else if (waited) {
         for (job *k = j->model->queue.first[j->level - 1]; k != j; k = k->next)
             before = k;
-        take(s, j, before);
-        advance(s, j->sequence);
+        queues_take(&s->queues, j, before);
+        queues_advance(&s->queues, j->sequence);
     } else if (j->running != NULL && !j->cancelled && --j->running->live == 0) {
         __atomic_store_n(&j->running->cancel, 1, __ATOMIC_RELAXED);
     }
@@ -451,8 +343,8 @@ static job *take_late(sched *s, model *m, uint32_t level, uint64_t now, job *lat
             before = j;
             continue;
         }
-        take(s, j, before);
-        advance(s, j->sequence);
+        queues_take(&s->queues, j, before);
+        queues_advance(&s->queues, j->sequence);
         j->next = late;
         late = j;
     }
@@ -465,16 +357,16 @@ void sched_expire(sched *s)
     job *late = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    for (job *j = s->held, *after; j != NULL;
+    for (job *j = s->queues.held, *after; j != NULL;
          j = after) { /* first: what is queued late must not be followed by these */
         after = j->next_held;
         if (is_late(j, now)) {
-            unhold(s, j);
+            queues_unhold(&s->queues, j);
             j->next = late;
             late = j;
         }
     }
-    for (model *m = s->models, *next_model; m != NULL; m = next_model) {
+    for (model *m = s->queues.models, *next_model; m != NULL; m = next_model) {
         next_model = m->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
             late = take_late(s, m, level, now, late);

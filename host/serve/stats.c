@@ -23,6 +23,13 @@ void stats_add_time(stats_time *t, uint64_t ns)
     add(&t->ns, ns);
 }
 
+void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us)
+{
+    stats_add_time(&s->request, ns);
+    if (target_us > 0 && ns / US >= target_us)
+        add(&s->over_target, 1);
+}
+
 void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns, uint64_t output_ns)
 {
     struct timespec now;

@@ -35,9 +35,10 @@ typedef struct stats_batch {
 } stats_batch;
 
 typedef struct model_stats {
-    stats_time request; /* that succeeded: from its arrival to its answer */
-    stats_time queue;   /* of those that ran */
-    stats_time compute; /* of runs */
+    stats_time request;               /* that succeeded: from its arrival to its answer */
+    atomic_uint_fast64_t over_target; /* of these, longer than asked for */
+    stats_time queue;                 /* of those that ran */
+    stats_time compute;               /* of runs */
     atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
     atomic_uint_fast64_t fail_ns;
     atomic_uint_fast64_t rows;                                               /* of requests that succeeded */
@@ -49,6 +50,8 @@ typedef struct model_stats {
 } model_stats;
 
 void stats_add_time(stats_time *t, uint64_t ns);
+/* A request that succeeded; target_us = how long one may take, 0 = any time. */
+void stats_add_request(model_stats *s, uint64_t ns, uint64_t target_us);
 /* A run of so many rows, and the time to make its inputs, to compute, to hand out its outputs. */
 void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t infer_ns, uint64_t output_ns);
 /* The reason that belongs to a failure. */

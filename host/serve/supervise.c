@@ -14,6 +14,7 @@
 static const char mark[] = "INLAY_SERVE_WORKER";
 
 enum { SOON_MS = 100, LATE_MS = 5000, YOUNG_MS = 1000 };
+enum { READY_FD = 5 }; /* of a worker: where it says that its models are loaded */
 
 typedef struct worker {
     pid_t pid; /* 0 = does not run */
@@ -27,7 +28,10 @@ typedef struct supervisor {
     int sockets[2]; /* of REST and gRPC, from 10 on; -1 = none */
     worker *workers;
     uint32_t count;
-    bool stop;
+    pid_t pid;
+    int ready[2];    /* a pipe; the second end, from 10 on, is for workers */
+    bool served;     /* a worker has been ready */
+    bool stop, told; /* and the workers know of it */
     int code;
 } supervisor;
 
@@ -39,6 +43,18 @@ bool supervise_wanted(const settings *s)
 bool supervise_is_worker(void)
 {
     return getenv(mark) != NULL;
+}
+
+void supervise_begin_worker(void)
+{
+    (void)fcntl(READY_FD, F_SETFD, FD_CLOEXEC);
+}
+
+void supervise_ready(void)
+{
+    if (write(READY_FD, "", 1) < 0) {
+        /* There is no supervisor any more, and its end has been told by a signal. */
+    }
 }
 
 /* The socket under a number that is out of the way of those that a worker gets them under. */
@@ -56,8 +72,21 @@ static inlay_status open_socket(const settings *s, const char *name, int port, i
     return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
 }
 
-/* In the child: the sockets as systemd passes them, and the program anew. SIGTERM and SIGINT stay blocked until the
- * worker waits for them: one told to end while it starts drains and ends well, too. */
+static inlay_status open_pipe(supervisor *v, inlay_diag *diag)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+    v->ready[0] = ends[0];
+    v->ready[1] = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    (void)close(ends[1]);
+    return v->ready[1] >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+}
+
+/* In the child: the sockets as systemd passes them, and the program anew. SIGTERM stays blocked until the worker waits
+ * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes,
+ * is the supervisor's, who tells each. */
 static void become_worker(const supervisor *v, uint32_t index)
 {
     char number[16], pid[16];
@@ -65,11 +94,16 @@ static void become_worker(const supervisor *v, uint32_t index)
 
     (void)sigemptyset(&of_supervisor);
     (void)sigaddset(&of_supervisor, SIGCHLD);
+    (void)sigaddset(&of_supervisor, SIGINT);
+    (void)signal(SIGINT, SIG_IGN);
     (void)sigprocmask(SIG_UNBLOCK, &of_supervisor, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != v->pid)
+        _exit(1); /* it died before it could be asked to tell */
     (void)snprintf(number, sizeof number, "%u", index);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
-    if (dup2(v->sockets[0], 3) < 0 || (v->sockets[1] >= 0 && dup2(v->sockets[1], 4) < 0))
+    if (dup2(v->sockets[0], 3) < 0 || (v->sockets[1] >= 0 && dup2(v->sockets[1], 4) < 0) ||
+        dup2(v->ready[1], READY_FD) < 0)
         _exit(1);
     (void)setenv(mark, number, 1);
     (void)setenv("LISTEN_PID", pid, 1);
@@ -94,8 +128,15 @@ static void start_worker(const supervisor *v, uint32_t index)
     }
 }
 
-/* One that crashed is started again, later each time if it does not last. One that ends by itself at once would do so
- * again: its settings are wrong, or its port. */
+static void say_end(uint32_t index, int status, const char *then)
+{
+    (void)fprintf(stderr, "inlay-serve: worker %u ended with %s %d; %s\n", index,
+                  WIFSIGNALED(status) ? "signal" : "exit code",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), then);
+}
+
+/* One that crashed is started again, later each time if it does not last. If one ends by itself at once and none was
+ * ever ready, the next would do the same: the settings are wrong. */
 static void note_end(supervisor *v, uint32_t index, int status)
 {
     worker *w = &v->workers[index];
@@ -104,20 +145,21 @@ static void note_end(supervisor *v, uint32_t index, int status)
 
     w->pid = 0;
     if (v->stop) {
-        if (v->code == 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-            v->code = 1;
+        /* What befell one before it was told to end is nothing to how they end. */
+        if (v->told && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+            v->code = v->code == 0 ? 1 : v->code;
+            say_end(index, status, "it was told to end");
+        }
         return;
     }
-    if (WIFEXITED(status) && young) {
+    if (WIFEXITED(status) && young && !v->served) {
         v->stop = true;
         v->code = WEXITSTATUS(status);
         return;
     }
     w->pause_ms = !young || w->pause_ms == 0 ? SOON_MS : w->pause_ms * 2 < LATE_MS ? w->pause_ms * 2 : LATE_MS;
     w->start_at_ns = now + (uint64_t)w->pause_ms * 1000000;
-    (void)fprintf(stderr, "inlay-serve: worker %u ended with %s %d; starting it again\n", index,
-                  WIFSIGNALED(status) ? "signal" : "exit code",
-                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    say_end(index, status, "starting it again");
 }
 
 static void reap(supervisor *v)
@@ -140,17 +182,28 @@ static uint32_t running(const supervisor *v)
     return count;
 }
 
-static void tell_all(const supervisor *v, int signal_number)
+static void tell_all(supervisor *v)
 {
+    v->told = true;
     for (uint32_t i = 0; i < v->count; i++)
         if (v->workers[i].pid > 0)
-            (void)kill(v->workers[i].pid, signal_number);
+            (void)kill(v->workers[i].pid, SIGTERM);
+}
+
+/* The first worker that is ready makes the whole of them ready. */
+static void hear_ready(supervisor *v)
+{
+    char bytes[64];
+
+    if (read(v->ready[0], bytes, sizeof bytes) <= 0 || v->served)
+        return;
+    v->served = true;
+    listen_notify("READY=1");
 }
 
 static void look_after(supervisor *v, const sigset_t *signals)
 {
     const struct timespec tick = { 0, 50000000 };
-    bool told = false;
 
     while (!v->stop || running(v) > 0) {
         int which;
@@ -158,23 +211,24 @@ static void look_after(supervisor *v, const sigset_t *signals)
         for (uint32_t i = 0; !v->stop && i < v->count; i++)
             if (v->workers[i].pid == 0 && clock_ns() >= v->workers[i].start_at_ns)
                 start_worker(v, i);
-        if (v->stop && !told) {
-            told = true;
-            tell_all(v, SIGTERM);
-        }
+        if (v->stop && !v->told)
+            tell_all(v);
         which = sigtimedwait(signals, NULL, &tick);
         if (which == SIGTERM || which == SIGINT) {
+            if (!v->stop)
+                listen_notify("STOPPING=1");
             v->stop = true;
-            if (told)
-                tell_all(v, which); /* a second one ends the wait of those that drain */
+            if (v->told)
+                tell_all(v); /* a second one ends the wait of those that drain */
         }
+        hear_ready(v);
         reap(v);
     }
 }
 
 int supervise(const settings *s, char **argv)
 {
-    supervisor v = { .settings = s, .argv = argv, .sockets = { -1, -1 } };
+    supervisor v = { .settings = s, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid() };
     int grpc_port = (int)settings_int(s, SET_grpc_port);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
@@ -189,18 +243,22 @@ int supervise(const settings *s, char **argv)
     v.workers = calloc(v.count, sizeof *v.workers);
     status = v.workers != NULL ? open_socket(s, "rest", (int)settings_int(s, SET_port), &v.sockets[0], &diag)
                                : inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for workers");
-    if (status == INLAY_OK && grpc_port >= 0 && grpc_is_built() && settings_text(s, SET_tls_cert)[0] == '\0')
+    if (status == INLAY_OK && grpc_port >= 0 && grpc_is_built())
         status = open_socket(s, "grpc", grpc_port, &v.sockets[1], &diag);
+    if (status == INLAY_OK)
+        status = open_pipe(&v, &diag);
     if (status != INLAY_OK) {
         (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
         v.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
     } else {
-        listen_notify("READY=1");
         look_after(&v, &signals);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         if (v.sockets[i] >= 0)
             (void)close(v.sockets[i]);
+        if (v.ready[i] >= 0)
+            (void)close(v.ready[i]);
+    }
     free(v.workers);
     return v.code;
 }

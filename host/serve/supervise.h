@@ -7,6 +7,9 @@
 bool supervise_wanted(const settings *s);
 /* Whether this process is a worker. It takes no connection before its models are loaded: others do meanwhile. */
 bool supervise_is_worker(void);
+/* What a worker does first, and once its models are loaded. */
+void supervise_begin_worker(void);
+void supervise_ready(void);
 /* Opens the sockets, starts the workers as this program with the same arguments, and looks after them until SIGTERM or
  * SIGINT. Returns the exit code. */
 int supervise(const settings *s, char **argv);

@@ -21,7 +21,7 @@ typedef struct run_spans {
 struct inlay_run {
     const uint32_t *cancel; /* read atomically; never NULL */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
-    uint32_t max_threads;   /* the session's intra_threads, at least 1 */
+    uint32_t max_threads;   /* the session's intra_threads or fewer, at least 1 */
     uint32_t watched;       /* 1: it may be cancelled, or has a deadline: its loops look at both (threads.c) */
     /* Who wants to know what the kernels of a region take, see inlay_ext_steps; NULL = nobody. */
     void (*part)(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns);

@@ -207,8 +207,9 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
 }
 
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
- * take turns, and together they never have more threads than one may. Regions of small steps run side by side, and those
- * within a loop, which have one thread. */
+ * take turns, and together they never have more threads than one may. Regions of small steps run side by side; so do
+ * those within a loop, which have one thread, and runs that have been given one thread: the few kernels in them that take
+ * more all the same do less harm than waiting would. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ns(void)
@@ -238,8 +239,9 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
                               double *out_ns)
 {
     const inlay_ext_steps *heard = listener(state, args);
+    const uint32_t threads = args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : i->threads;
     const bool timed = out_ns != NULL || heard != NULL;
-    const bool turns = i->threads > 1 && i->takes_turn && omp_in_parallel() == 0;
+    const bool turns = i->threads > 1 && threads > 1 && i->takes_turn && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
     rg_context *x = NULL;
     bool alone = false;

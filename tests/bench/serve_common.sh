@@ -42,6 +42,7 @@ LUA
 
 # start_server COMMAND...: in the background, until it says that it is ready.
 start_server() {
+    : >"$tmp/log" # what the one before said is not meant
     "$@" >"$tmp/log" 2>&1 &
     server=$!
     for _ in $(seq 600); do

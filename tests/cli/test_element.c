@@ -93,6 +93,34 @@ static void halves(void **state)
     assert_int_equal(element_half(0x1.8p-25f), 1);
 }
 
+/* What is written reads back, next to neighbours that stay. */
+static void whole_numbers(void **state)
+{
+    static const inlay_dtype signed_ones[] = { INLAY_INT8,  INLAY_INT16,   INLAY_INT32,    INLAY_INT64,
+                                               INLAY_FLOAT, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_DOUBLE };
+    static const inlay_dtype none[] = { INLAY_STRING, INLAY_COMPLEX64, INLAY_COMPLEX128, INLAY_INT4,
+                                        INLAY_FLOAT8E5M2 };
+    double value;
+    char data[64];
+
+    (void)state;
+    for (size_t t = 0; t < sizeof signed_ones / sizeof *signed_ones; t++) {
+        memset(data, 0, sizeof data);
+        assert_true(element_put(signed_ones[t], data, 1, -100));
+        for (int64_t i = 0; i < 3; i++) {
+            assert_true(element_number(signed_ones[t], data, i, &value, NULL));
+            assert_true(value == (i == 1 ? -100 : 0));
+        }
+    }
+    assert_true(element_put(INLAY_UINT16, data, 0, 65535) && element_number(INLAY_UINT16, data, 0, &value, NULL));
+    assert_true(value == 65535);
+    assert_true(element_put(INLAY_BOOL, data, 0, 256) && data[0] == 1);
+    assert_true(element_put(INLAY_BFLOAT16, data, 0, 259)); /* nine bits: a tie, to even */
+    assert_true(element_number(INLAY_BFLOAT16, data, 0, &value, NULL) && value == 260);
+    for (size_t t = 0; t < sizeof none / sizeof *none; t++)
+        assert_false(element_put(none[t], data, 0, 1));
+}
+
 static void texts(void **state)
 {
     static const inlay_str odd = { "a\"b\n", 4 };
@@ -118,6 +146,7 @@ int main(void)
         cmocka_unit_test(packed),
         cmocka_unit_test(wide),
         cmocka_unit_test(halves),
+        cmocka_unit_test(whole_numbers),
         cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,53 @@ static rig run(const char *script, int64_t opset, const variant *v, const char *
     return r;
 }
 
+/* The largest team that a loop has had. */
+static uint32_t largest;
+
+void __real_gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
+void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
+void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
+{
+    largest = threads > largest ? threads : largest;
+    __real_gomp_team(fn, data, threads);
+}
+
+static void compare(const rig *one, const rig *many, const variant *v, const char *threads, const char *script)
+{
+    for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
+        const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
+        const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
+        int64_t count = inlay_value_count(a), other = 0, first = -1;
+
+        assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
+        assert_int_equal(inlay_value_bytes(a), count * 4);
+        for (int64_t i = 0; i < count; i++) {
+            first = first < 0 && x[i] != y[i] ? i : first;
+            other += x[i] != y[i];
+        }
+        if (other > 0)
+            fail_msg("%s, %s threads: %lld of %lld are other bits, the first is %lld (%g, %g), in\n%s\n", v->name,
+                     threads, (long long)other, (long long)count, (long long)first,
+                     (double)((const float *)inlay_value_data(a))[first],
+                     (double)((const float *)inlay_value_data(b))[first], script);
+    }
+}
+
+/* Runs of a session for four threads that are given fewer. */
+static void expect_same_of_fewer(const rig *one, const rig *many, const variant *v, const char *script)
+{
+    for (uint32_t threads = 1; threads < MOST; threads += 2) {
+        inlay_run_options options = { .struct_size = sizeof options, .max_threads = threads };
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        largest = 0;
+        if (inlay_context_run(many->context, &options, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_true(threads > 1 ? largest <= threads : largest == 0);
+        compare(one, many, v, threads == 1 ? "1 of 4" : "3 of 4", script);
+    }
+}
+
 static void expect_same(const char *script, int64_t opset, const variant *v)
 {
     static const char *const threads[] = { "2", "3", "4" };
@@ -48,26 +95,44 @@ static void expect_same(const char *script, int64_t opset, const variant *v)
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         rig many = run(script, opset, v, threads[t]);
 
-        for (uint32_t o = 0; o < inlay_session_output_count(one.session); o++) {
-            const inlay_value *a = inlay_context_output(one.context, o), *b = inlay_context_output(many.context, o);
-            const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
-            int64_t count = inlay_value_count(a), other = 0, first = -1;
-
-            assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-            assert_int_equal(inlay_value_bytes(a), count * 4);
-            for (int64_t i = 0; i < count; i++) {
-                first = first < 0 && x[i] != y[i] ? i : first;
-                other += x[i] != y[i];
-            }
-            if (other > 0)
-                fail_msg("%s, %s threads: %lld of %lld are other bits, the first is %lld (%g, %g), in\n%s\n", v->name,
-                         threads[t], (long long)other, (long long)count, (long long)first,
-                         (double)((const float *)inlay_value_data(a))[first],
-                         (double)((const float *)inlay_value_data(b))[first], script);
-        }
+        compare(&one, &many, v, threads[t], script);
+        if (strcmp(threads[t], "4") == 0)
+            expect_same_of_fewer(&one, &many, v, script);
         rig_close(&many);
     }
     rig_close(&one);
+}
+
+/* A loop that is worth it takes all threads of a session, unless its run is told to take fewer. */
+static void fewer_threads(void **state)
+{
+    static const variant v = { "reference", { "providers", "reference", NULL } };
+    inlay_run_options options = { .struct_size = sizeof options, .max_threads = 2 };
+    rig many = run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4");
+
+    (void)state;
+    if (threads_budget() != MOST) { /* a quota of this container */
+        rig_close(&many);
+        skip();
+    }
+    for (int i = 0; i < 2; i++) {
+        largest = 0;
+        rig_run(&many);
+        assert_int_equal(largest, 4);
+        largest = 0;
+        assert_int_equal(inlay_context_run(many.context, &options, NULL), INLAY_OK);
+        assert_int_equal(largest, 2);
+    }
+    options.max_threads = 9;
+    largest = 0;
+    assert_int_equal(inlay_context_run(many.context, &options, NULL), INLAY_OK);
+    assert_int_equal(largest, 4);
+    options.struct_size = offsetof(inlay_run_options, max_threads); /* of a program that knows nothing of it */
+    options.max_threads = 1;
+    largest = 0;
+    assert_int_equal(inlay_context_run(many.context, &options, NULL), INLAY_OK);
+    assert_int_equal(largest, 4);
+    rig_close(&many);
 }
 
 static const variant providers[] = {
@@ -425,7 +490,7 @@ static void four_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_threads), cmocka_unit_test(products),   cmocka_unit_test(computed_products),
+        cmocka_unit_test(four_threads), cmocka_unit_test(fewer_threads), cmocka_unit_test(products),   cmocka_unit_test(computed_products),
         cmocka_unit_test(convolutions), cmocka_unit_test(blocks),     cmocka_unit_test(reductions),
         cmocka_unit_test(means),        cmocka_unit_test(attentions), cmocka_unit_test(recurrences),
         cmocka_unit_test(bytes),        cmocka_unit_test(elements),   cmocka_unit_test(rows_alone),

@@ -15,7 +15,7 @@
 #include "cmocka_all.h"
 
 extern char **environ;
-enum { MAX_FLAGS = 24, PATIENCE_MS = 20000 };
+enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* sanitizers, on a busy machine */
 
 static void nap(void)
 {
@@ -114,14 +114,13 @@ void serving_folder(const serving *s, const char *name)
     }
 }
 
-void serving_start(serving *s, const char *const *flags)
+void serving_spawn(serving *s, const char *const *flags)
 {
-    char models[128], log[128], text[8192], full[MAX_FLAGS][256];
+    char models[128], log[128], full[MAX_FLAGS][256];
     char *argv[MAX_FLAGS + 10] = { (char *)(uintptr_t)INLAY_SERVE,    models,
                                    (char *)(uintptr_t) "--port",      (char *)(uintptr_t) "0",
                                    (char *)(uintptr_t) "--no-config", (char *)(uintptr_t) "--grpc-port",
                                    (char *)(uintptr_t) "-1" };
-    const char *at;
     posix_spawn_file_actions_t actions;
     uint32_t n = 7;
 
@@ -138,14 +137,27 @@ void serving_start(serving *s, const char *const *flags)
     (void)posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
     assert_int_equal(posix_spawn(&s->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
+}
+
+void serving_await(const serving *s, const char *part, char *text, size_t bytes)
+{
     for (uint32_t waited = 0;; waited += 5) {
-        read_log(s, false, text, sizeof text);
-        if (strstr(text, "ready, models") != NULL)
-            break;
+        read_log(s, false, text, bytes);
+        if (strstr(text, part) != NULL)
+            return;
         if (waited > PATIENCE_MS || waitpid(s->pid, NULL, WNOHANG) != 0)
             fail_msg("the server did not start: %s", text);
         nap();
     }
+}
+
+void serving_start(serving *s, const char *const *flags)
+{
+    char text[8192];
+    const char *at;
+
+    serving_spawn(s, flags);
+    serving_await(s, "ready, models", text, sizeof text);
     at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
     assert_non_null(at);
     s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
@@ -157,7 +169,7 @@ int serving_end(serving *s, int signal_number)
 
     assert_int_equal(kill(s->pid, signal_number), 0);
     for (uint32_t waited = 0; waitpid(s->pid, &status, WNOHANG) == 0; waited += 5) {
-        if (waited > PATIENCE_MS / 2) {
+        if (waited > PATIENCE_MS) {
             (void)kill(s->pid, SIGKILL);
             (void)waitpid(s->pid, &status, 0);
             fail_msg("the server did not end");
@@ -199,6 +211,21 @@ void serving_remove(serving *s)
         (void)waitpid(s->pid, NULL, 0);
     }
     remove_tree(s->folder);
+}
+
+uint32_t serving_children(const serving *s, long *pids, uint32_t room)
+{
+    char path[96];
+    uint32_t count = 0;
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)s->pid, (int)s->pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (count < room && fscanf(f, "%ld", &pids[count]) == 1)
+        count++;
+    (void)fclose(f);
+    return count;
 }
 
 uint32_t serving_files(const serving *s)

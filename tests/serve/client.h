@@ -27,9 +27,14 @@ const char *serving_path(const serving *s, const char *name, char *path, size_t 
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
  * ready. */
 void serving_start(serving *s, const char *const *flags);
-/* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after ten seconds. */
+/* The two halves of it: starts the server; waits until its log has the part, and reads that into text. */
+void serving_spawn(serving *s, const char *const *flags);
+void serving_await(const serving *s, const char *part, char *text, size_t bytes);
+/* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after a minute. */
 int serving_end(serving *s, int signal_number);
 void serving_remove(serving *s);
+/* The processes that it has started, those that have ended unseen among them. */
+uint32_t serving_children(const serving *s, long *pids, uint32_t room);
 /* Open files and resident memory of the server. */
 uint32_t serving_files(const serving *s);
 uint64_t serving_memory(const serving *s);

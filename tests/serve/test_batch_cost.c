@@ -4,7 +4,7 @@
 
 static void test_the_cheapest_row(void **state)
 {
-    batch_cost c = { { 0 }, 0 };
+    batch_cost c = { .best = 0 };
 
     (void)state;
     batch_cost_add(&c, 1, 100);
@@ -23,7 +23,7 @@ static void test_the_cheapest_row(void **state)
 
 static void test_nothing_gained(void **state)
 {
-    batch_cost c = { { 0 }, 0 };
+    batch_cost c = { .best = 0 };
 
     (void)state;
     assert_true(batch_cost_gain(&c) == 0 && batch_cost_of(&c, 4) == 0);
@@ -35,7 +35,7 @@ static void test_nothing_gained(void **state)
 
 static void test_between_what_is_known(void **state)
 {
-    batch_cost c = { { 0 }, 0 };
+    batch_cost c = { .best = 0 };
 
     (void)state;
     batch_cost_add(&c, 1, 100);
@@ -50,7 +50,7 @@ static void test_between_what_is_known(void **state)
 /* A run that something disturbed is forgotten; a machine that has become slower is not. */
 static void test_runs_that_change(void **state)
 {
-    batch_cost c = { { 0 }, 0 };
+    batch_cost c = { .best = 0 };
 
     (void)state;
     batch_cost_add(&c, 4, 1000);
@@ -63,13 +63,34 @@ static void test_runs_that_change(void **state)
     assert_true(batch_cost_of(&c, 4) > 790 && batch_cost_of(&c, 4) < 810);
 }
 
+/* One run in 50 takes ten times as long: nearly all of 100 runs take no longer than what is told. */
+static void test_runs_that_are_late(void **state)
+{
+    batch_cost c = { .best = 0 };
+    uint32_t longer = 0;
+
+    (void)state;
+    assert_true(batch_cost_latest(&c, 8) == 0);
+    batch_cost_add(&c, 8, 100);
+    assert_true(batch_cost_latest(&c, 8) == 100);
+    for (uint32_t i = 0; i < 20000; i++) {
+        double ns = i % 50 == 7 ? 1000 : 100;
+
+        longer += i >= 10000 && ns > batch_cost_latest(&c, 8);
+        batch_cost_add(&c, 8, ns);
+    }
+    assert_in_range(longer, 0, 150);    /* of 10000 */
+    for (uint32_t i = 0; i < 5000; i++) /* that is over */
+        batch_cost_add(&c, 8, 100);
+    assert_true(batch_cost_latest(&c, 8) < 130);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_cheapest_row),
-        cmocka_unit_test(test_nothing_gained),
-        cmocka_unit_test(test_between_what_is_known),
-        cmocka_unit_test(test_runs_that_change),
+        cmocka_unit_test(test_the_cheapest_row),      cmocka_unit_test(test_nothing_gained),
+        cmocka_unit_test(test_between_what_is_known), cmocka_unit_test(test_runs_that_change),
+        cmocka_unit_test(test_runs_that_are_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

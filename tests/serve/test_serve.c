@@ -51,6 +51,7 @@ static void test_what_it_says_of_itself(void **state)
     expect("POST", "/v2/repository/index", "", 200, "{\"name\":\"triple\",\"version\":\"1\",\"state\":\"UNAVAILABLE\"");
     expect("GET", "/", NULL, 200, "<title>inlay serve</title>");
     expect("GET", "/metrics", NULL, 200, "inlay_requests_total{model=\"twice\",version=\"1\"}");
+    expect("GET", "/metrics", NULL, 200, "inlay_provider_nodes{model=\"twice\",version=\"1\",provider=\"");
 }
 
 static void test_paths_that_mean_nothing(void **state)

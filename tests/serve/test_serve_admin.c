@@ -418,11 +418,31 @@ static int end_tls(void **state)
     return 0;
 }
 
+/* Waits until two workers listen on that port. */
+static void wait_for_two(const serving *s, int port)
+{
+    const struct timespec pause = { 0, 5000000 };
+    char part[64], text[8192];
+    const char *first = NULL;
+
+    (void)snprintf(part, sizeof part, "listening on grpcs://127.0.0.1:%d\n", port);
+    for (uint32_t i = 0; first == NULL || strstr(first + 1, part) == NULL; i++) {
+        serving_await(s, part, text, sizeof text);
+        first = strstr(text, part);
+        if (i == 12000)
+            fail_msg("not twice '%s': %s", part, text);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static void test_tls(void **state)
 {
     static const char *const flags[] = { "--grpc-port",          "0",         "--tls-cert",
                                          "FOLDER/server.pem",    "--tls-key", "FOLDER/server.key",
-                                         "--receive-timeout-ms", "500",       NULL };
+                                         "--receive-timeout-ms", "2000",      NULL };
+    static const char *const workers[] = { "--grpc-port",       "0",         "--tls-cert",
+                                           "FOLDER/server.pem", "--tls-key", "FOLDER/server.key",
+                                           "--workers",         "2",         NULL };
     static const char *const mutual[] = { "--grpc-port",
                                           "0",
                                           "--tls-cert",
@@ -469,6 +489,16 @@ static void test_tls(void **state)
     assert_int_equal(https_code(over_tls.port, &stranger, "/v2/models/twice"), 403);
     assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 403);
     assert_int_equal(https_code(over_tls.port, NULL, "/v2/health/ready"), 200);
+    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
+
+    /* Workers share both ports. */
+    serving_start(&over_tls, workers);
+    port = grpc_port_of(&over_tls);
+    wait_for_two(&over_tls, port);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(is_answered(port, NULL));
+        assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 200);
+    }
     assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
 
     drop_identity(&issuer);

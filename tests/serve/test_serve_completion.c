@@ -29,6 +29,60 @@ static void write_tokenizer(const serving *s)
     serving_file(s, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
 }
 
+#define MARK "\xe2\x96\x81" /* a space, among SentencePiece's */
+
+/* Numbers that are characters are tokens of that; 1 is a space, 2 is " xy". Of Unigram 69 is " E". Of SentencePiece's
+ * BPE 3 is " x", 67 and 68 are the bytes of an e with an accent, and other bytes lie behind the model's numbers. */
+static const char *piece_of(int id, bool unigram, char *out, size_t bytes)
+{
+    static const char *const first[] = { "<unk>", MARK, MARK "xy", MARK "x" };
+
+    if (id < (unigram ? 3 : 4))
+        (void)snprintf(out, bytes, "%s", first[id]);
+    else if (unigram && id == 'E')
+        (void)snprintf(out, bytes, "%s", MARK "E");
+    else if (!unigram && (id == 'C' || id == 'D' || id >= 128))
+        (void)snprintf(out, bytes, "<0x%02X>", id == 'C' ? 0xc3 : id == 'D' ? 0xa9 : id - 128);
+    else if (id > ' ' && id <= '~')
+        (void)snprintf(out, bytes, "%s%c", id == '"' || id == '\\' ? "\\" : "", id);
+    else
+        (void)snprintf(out, bytes, "<none %d>", id);
+    return out;
+}
+
+static void write_pieces(const serving *s)
+{
+    static char text[16384];
+    char piece[32];
+    size_t used = (size_t)snprintf(
+        text, sizeof text,
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},\"pre_tokenizer\":{"
+        "\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":\"always\"},\"decoder\":{\"type\":"
+        "\"Metaspace\",\"replacement\":\"" MARK "\"},\"added_tokens\":[],\"model\":{\"type\":\"Unigram\",\"unk_id\":0,"
+        "\"vocab\":[");
+
+    for (int id = 0; id < 128; id++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s[\"%s\",%d]", id > 0 ? "," : "",
+                                 piece_of(id, true, piece, sizeof piece), id == 2 ? -4 : -5);
+    (void)snprintf(text + used, sizeof text - used, "]}}");
+    serving_file(s, "models/unigram/tokenizer.json", text, 0644);
+    used = (size_t)snprintf(
+        text, sizeof text,
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" MARK "\"},{"
+        "\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" MARK "\"}]},\"pre_tokenizer\":null,"
+        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" MARK "\"},"
+        "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
+        "\"start\":1,\"stop\":0}]},\"added_tokens\":[],\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_"
+        "unk\":"
+        "true,\"byte_fallback\":true,\"merges\":[\"" MARK " x\",\"" MARK "x y\"],\"vocab\":{");
+    for (int id = 0; id < 128 + 256; id++)
+        if (id != 128 + 0xc3 && id != 128 + 0xa9)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s\":%d", id > 0 ? "," : "",
+                                     piece_of(id, false, piece, sizeof piece), id);
+    (void)snprintf(text + used, sizeof text - used, "}}}");
+    serving_file(s, "models/spm/tokenizer.json", text, 0644);
+}
+
 /* BERT's: words in pieces, [CLS] and [SEP] around a text. */
 static const char bert[] =
     "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":"
@@ -45,14 +99,21 @@ static const char bert[] =
 static int start(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "4", NULL };
-    char path[256];
+    static const char *const decoders[] = { "count", "unigram", "spm" };
+    char path[256], name[64];
 
     (void)state;
     serving_prepare(&server);
-    serving_folder(&server, "models/count/1");
     serving_folder(&server, "models/vectors/1");
     serving_folder(&server, "models/bert/1");
-    write_counting(serving_path(&server, "models/count/1/model.onnx", path, sizeof path));
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        (void)snprintf(name, sizeof name, "models/%s/1", decoders[i]);
+        serving_folder(&server, name);
+        (void)snprintf(name, sizeof name, "models/%s/1/model.onnx", decoders[i]);
+        write_counting(serving_path(&server, name, path, sizeof path));
+        (void)snprintf(name, sizeof name, "models/%s/config.yaml", decoders[i]);
+        serving_file(&server, name, "options: [state=old=new]\n", 0644);
+    }
     write_vectors(serving_path(&server, "models/vectors/1/model.onnx", path, sizeof path));
     write_vectors(serving_path(&server, "models/bert/1/model.onnx", path, sizeof path));
     serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
@@ -64,8 +125,8 @@ static int start(void **state)
         "\"{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.role[0:1] "
         "+ m.content }}{% endfor %}\"}]}",
         0644);
-    serving_file(&server, "models/count/config.yaml", "options: [state=old=new]\n", 0644);
     write_tokenizer(&server);
+    write_pieces(&server);
     serving_start(&server, flags);
     return 0;
 }
@@ -183,7 +244,7 @@ static void wait_for(const char *metric, double value)
     const struct timespec pause = { 0, 5000000 };
 
     for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 2000)
+        if (i == 12000)
             fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
         (void)nanosleep(&pause, NULL);
     }
@@ -278,6 +339,39 @@ static void test_word_pieces(void **state)
     embed("{\"model\":\"bert\",\"input\":\"what\"}", 200, "[0,0.57735027,0.57735027,0.57735027,0,");
 }
 
+/* What it was asked decides where the model begins to count: pieces and bytes are tokens, spaces a part of them. */
+static void test_sentence_pieces(void **state)
+{
+    static const struct {
+        const char *body, *part;
+    } rows[] = {
+#define OF(model, prompt, more) "{\"model\":\"" model "\",\"prompt\":\"" prompt "\",\"temperature\":0" more "}"
+        { OF("unigram", "xy", ",\"max_tokens\":6"), "\"text\":\"ABCD EF\"" }, /* " xy" is one */
+        { OF("unigram", "xy", ",\"max_tokens\":6"), "\"prompt_tokens\":1,\"completion_tokens\":6" },
+        { OF("unigram", "x  xyz", ",\"max_tokens\":2"), "\"text\":\"D E\"" },             /* " ", "x", " xy", "z" */
+        { OF("unigram", "\\u00e9\\u00e9", ",\"max_tokens\":1"), "\"prompt_tokens\":2," }, /* " ", unknown */
+        { OF("unigram", "xy", ",\"max_tokens\":9,\"stop\":\"D E\""), "\"text\":\"ABC\"" },
+        { OF("spm", "xy", ",\"max_tokens\":5"), "\"text\":\"AB\xc3\xa9"
+                                                "E\"" },
+        { OF("spm", "x xy", ",\"max_tokens\":3"), "\"text\":\"B\xc3\xa9\"" }, /* " x", " xy" */
+        { OF("spm", "xy\\u00e9", ",\"max_tokens\":3"), "\"text\":\"\xc3\xa9"
+                                                       "E\"" }, /* " xy", two bytes */
+        { OF("spm", "xy\\u00e8", ",\"max_tokens\":3"), "\"prompt_tokens\":3," },
+        { OF("spm", "xy", ",\"max_tokens\":9,\"stop\":\"\\u00e9\""), "\"text\":\"AB\"" },
+    };
+    static char events[65536];
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect(rows[i].body, 200, rows[i].part);
+    stream(OF("spm", "xy", ",\"max_tokens\":5,\"stream\":true"), NULL, events, sizeof events);
+    assert_non_null(strstr(events, "\"text\":\"\xc3\xa9\"")); /* both bytes at once */
+    texts_of(events, text, sizeof text);
+    assert_string_equal(text, "AB\xc3\xa9"
+                              "E");
+}
+
 static void *ask_many(void *user)
 {
     static char got[4][65536];
@@ -314,10 +408,11 @@ static void test_texts_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),   cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_clients_that_leave),
-        cmocka_unit_test(test_texts_at_once), cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),   cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_whole_texts),     cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_events),          cmocka_unit_test(test_clients_that_leave),
+        cmocka_unit_test(test_texts_at_once),   cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),     cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_sentence_pieces),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -72,7 +72,7 @@ static void expect(const char *path, grpc_call *c, int status, const char *part)
 static int start(void **state)
 {
     static const char *const flags[] = {
-        "--grpc-port", "0", "--receive-timeout-ms", "500", "--max-body-bytes", "4096", "--instances", "1", NULL
+        "--grpc-port", "0", "--receive-timeout-ms", "2000", "--max-body-bytes", "4096", "--instances", "1", NULL
     };
 
     (void)state;
@@ -202,7 +202,7 @@ static void wait_for(const char *metric, double value)
     const struct timespec pause = { 0, 5000000 };
 
     for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 2000)
+        if (i == 12000)
             fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
         (void)nanosleep(&pause, NULL);
     }

@@ -14,7 +14,7 @@ static int grpc_port;
 static int start(void **state)
 {
     static const char *const flags[] = {
-        "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "300", NULL
+        "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "5000", NULL
     };
     char path[256];
 
@@ -94,7 +94,7 @@ static void test_nothing_is_left(void **state)
 
 static void test_no_more_than_allowed(void **state)
 {
-    const struct timespec idle = { 0, 400000000 };
+    const struct timespec idle = { 5, 200000000 };
     uint32_t gone = 0;
 
     (void)state;

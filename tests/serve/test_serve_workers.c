@@ -37,26 +37,12 @@ static int end(void **state)
     return 0;
 }
 
-static uint32_t workers(long *pids, uint32_t room)
-{
-    char path[96];
-    uint32_t count = 0;
-    FILE *f;
-
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server.pid, (int)server.pid);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    while (count < room && fscanf(f, "%ld", &pids[count]) == 1)
-        count++;
-    (void)fclose(f);
-    return count;
-}
-
 /* Waits until there are so many workers that have loaded their models: as many lines say so. */
 static void wait_for_ready(uint32_t lines)
 {
     const struct timespec pause = { 0, 5000000 };
-    char path[128], text[16384];
+    static char text[1 << 18]; /* a sanitizer says much */
+    char path[128];
 
     (void)snprintf(path, sizeof path, "%s/log", server.folder);
     for (uint32_t i = 0;; i++) {
@@ -70,7 +56,7 @@ static void wait_for_ready(uint32_t lines)
             count++;
         if (count >= lines)
             return;
-        if (i == 4000)
+        if (i == 12000)
             fail_msg("not ready: %s", text);
         (void)nanosleep(&pause, NULL);
     }
@@ -83,14 +69,14 @@ static void test_a_worker_that_crashes(void **state)
 
     (void)state;
     wait_for_ready(2);
-    assert_int_equal(workers(before, 8), 2);
+    assert_int_equal(serving_children(&server, before, 8), 2);
     assert_int_equal(kill((pid_t)before[0], SIGKILL), 0);
     for (uint32_t i = 0; i < 20; i++) {
         client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
         assert_true(a.code == 200 || a.code == 0); /* 0: the one that dies had taken the connection */
     }
     wait_for_ready(3);
-    assert_int_equal(workers(after, 8), 2);
+    assert_int_equal(serving_children(&server, after, 8), 2);
     assert_true(after[0] != before[0] && after[1] != before[0]);
     for (uint32_t i = 0; i < 20; i++) {
         client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
@@ -114,7 +100,7 @@ static void test_a_plugin_that_crashes(void **state)
         client_once(&server, "POST", "/v2/models/boom/infer", "", BOOM, &a);
         lost += a.code == 0;
         good = a.code == 200 && strstr(a.body, "[0.0,4.0]") != NULL ? good + 1 : 0;
-        if (i == 4000 || (a.code != 0 && a.code != 200))
+        if (i == 12000 || (a.code != 0 && a.code != 200))
             fail_msg("after %u lost requests: %d %s", lost, a.code, a.body);
         if (good == 0)
             (void)nanosleep(&pause, NULL);
@@ -138,7 +124,7 @@ static void wait_for_model(const char *path, int code, const char *part)
     for (uint32_t i = 0; good < 20; i++) {
         client_once(&server, "POST", path, "", twice, &a);
         good = a.code == code && strstr(a.body, part) != NULL ? good + 1 : 0;
-        if (i == 4000)
+        if (i == 12000)
             fail_msg("%s: not %d with '%s', but %d: %s", path, code, part, a.code, a.body);
         if (good == 0)
             (void)nanosleep(&pause, NULL);
@@ -166,7 +152,7 @@ static void test_they_end_together(void **state)
     long pids[8];
 
     (void)state;
-    assert_int_equal(workers(pids, 8), 2);
+    assert_int_equal(serving_children(&server, pids, 8), 2);
     assert_int_equal(serving_end(&server, SIGTERM), 0);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(kill((pid_t)pids[i], 0), -1);

@@ -503,8 +503,12 @@ typedef struct inlay_run_options {
     uint64_t timeout_ns;    /* 0 = none */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t reserved;
+    uint32_t max_threads;   /* threads of this run, at most the session's intra_threads; 0 = as many as these. For runs
+                             * beside each other: those of few threads wait for each other less. Results are the same, bit
+                             * for bit */
+    uint32_t reserved2;
 } inlay_run_options;
-#define INLAY_RUN_OPTIONS_INIT { sizeof(inlay_run_options), NULL, 0, 0, 0 }
+#define INLAY_RUN_OPTIONS_INIT { sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0 }
 enum {
     /* The run fails with INLAY_SHAPE_MISMATCH when an output does not fit the value that inlay_context_set_output() gave
      * it; the sentence names output and size. */

@@ -1,0 +1,9 @@
+/* base/cpus.h - how many CPUs this process may use. */
+#ifndef BASE_CPUS_H
+#define BASE_CPUS_H
+#include <stdint.h>
+
+/* By the affinity mask of the calling thread and by the quota of the control group, at least 1. Reads files: to be asked
+ * once. */
+uint32_t cpus_allowed(void);
+#endif

@@ -1,0 +1,38 @@
+#include "serve/shares.h"
+#include "serve/buf.h"
+#include <jansson.h>
+
+static void collect(void *user, const char *text, size_t bytes)
+{
+    buf_add(user, text, bytes);
+}
+
+uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
+{
+    buf text = { .data = NULL };
+    json_t *root = NULL, *list, *item;
+    uint32_t count = 0;
+    double whole = 0;
+    size_t i;
+
+    if (inlay_session_explain(session, "json", collect, &text, NULL) == INLAY_OK && !text.failed)
+        root = json_loadb(text.data, text.size, 0, NULL);
+    buf_deinit(&text);
+    list = json_object_get(root, "providers");
+    json_array_foreach(list, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        json_int_t nodes = json_integer_value(json_object_get(item, "nodes"));
+
+        if (name == NULL || nodes <= 0 || count == SHARES_MOST)
+            continue;
+        out_shares[count] =
+            (provider_share){ .nodes = (uint32_t)nodes, .part = json_number_value(json_object_get(item, "cost_ns")) };
+        (void)snprintf(out_shares[count].name, sizeof out_shares[count].name, "%s", name);
+        whole += out_shares[count++].part;
+    }
+    for (uint32_t k = 0; k < count; k++)
+        out_shares[k].part = whole > 0 ? out_shares[k].part / whole : 0;
+    json_decref(root);
+    return count;
+}

@@ -1,0 +1,382 @@
+/* A server that is told to end at any moment: while it starts, while its workers do, while one of them is started
+ * again, with requests under way. It exits with 0, and no process of it stays.
+ *
+ * As a test it ends a few; ENDING_ROUNDS=200 asks for more. */
+#include "client.h"
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+static unsigned seed = 1;
+
+static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+static const char *const workers[] = { "--workers", "2", "--grpc-port", "0", NULL };
+
+static int prepare(void **state)
+{
+    (void)state;
+    serving_prepare(&server);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    serving_remove(&server);
+    return 0;
+}
+
+static uint32_t rounds(void)
+{
+    const char *wanted = getenv("ENDING_ROUNDS");
+
+    return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 6;
+}
+
+/* Up to so many microseconds, most of them few: what happens at the start happens fast. */
+static void pause_up_to(uint32_t most_us)
+{
+    double part = rand_r(&seed) / (double)RAND_MAX;
+    long us = (long)(part * part * most_us);
+    const struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+    (void)nanosleep(&t, NULL);
+}
+
+static void expect_end(int signal_number)
+{
+    char path[96], text[96] = "", state = '?';
+    long pids[8];
+    uint32_t count = serving_children(&server, pids, 8);
+
+    assert_int_equal(serving_end(&server, signal_number), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "/proc/%ld/stat", pids[i]);
+        f = fopen(path, "r");
+        if (f == NULL)
+            continue;
+        assert_non_null(fgets(text, sizeof text, f));
+        (void)fclose(f);
+        assert_int_equal(sscanf(text, "%*d %*s %c", &state), 1);
+        if (state != 'Z') /* not a probe that nobody has waited for */
+            fail_msg("process %ld is left: %s", pids[i], text);
+    }
+}
+
+static void test_while_it_starts(void **state)
+{
+    static const char *const alone[] = { "--poll-ms", "1", "--grpc-port", "0", NULL };
+    char text[8192];
+
+    (void)state;
+    for (uint32_t i = 0; i < rounds(); i++) {
+        serving_spawn(&server, alone);
+        serving_await(&server, "listening on", text, sizeof text);
+        pause_up_to(150000);
+        expect_end(i % 2 == 0 ? SIGTERM : SIGINT);
+    }
+}
+
+static void test_while_workers_start(void **state)
+{
+    char text[8192];
+
+    (void)state;
+    for (uint32_t i = 0; i < rounds(); i++) {
+        serving_spawn(&server, workers);
+        serving_await(&server, "workers listen on", text, sizeof text);
+        pause_up_to(300000);
+        expect_end(i % 2 == 0 ? SIGTERM : SIGINT);
+    }
+}
+
+/* Told twice, as by somebody who is impatient, and by a terminal, which tells workers, too. */
+static void test_told_twice(void **state)
+{
+    static const char *const slow[] = { "--workers", "2", "--drain-ms", "50", NULL };
+    char text[8192];
+
+    (void)state;
+    for (uint32_t i = 0; i < rounds() / 2; i++) {
+        long pids[8];
+        uint32_t count;
+
+        serving_spawn(&server, slow);
+        serving_await(&server, "workers listen on", text, sizeof text);
+        pause_up_to(200000);
+        count = serving_children(&server, pids, 8);
+        for (uint32_t k = 0; i % 2 != 0 && k < count; k++)
+            (void)kill((pid_t)pids[k], SIGINT);
+        assert_int_equal(kill(server.pid, i % 2 == 0 ? SIGTERM : SIGINT), 0);
+        pause_up_to(50000);
+        expect_end(i % 2 == 0 ? SIGTERM : SIGINT);
+    }
+}
+
+/* Waits until a child has ended, all its threads, so that its parent can see it. */
+static void wait_for_death(long pid)
+{
+    const struct timespec pause = { 0, 1000000 };
+    char path[96], text[96];
+
+    for (uint32_t i = 0; i < 60000; i++) {
+        uint32_t threads = 0;
+        char state = 'X';
+        DIR *tasks;
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "/proc/%ld/task", pid);
+        tasks = opendir(path);
+        while (tasks != NULL && readdir(tasks) != NULL)
+            threads++;
+        if (tasks != NULL)
+            (void)closedir(tasks);
+        (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+        f = fopen(path, "r");
+        if (f != NULL && fgets(text, sizeof text, f) != NULL)
+            (void)sscanf(text, "%*d %*s %c", &state);
+        if (f != NULL)
+            (void)fclose(f);
+        if ((state == 'Z' && threads <= 3) || state == 'X') /* ".", ".." and itself */
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    fail_msg("process %ld does not die", pid);
+}
+
+/* A worker crashes; the end comes before, while or after another one takes its place. */
+static void test_while_one_is_started_again(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < rounds(); i++) {
+        long pids[8];
+
+        serving_start(&server, workers);
+        assert_int_equal(serving_children(&server, pids, 8), 2);
+        assert_int_equal(kill((pid_t)pids[i % 2], SIGKILL), 0);
+        wait_for_death(pids[i % 2]);
+        pause_up_to(i % 3 == 0 ? 1000 : 400000);
+        expect_end(SIGTERM);
+    }
+}
+
+/* Each request is answered, or its connection refused. */
+static void test_with_requests(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < rounds(); i++) {
+        enum { REQUESTS = 8 };
+        int fd[REQUESTS];
+        char head[512];
+        answer a;
+
+        serving_start(&server, i % 2 == 0 ? workers : NULL);
+        for (uint32_t k = 0; k < REQUESTS; k++) {
+            (void)snprintf(head, sizeof head,
+                           "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
+                           strlen(twice), twice);
+            fd[k] = client_connect(&server);
+            assert_true(fd[k] >= 0);
+            client_text(fd[k], head);
+        }
+        client_receive(fd[0], &a); /* so that at least one has come in */
+        assert_int_equal(a.code, 200);
+        pause_up_to(2000);
+        expect_end(SIGTERM);
+        for (uint32_t k = 1; k < REQUESTS; k++) {
+            client_receive(fd[k], &a);
+            assert_true(a.code == 200 || a.code == 0 || a.code == 503);
+        }
+        for (uint32_t k = 0; k < REQUESTS; k++)
+            (void)close(fd[k]);
+    }
+}
+
+/* ------------------------------------------------------------------ what systemd hears and passes */
+
+static int notified = -1;
+
+/* The next word that the server has sent to its supervisor. */
+static void expect_word(const char *word)
+{
+    char text[64];
+    ssize_t n = recv(notified, text, sizeof text - 1, 0);
+
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_string_equal(text, word);
+}
+
+static void open_notified(void)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    const struct timeval patience = { 60, 0 };
+
+    (void)serving_path(&server, "notify", at.sun_path, sizeof at.sun_path);
+    (void)unlink(at.sun_path);
+    notified = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(notified >= 0);
+    (void)setsockopt(notified, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    assert_int_equal(bind(notified, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", at.sun_path, 1), 0);
+}
+
+/* Ready is said once, after models are loaded, by the process that systemd knows. */
+static void test_it_says_when_it_is_ready(void **state)
+{
+    char text[8192];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_notified();
+        serving_spawn(&server, i == 0 ? NULL : workers);
+        expect_word("READY=1");
+        serving_await(&server, "ready, models", text, sizeof text);
+        expect_end(SIGTERM);
+        expect_word("STOPPING=1");
+        assert_true(recv(notified, text, sizeof text, MSG_DONTWAIT) < 0);
+        (void)close(notified);
+        (void)unsetenv("NOTIFY_SOCKET");
+    }
+}
+
+/* A socket of the loopback that listens, and its port. */
+static int listen_here(int *port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 16) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* Starts the server as systemd does, with sockets under 3 and 4. grpc -1: only the first. */
+static void start_with(int rest, int grpc, const char *flags)
+{
+    char command[1024], second[64] = "";
+
+    if (grpc >= 0)
+        (void)snprintf(second, sizeof second, "exec 4<&%d; export LISTEN_FDNAMES=rest:grpc;", grpc);
+    (void)snprintf(command, sizeof command,
+                   "exec 3<&%d; %s export LISTEN_PID=$$ LISTEN_FDS=%d; exec %s %s/models --no-config --port 1 "
+                   "--grpc-port %d %s 2> %s/log",
+                   rest, second, grpc >= 0 ? 2 : 1, INLAY_SERVE, server.folder, grpc >= 0 ? 1 : -1, flags,
+                   server.folder);
+    server.pid = fork();
+    if (server.pid == 0) {
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+}
+
+/* A connection that comes while there is no server waits in the socket that systemd holds. */
+static void test_a_socket_that_is_passed(void **state)
+{
+    int fd = listen_here(&server.port);
+    answer a;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int before = client_connect(&server);
+
+        assert_true(before >= 0);
+        start_with(fd, -1, i == 0 ? "" : "--workers 2");
+        client_call(before, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
+        assert_int_equal(a.code, i == 0 && a.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
+        (void)close(before);
+        expect_end(SIGTERM);
+    }
+    (void)close(fd);
+}
+
+/* Whether the server has that descriptor. */
+static bool has_file(int fd)
+{
+    char path[64], to[128];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)server.pid, fd);
+    return readlink(path, to, sizeof to) > 0;
+}
+
+/* Descriptors that some epoll of the server looks after, though they are closed: where another process has the same
+ * socket, it goes on telling of it. */
+static uint32_t closed_but_watched(void)
+{
+    uint32_t count = 0;
+    int fds = (int)serving_files(&server) + 64;
+
+    for (int epoll = 0; epoll < fds; epoll++) {
+        char path[64], line[128];
+        int watched;
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)server.pid, epoll);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            if (sscanf(line, "tfd: %d", &watched) == 1)
+                count += !has_file(watched);
+        if (f != NULL)
+            (void)fclose(f);
+    }
+    return count;
+}
+
+/* While it drains, connections that wait in a socket which others hold, too, are nothing to it. */
+static void test_connections_for_others(void **state)
+{
+    const struct timespec pause = { 0, 5000000 };
+    int grpc, rest = listen_here(&server.port), fd = listen_here(&grpc), half;
+    char text[8192];
+
+    (void)state;
+    start_with(rest, fd, "");
+    serving_await(&server, "ready, models", text, sizeof text);
+    half = client_connect(&server);
+    client_text(half, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{");
+    while (client_metric(&server, "inlay_http_requests") != 2)
+        (void)nanosleep(&pause, NULL);
+    assert_true(has_file(3) && has_file(4));
+    assert_int_equal(closed_but_watched(), 0);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    for (uint32_t i = 0; has_file(3) || has_file(4); i++) {
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(closed_but_watched(), 0);
+    (void)close(half);
+    expect_end(0);
+    (void)close(rest);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_it_starts),
+        cmocka_unit_test(test_while_workers_start),
+        cmocka_unit_test(test_told_twice),
+        cmocka_unit_test(test_while_one_is_started_again),
+        cmocka_unit_test(test_with_requests),
+        cmocka_unit_test(test_it_says_when_it_is_ready),
+        cmocka_unit_test(test_a_socket_that_is_passed),
+        cmocka_unit_test(test_connections_for_others),
+    };
+    const char *start = getenv("ENDING_SEED");
+
+    if (start != NULL)
+        seed = (unsigned)strtoul(start, NULL, 10);
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, prepare, end);
+}

@@ -1,0 +1,92 @@
+/* How many threads a run has: all CPUs when it is alone, and its share beside others. */
+#include "base/cpus.h"
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+static uint32_t cpus;
+
+#define COUNT "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]}]}"
+#define SPIN                                                                                                           \
+    "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},{\"name\":\"x\","      \
+    "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
+
+static int start(void **state)
+{
+    static const char *const flags[] = {
+        "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--runners", "4", NULL
+    };
+    char path[256];
+
+    (void)state;
+    cpus = cpus_allowed();
+    serving_prepare(&server);
+    serving_folder(&server, "plugins");
+    serving_folder(&server, "models/count/1");
+    serving_copy(&server, COUNTING_PLUGIN, "plugins/counting.so");
+    write_relu(serving_path(&server, "models/count/1/model.onnx", path, sizeof path), "count");
+    serving_file(&server, "models/count/config.yaml", "options: [\"providers=counting,reference\"]\n", 0644);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+static void expect_threads(uint32_t threads)
+{
+    char part[64];
+
+    (void)snprintf(part, sizeof part, "[%u.0,%u.0]", threads, threads);
+    client_expect(&server, "POST", "/v2/models/count/infer", "", COUNT, 200, part);
+}
+
+static void wait_for_runs(double count)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    for (uint32_t i = 0; client_metric(&server, "inlay_runs") != count; i++) {
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void test_shares(void **state)
+{
+    int spins[3];
+    char head[256];
+
+    (void)state;
+    expect_threads(cpus);
+    for (uint32_t i = 0; i < 3; i++) {
+        spins[i] = client_connect(&server);
+        (void)snprintf(head, sizeof head,
+                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", strlen(SPIN));
+        client_text(spins[i], head);
+        client_text(spins[i], SPIN);
+        wait_for_runs(i + 1);
+        expect_threads(cpus / (i + 2) > 1 ? cpus / (i + 2) : 1);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        (void)close(spins[i]);
+    wait_for_runs(0);
+    expect_threads(cpus);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares) };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}
