@@ -304,9 +304,14 @@ bool program_offers_integers(void *fold_ctx, const graph *g, const graph_node *n
     return any_offers(((const program_folder *)fold_ctx)->env, program_has_integers, g, n, made);
 }
 
+static bool reads_weights(const part_provider *p)
+{
+    return program_has_weights(p) != 0;
+}
+
 bool program_offers_sparse(void *fold_ctx, const graph *g, const graph_node *n, const inlay_value_info *made)
 {
-    return any_offers(((const program_folder *)fold_ctx)->env, program_has_weights, g, n, made);
+    return any_offers(((const program_folder *)fold_ctx)->env, reads_weights, g, n, made);
 }
 
 bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
