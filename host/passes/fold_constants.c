@@ -39,7 +39,7 @@ static bool is_weights(const graph *g, const graph_node *n)
 
 /* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of little,
  * and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads packed are
- * made once, for making them in each run takes two to five times as long as reading them (README). */
+ * made once, since making them in each run takes longer than reading them (README). */
 static uint64_t size_limit(const pass_ctx *ctx, const graph *g, const graph_node *n)
 {
     const uint64_t times = pass_is_op(n, "DequantizeLinear") || pass_is_op(n, "Cast") ? 16 : 1;

@@ -1,6 +1,7 @@
 /* Convolutions as products of matrices: pixels by channels as they lie, or the windows of some pixels laid out in rows,
  * by the loops that products of constants run on (sgemm.h). Those cut k, too, so that rows and weights stay in the
  * second-level cache however many channels there are. */
+#include "narrow.h"
 #include "pairs_weights.h"
 #include "tiles.h"
 #include <math.h>
@@ -16,6 +17,8 @@ typedef struct gemm {
     bool unfolded;     /* windows are laid out: the scratchpad comes fourth */
     bool paired;       /* in pairs: the scratchpads for that come last, */
     uint32_t prepared; /* as this argument */
+    bool narrow;       /* weights have few bits: workers make floats of a panel at a time, */
+    uint32_t room;     /* in this argument */
     bool in_place;     /* the other operand of the sum is where the result will be */
     int64_t blocks, chunk, chunks; /* of pixels; panels of a unit */
     int64_t block_floats;
@@ -222,6 +225,34 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
+/* Units: panels of weights of few bits, which become floats near the core. */
+static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const gemm_call *call = user;
+    const gemm *g = call->g;
+    float *room = (float *)call->args[g->room] + worker % g->workers * (uint64_t)g->job.b_panel;
+
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t column = u * g->job.width;
+        sg_post posts[RG_MAX_POSTS + 3];
+        sg_job job = call->job;
+
+        narrow_unfold(call->args[ARG_W], u * job.b_panel, (u + 1) * job.b_panel, room);
+        job.n = job.n - column < job.width ? job.n - column : job.width;
+        job.b = room;
+        job.bias = job.bias != NULL ? job.bias + column : NULL;
+        job.c += column;
+        for (uint32_t p = 0; p < job.post_count; p++) {
+            posts[p] = call->posts[p];
+            if (posts[p].other != NULL)
+                posts[p].other += column * posts[p].col;
+        }
+        job.posts = posts;
+        sg_run(&job, 0, sg_units(&job));
+    }
+    return INLAY_OK;
+}
+
 static inlay_status whole_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
@@ -240,6 +271,10 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
     inlay_parallel_fn body = g->paired ? g->unfolded ? unfolded_pairs : whole_pairs
                                        : g->unfolded ? unfolded_units : whole_units;
 
+    if (g->narrow) {
+        units = (g->job.n + g->job.width - 1) / g->job.width;
+        body = narrow_units;
+    }
     call.job.a = args[ARG_X];
     call.job.b = (const float *)args[ARG_W] + g->skipped;
     call.job.c = args[ARG_Y];
@@ -315,10 +350,11 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     else if (!panel_layout(c, &md, &g.job))
         return inlay_fail(b->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", b->op->name);
     g.skipped = first * w->in * g.job.width;
-    INLAY_TRY(rg_read_constant(b, b->op->in[1], &c->weights, &md, &weights));
+    g.unfolded = w->padded || w->kernel[0] * w->kernel[1] > 1 || w->stride[0] > 1 || w->stride[1] > 1;
+    g.narrow = kn_is_narrow(b) && !g.unfolded && g.skipped == 0;
+    INLAY_TRY((g.narrow ? narrow_read_pack : rg_read_constant)(b, b->op->in[1], &c->weights, &md, &weights));
     g.x_pixel = x->md.strides[x->md.ndims - 1];
     g.job.c_row = y->md.strides[y->md.ndims - 1];
-    g.unfolded = w->padded || w->kernel[0] * w->kernel[1] > 1 || w->stride[0] > 1 || w->stride[1] > 1;
     g.job.a_row = g.unfolded ? g.job.k : g.x_pixel;
     g.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == y->buffer;
     divide(&g, b->instance->threads);
@@ -339,6 +375,13 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
         floats = pairs_scratch_floats(&g.job) * g.workers;
         INLAY_TRY(rg_new_floats(b, floats, &prepared));
         g.prepared = count;
+        places[count++] = &prepared;
+    }
+    if (g.narrow) {
+        floats = g.job.b_panel * g.workers;
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &prepared));
+        g.room = count;
         places[count++] = &prepared;
     }
     status = rg_emit_step(b, &g.native, sizeof g, places, count);
