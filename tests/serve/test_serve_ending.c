@@ -169,6 +169,36 @@ static void test_while_one_is_started_again(void **state)
     }
 }
 
+/* One that dies while it drains leaves requests unanswered, which the exit code tells. */
+static void test_one_that_dies_at_the_end(void **state)
+{
+    static const char *const flags[] = { "--workers", "1", "--drain-ms", "60000", NULL };
+    const struct timespec pause = { 0, 5000000 };
+    char text[8192], path[256];
+    long pid;
+    answer a;
+    FILE *f;
+
+    (void)state;
+    serving_start(&server, flags);
+    assert_int_equal(serving_children(&server, &pid, 1), 1);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    for (uint32_t i = 0;; i++) {
+        client_once(&server, "GET", "/v2/health/ready", "", NULL, &a);
+        if (a.code != 200)
+            break;
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+    assert_int_equal(serving_end(&server, 0), 1);
+    f = fopen(serving_path(&server, "log", path, sizeof path), "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    (void)fclose(f);
+    assert_non_null(strstr(text, "worker 0 ended with signal 9; it was told to end"));
+}
+
 /* Each request is answered, or its connection refused. */
 static void test_with_requests(void **state)
 {
@@ -368,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_while_workers_start),
         cmocka_unit_test(test_told_twice),
         cmocka_unit_test(test_while_one_is_started_again),
+        cmocka_unit_test(test_one_that_dies_at_the_end),
         cmocka_unit_test(test_with_requests),
         cmocka_unit_test(test_it_says_when_it_is_ready),
         cmocka_unit_test(test_a_socket_that_is_passed),
