@@ -25,7 +25,8 @@ static inlay_status scan_places(collector *k, const program_step *s, uint32_t pa
     if (out->scan == NULL)
         return collect_no_memory(k);
     if (out->scans > 0 && turns < 0)
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: it collects what its body makes "
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED,
+                          "Loop node '%s' cannot be bundled: it collects what its body makes "
                           "(scan outputs), and how often it runs is not fixed; --set fixes an input",
                           s->node->info.name.data);
     for (uint32_t i = 0; i < out->scans; i++) {
@@ -127,8 +128,8 @@ static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
         if (c->items[from[i]].bytes != c->items[to].bytes)
             return inlay_fail(k->diag, INLAY_UNSUPPORTED, "a Loop cannot be bundled whose state changes its size");
         if (from[i] != to && is_state(l, from[i])) {
-            const uint32_t copy = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX,
-                                                             .bytes = c->items[to].bytes });
+            const uint32_t copy =
+                collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = c->items[to].bytes });
             if (copy == INLAY_NONE)
                 return collect_no_memory(k);
             INLAY_TRY(collect_copy(k, from[i], copy));
@@ -222,8 +223,8 @@ inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
     for (uint32_t i = 0; i < l.carried; i++) {
         INLAY_TRY(collect_find(k, part, n->inputs[2 + i], &from));
         if (k->c->items[from].bytes != k->c->items[l.state[i]].bytes)
-            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "Loop node '%s' cannot be bundled: its state changes its size",
-                              n->name.data);
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED,
+                              "Loop node '%s' cannot be bundled: its state changes its size", n->name.data);
         INLAY_TRY(collect_copy(k, from, l.state[i]));
     }
     begin = k->c->step_count;

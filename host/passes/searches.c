@@ -1,5 +1,5 @@
-/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose body takes in a step
- * of the search:
+/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose body
+ * takes in a step of the search:
  *
  *     ids, state = SearchStart(prompt, settings)
  *     Loop: logits, presents = decoder(ids, pasts);  go, state, ids, rows = SearchStep(logits, state)
@@ -417,7 +417,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             return graph_fail(
                 g, s.n, NULL, INLAY_UNSUPPORTED, ctx->diag,
                 "its bodies are neither a decoder alone nor the encoder and decoder of T5 or of Whisper with "
-                "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no logits_processor)");
+                "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no "
+                "logits_processor)");
         if (!spell(&s))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to make a Loop of node '%s'",
                               s.n->info.name.data);

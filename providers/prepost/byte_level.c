@@ -1,4 +1,5 @@
-/* byte_level.c - onnxruntime-extensions' tokenizers by byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer. */
+/* byte_level.c - onnxruntime-extensions' tokenizers by byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
+ */
 #include "tokens.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +97,8 @@ const pp_operator pp_roberta_tokenizer = {
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
         "...",
-    .doc = "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
+    .doc =
+        "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,
     PP_EXAMPLES(roberta_examples),
@@ -128,12 +130,15 @@ static void write_clip(FILE *to, inlay_str vocab, inlay_str merges)
     const char *at = merges.data, *end = merges.data + merges.bytes;
     bool first = true;
 
-    (void)fputs("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":"
-                "{\"Regex\":\"\\\\s+\"},\"content\":\" \"},{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\","
-                "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|"
-                "[^\\\\s\\\\p{L}\\\\p{N}]+\"},\"behavior\":\"Removed\",\"invert\":true},{\"type\":\"ByteLevel\","
-                "\"add_prefix_space\":false}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"<|endoftext|>\","
-                "\"end_of_word_suffix\":\"</w>\",\"vocab\":", to);
+    (void)fputs(
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":"
+        "{\"Regex\":\"\\\\s+\"},\"content\":\" \"},{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\","
+        "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]"
+        "|"
+        "[^\\\\s\\\\p{L}\\\\p{N}]+\"},\"behavior\":\"Removed\",\"invert\":true},{\"type\":\"ByteLevel\","
+        "\"add_prefix_space\":false}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"<|endoftext|>\","
+        "\"end_of_word_suffix\":\"</w>\",\"vocab\":",
+        to);
     (void)fwrite(vocab.data, 1, vocab.bytes, to);
     (void)fputs(",\"merges\":[", to);
     while (at < end) {
@@ -192,8 +197,9 @@ static const inlay_tensor_view clip_in[] = { PP_VIEW(low_texts, two_dims, INLAY_
 static const inlay_tensor_view clip_out[] = { PP_VIEW(clip_ids, clip_dims, INLAY_INT64),
                                               PP_VIEW(clip_mask, clip_dims, INLAY_INT64) };
 static const inlay_attr_info clip_model[] = {
-    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w</w>\":2,\"w\":3,\"e\":4,\"lo\":5,\"low\":6,\"er</w>\":7,\"low</w>\":8,"
-                            "\"<|startoftext|>\":9,\"<|endoftext|>\":10,\"r</w>\":11}"),
+    PP_ATTR_STRING("vocab",
+                   "{\"l\":0,\"o\":1,\"w</w>\":2,\"w\":3,\"e\":4,\"lo\":5,\"low\":6,\"er</w>\":7,\"low</w>\":8,"
+                   "\"<|startoftext|>\":9,\"<|endoftext|>\":10,\"r</w>\":11}"),
     PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n"),
 };
 static const inlay_op_example clip_examples[] = {
@@ -205,8 +211,9 @@ const pp_operator pp_clip_tokenizer = {
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
         "...",
-    .doc = "Byte-level BPE of words in small letters as CLIP has it, <|startoftext|> before each text and <|endoftext|> "
-           "behind it; a text of spaces has no tokens. There are no offsets.",
+    .doc =
+        "Byte-level BPE of words in small letters as CLIP has it, <|startoftext|> before each text and <|endoftext|> "
+        "behind it; a text of spaces has no tokens. There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,
     PP_EXAMPLES(clip_examples),

@@ -127,11 +127,13 @@ static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_di
         int64_t from, to;
         inlay_str rest, nothing;
 
-        if (!read_pair(s->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) || from >= SPELLINGS || to > 255) {
+        if (!read_pair(s->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) || from >= SPELLINGS ||
+            to > 255) {
             release_bpe(s);
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "BpeDecoder: byte_decoder, line %u: expected a character's number below %d, a tab and a byte",
-                              i + 1, SPELLINGS);
+            return inlay_fail(
+                diag, INLAY_INVALID_ARGUMENT,
+                "BpeDecoder: byte_decoder, line %u: expected a character's number below %d, a tab and a byte", i + 1,
+                SPELLINGS);
         }
         s->byte_of[from] = (int16_t)to;
     }
@@ -225,9 +227,9 @@ static void release_bert(void *state)
 
 static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    static const char *const names[TEXTS][2] = { { "sep_token", "[SEP]" },   { "pad_token", "[PAD]" },
-                                                 { "cls_token", "[CLS]" },   { "mask_token", "[MASK]" },
-                                                 { "unk_token", "[UNK]" },   { "suffix_indicator", "##" } };
+    static const char *const names[TEXTS][2] = { { "sep_token", "[SEP]" }, { "pad_token", "[PAD]" },
+                                                 { "cls_token", "[CLS]" }, { "mask_token", "[MASK]" },
+                                                 { "unk_token", "[UNK]" }, { "suffix_indicator", "##" } };
     bert_state *s = calloc(1, sizeof *s);
     bool good = s != NULL && (s->words = lines_create(node->info, "vocab_file", 0)) != NULL;
 
@@ -272,7 +274,8 @@ static bool is_in(uint32_t c, const char *set)
 static bool stick(inlay_str before, inlay_str word)
 {
     size_t size;
-    const uint32_t last = last_character(before), first = word.bytes > 0 ? character(word.data, word.bytes, &size) : ' ';
+    const uint32_t last = last_character(before),
+                   first = word.bytes > 0 ? character(word.data, word.bytes, &size) : ' ';
     static const char both[] = "-'\"/@\\";
 
     return is_in(first, "!.?,~:}]>)") || is_in(last, "{[<($") || is_in(first, both) || is_in(last, both) ||
@@ -349,7 +352,8 @@ static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static const int64_t one_dims[] = { 1 }, six_dims[] = { 6 }, two_dims[] = { 2 }, table_dims[] = { 2, 3 };
 static const int64_t bpe_ids[] = { 3, 0, 1, 0, 2, 3 }, bert_ids[] = { 0, 1, 2, 3, 4, 9 };
-static const inlay_str bpe_texts[] = { PP_STR("low"), PP_STR("lo\xc3\xa9") }, bert_text[] = { PP_STR("unwanted, no [UNK]") };
+static const inlay_str bpe_texts[] = { PP_STR("low"), PP_STR("lo\xc3\xa9") },
+                       bert_text[] = { PP_STR("unwanted, no [UNK]") };
 static const inlay_tensor_view bpe_in[] = { PP_VIEW(bpe_ids, table_dims, INLAY_INT64) };
 static const inlay_tensor_view bpe_out[] = { PP_VIEW(bpe_texts, two_dims, INLAY_STRING) };
 static const inlay_tensor_view bert_in[] = { PP_VIEW(bert_ids, six_dims, INLAY_INT64) };
@@ -369,9 +373,11 @@ static const inlay_op_example bert_examples[] = { PP_EXAMPLE("a sentence", bert_
 
 const pp_operator pp_bpe_decoder = {
     .op_type = "BpeDecoder",
-    .signature = "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
-                 "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', ...",
-    .doc = "The text of the tokens along the last axis. id_vocab: a token each line, in characters that byte_decoder (lines of "
+    .signature =
+        "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
+        "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', ...",
+    .doc = "The text of the tokens along the last axis. id_vocab: a token each line, in characters that byte_decoder "
+           "(lines of "
            "character TAB byte) spells bytes with; added_tokens: lines of id TAB text.",
     .extensions = true,
     .infer = infer_texts,
@@ -385,9 +391,10 @@ const pp_operator pp_bpe_decoder = {
 
 const pp_operator pp_bert_decoder = {
     .op_type = "BertTokenizerDecoder",
-    .signature = "ids:I, indices?:I -> text:S; S=string, I=int64; vocab_file:s!, unk_token:s='[UNK]', sep_token:s='[SEP]', "
-                 "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', suffix_indicator:s='##', use_indices:i=0, "
-                 "skip_special_tokens:i=0, clean_up_tokenization_spaces:i=1",
+    .signature =
+        "ids:I, indices?:I -> text:S; S=string, I=int64; vocab_file:s!, unk_token:s='[UNK]', sep_token:s='[SEP]', "
+        "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', suffix_indicator:s='##', use_indices:i=0, "
+        "skip_special_tokens:i=0, clean_up_tokenization_spaces:i=1",
     .doc = "The text of BERT's tokens. With use_indices one text for each [begin, end] of the second input.",
     .extensions = true,
     .infer = infer_texts,

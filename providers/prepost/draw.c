@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 enum { COLOURS = 10, BOX = 6, SCORE = 4, CLASS = 5 };
-static const uint8_t bgr[COLOURS][3] = { { 0, 0, 255 }, { 0, 255, 0 }, { 255, 0, 0 }, { 255, 255, 0 }, { 255, 0, 255 },
-                                         { 0, 0, 128 }, { 0, 128, 0 }, { 128, 0, 0 }, { 0, 0, 0 },     { 128, 128, 128 } };
+static const uint8_t bgr[COLOURS][3] = {
+    { 0, 0, 255 }, { 0, 255, 0 }, { 255, 0, 0 }, { 255, 255, 0 }, { 255, 0, 255 },
+    { 0, 0, 128 }, { 0, 128, 0 }, { 128, 0, 0 }, { 0, 0, 0 },     { 128, 128, 128 }
+};
 static const char *const modes[] = { "XYXY", "XYWH", "CENTER_XYWH" };
 
 /* The score of a box and its place in the input. */
@@ -48,13 +50,16 @@ static void draw(uint8_t *picture, int64_t height, int64_t width, const float *b
                  const uint8_t colour[3])
 {
     const double w = (double)box[2], h = (double)box[3];
-    const double left = mode == 2 ? (double)box[0] - w / 2 : (double)box[0], top = mode == 2 ? (double)box[1] - h / 2 : (double)box[1];
+    const double left = mode == 2 ? (double)box[0] - w / 2 : (double)box[0],
+                 top = mode == 2 ? (double)box[1] - h / 2 : (double)box[1];
     const double right = mode == 0 ? w : left + w, bottom = mode == 0 ? h : top + h;
     const double before = (double)(thick / 2), behind = (double)(thick - thick / 2);
     const int64_t x0 = clip(round(left) - before, width), y0 = clip(round(top) - before, height);
     const int64_t x1 = clip(round(right) + behind, width), y1 = clip(round(bottom) + behind, height);
     const int64_t x = x1 - x0 < thick ? x1 - x0 : thick, y = y1 - y0 < thick ? y1 - y0 : thick;
-    const int64_t sides[4][4] = { { x0, y0, x1, y0 + y }, { x0, y1 - y, x1, y1 }, { x0, y0, x0 + x, y1 }, { x1 - x, y0, x1, y1 } };
+    const int64_t sides[4][4] = {
+        { x0, y0, x1, y0 + y }, { x0, y1 - y, x1, y1 }, { x0, y0, x0 + x, y1 }, { x1 - x, y0, x1, y1 }
+    };
 
     for (int i = 0; x > 0 && y > 0 && i < 4; i++)
         fill(picture, width, sides[i], colour);
@@ -131,8 +136,8 @@ static inlay_status run_draw(const kit_call *call)
     kept = give_colours(list, count, s->by_class);
     qsort(list, (size_t)kept, sizeof *list, by_colour);
     for (int64_t i = kept; i-- > 0;) /* the best on top */
-        draw(call->out[0].data, x->dims[0], x->dims[1], (const float *)boxes->data + list[i].at * BOX, s->mode, s->thick,
-             bgr[list[i].colour]);
+        draw(call->out[0].data, x->dims[0], x->dims[1], (const float *)boxes->data + list[i].at * BOX, s->mode,
+             s->thick, bgr[list[i].colour]);
 done:
     free(list);
     return status;
@@ -143,7 +148,8 @@ static bool supports_draw(const kit_node *node, kit_refusal *why)
     const int64_t thick = kit_attr_int(node->info, "thickness", 4);
 
     if (thick < 1 || thick > 65500)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use a thickness from 1 to 65500", "thickness is %lld", (long long)thick);
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use a thickness from 1 to 65500", "thickness is %lld",
+                          (long long)thick);
     return pp_one_of(node, "mode", "XYXY", modes, KIT_COUNT(modes), why);
 }
 
@@ -175,7 +181,8 @@ static const uint8_t framed[60] = { B, R, R, R, R, G, R, G, B, R, G, R, R, R, R,
 #undef R
 #undef G
 #undef B
-static const inlay_tensor_view draw_in[] = { PP_VIEW(black, picture_dims, INLAY_UINT8), PP_VIEW(boxes, boxes_dims, INLAY_FLOAT) };
+static const inlay_tensor_view draw_in[] = { PP_VIEW(black, picture_dims, INLAY_UINT8),
+                                             PP_VIEW(boxes, boxes_dims, INLAY_FLOAT) };
 static const inlay_tensor_view draw_out[] = { PP_VIEW(framed, picture_dims, INLAY_UINT8) };
 static const inlay_attr_info thin[] = { PP_ATTR_INT("thickness", 1) };
 static const inlay_op_example draw_examples[] = { PP_EXAMPLE("two frames", thin, draw_in, draw_out, 0) };
@@ -184,11 +191,15 @@ const pp_operator pp_draw_boxes = {
     .op_type = "DrawBoundingBoxes",
     .signature = "picture:B, boxes:F -> drawn:B; B=uint8, F=float; thickness:i=4, num_classes:i=10, mode:s='XYXY', "
                  "colour_by_classes:i=1",
-    .doc = "Frames of boxes [n, 6], of x, y, x or width, y or height, score and class, on a picture in BGR, ten colours by class or "
+    .doc = "Frames of boxes [n, 6], of x, y, x or width, y or height, score and class, on a picture in BGR, ten "
+           "colours by class or "
            "by score; the best lies on top. mode: XYXY, XYWH or CENTER_XYWH.",
     .extensions = true,
     .infer = infer_draw,
     PP_EXAMPLES(draw_examples),
-    .kernel = { .flags = KIT_SHAPES_AT_RUN, .supports = supports_draw, .cost = cost_draw, .prepare = prepare_draw,
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .supports = supports_draw,
+                .cost = cost_draw,
+                .prepare = prepare_draw,
                 .run = run_draw },
 };

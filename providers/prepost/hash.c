@@ -2,7 +2,8 @@
  * StringToHashBucket takes FarmHash's Hash64, which differs from CPU to CPU, and is not here.) */
 #include "prepost.h"
 
-static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273), k2 = UINT64_C(0x9ae16a3b2f90404f);
+static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273),
+                      k2 = UINT64_C(0x9ae16a3b2f90404f);
 
 typedef struct pair {
     uint64_t a, b;
@@ -66,7 +67,8 @@ static uint64_t hash_32(const unsigned char *s, uint64_t n)
 static uint64_t hash_64(const unsigned char *s, uint64_t n)
 {
     const uint64_t by = k2 + n * 2, a = read64(s) * k2, b = read64(s + 8), c = read64(s + n - 8) * by;
-    const uint64_t y = turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2, z = join(y, a + turn(b + k2, 18) + c, by);
+    const uint64_t y = turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2,
+                   z = join(y, a + turn(b + k2, 18) + c, by);
     const uint64_t e = read64(s + 16) * by, f = read64(s + 24), g = (y + read64(s + n - 32)) * by;
 
     return join(turn(e + f, 43) + turn(g, 30) + (z + read64(s + n - 24)) * by, e + turn(f + a, 18) + g, by);
@@ -149,7 +151,8 @@ static inlay_status run_hash(const kit_call *call)
     inlay_status status;
 
     if (call->in[1].count != 1 || *buckets < 1)
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringToHashBucketFast: num_buckets is one number, 1 or more");
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "StringToHashBucketFast: num_buckets is one number, 1 or more");
     status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
     for (int64_t i = 0; status == INLAY_OK && i < call->in[0].count; i++)
         ((int64_t *)call->out[0].data)[i] =
@@ -159,7 +162,8 @@ static inlay_status run_hash(const kit_call *call)
 
 static const int64_t one_dims[] = { 1 }, three_dims[] = { 3 }, three[] = { 3 }, bucket[] = { 0, 2, 2 };
 static const inlay_str words[] = { PP_STR("Hello"), PP_STR("TensorFlow"), PP_STR("2.x") };
-static const inlay_tensor_view words_in[] = { PP_VIEW(words, three_dims, INLAY_STRING), PP_VIEW(three, one_dims, INLAY_INT64) };
+static const inlay_tensor_view words_in[] = { PP_VIEW(words, three_dims, INLAY_STRING),
+                                              PP_VIEW(three, one_dims, INLAY_INT64) };
 static const inlay_tensor_view bucket_out[] = { PP_VIEW(bucket, three_dims, INLAY_INT64) };
 static const inlay_op_example hash_examples[] = {
     { .name = "TensorFlow's own example",

@@ -10,7 +10,9 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const bool inverse = strcmp(node->info->op_type.data, "Inverse") == 0;
 
     pp_cost(cost, shapes->in[0].count >= 0,
-            node->info->output_count == 2 ? 0.5 * count + 500 : inverse ? pow(count, 1.5) + 500 : 60 * count + 5000);
+            node->info->output_count == 2 ? 0.5 * count + 500
+            : inverse                     ? pow(count, 1.5) + 500
+                                          : 60 * count + 5000);
 }
 
 /* ------------------------------------------------------------------ NegPos */
@@ -51,7 +53,8 @@ static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK && pp_knows_rank(x) ? pp_set(in, 0, 2, x->dims) : status;
 }
 
-/* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity. */
+/* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity.
+ */
 static bool invert(double *a, int64_t n)
 {
     const int64_t width = 2 * n;
@@ -131,9 +134,10 @@ static int64_t number(const kit_call *call, uint32_t i)
     return call->in[i].count == 1 ? *(const int64_t *)call->in[i].data : 0;
 }
 
-/* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares, or
- * with the two parts of complex numbers. */
-static inlay_status transform(const kit_call *call, const fft *f, bool squares, const int64_t dims[4], int64_t hop, double *data)
+/* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares,
+ * or with the two parts of complex numbers. */
+static inlay_status transform(const kit_call *call, const fft *f, bool squares, const int64_t dims[4], int64_t hop,
+                              double *data)
 {
     const float *x = call->in[0].data, *window = call->in[3].data;
     const int64_t samples = call->in[0].dims[1];
@@ -186,9 +190,11 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sound is [1, samples]");
     if (n < 2 || n > MAX_FFT || hop < 1 || hop > n || number(call, 4) != n || call->in[3].count != n || samples < n)
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                          "n_fft is 2 to %d and not above the %lld samples, hop_length 1 to n_fft; frame_length and the "
-                          "window are as long as n_fft", MAX_FFT, (long long)samples);
+        return inlay_fail(
+            call->diag, INLAY_INVALID_ARGUMENT,
+            "n_fft is 2 to %d and not above the %lld samples, hop_length 1 to n_fft; frame_length and the "
+            "window are as long as n_fft",
+            MAX_FFT, (long long)samples);
     dims[1] = *(const int64_t *)call->state != 0 ? n / 2 + 1 : n;
     dims[2] = (samples + n / 2 * 2 - n) / hop + 1;
     INLAY_TRY(kit_alloc_output(call, 0, squares ? 3 : 4, dims));
@@ -229,34 +235,41 @@ static const float squares[] = { 9, 100, 49, 5, 8, 25, 1, 4, 1 };
 #define FLOATS(array, dims) PP_VIEW(array, dims, INLAY_FLOAT)
 static const inlay_tensor_view signs_in[] = { FLOATS(signs, square_dims) };
 static const inlay_tensor_view signs_out[] = { FLOATS(negative, square_dims), FLOATS(positive, square_dims) };
-static const inlay_tensor_view matrix_in[] = { FLOATS(matrix, square_dims) }, matrix_out[] = { FLOATS(inverse, square_dims) };
+static const inlay_tensor_view matrix_in[] = { FLOATS(matrix, square_dims) },
+                               matrix_out[] = { FLOATS(inverse, square_dims) };
 static const inlay_tensor_view sound_in[] = { FLOATS(sound, sound_dims), PP_VIEW(four, one_dims, INLAY_INT64),
                                               PP_VIEW(two, one_dims, INLAY_INT64), FLOATS(flat, four_dims),
                                               PP_VIEW(four, one_dims, INLAY_INT64) };
-static const inlay_tensor_view parts_out[] = { FLOATS(parts, parts_dims) }, squares_out[] = { FLOATS(squares, norm_dims) };
+static const inlay_tensor_view parts_out[] = { FLOATS(parts, parts_dims) },
+                               squares_out[] = { FLOATS(squares, norm_dims) };
 static const inlay_attr_info half[] = { PP_ATTR_INT("onesided", 1) };
-#define EXAMPLE(title, ins, outs)                                                                                     \
-    {                                                                                                                 \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
-        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = 1e-6               \
+#define EXAMPLE(title, ins, outs)                                                                                      \
+    {                                                                                                                  \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
+        .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = 1e-6                                               \
     }
 static const inlay_op_example negpos_examples[] = { EXAMPLE("four numbers", signs_in, signs_out) };
 static const inlay_op_example inverse_examples[] = { EXAMPLE("two by two", matrix_in, matrix_out) };
 static const inlay_op_example stft_examples[] = { PP_EXAMPLE("three frames", half, sound_in, parts_out, 1e-6) };
 static const inlay_op_example norm_examples[] = { PP_EXAMPLE("three frames", half, sound_in, squares_out, 1e-6) };
 
-#define NUMBERS(name, type, sign, text, shapes, list, ...)                                                                  \
-    const pp_operator pp_##name = {                                                                                    \
-        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
-        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name, __VA_ARGS__ }      \
-    };
-NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float", "The numbers below 0, and those above; 0 for the others.",
-        infer_both, negpos_examples, .prepare = NULL)
+#define NUMBERS(name, type, sign, text, shapes, list, ...)                                                             \
+    const pp_operator pp_##name = { .op_type = (type),                                                                 \
+                                    .signature = (sign),                                                               \
+                                    .doc = (text),                                                                     \
+                                    .extensions = true,                                                                \
+                                    .infer = (shapes),                                                                 \
+                                    PP_EXAMPLES(list),                                                                 \
+                                    .kernel = {                                                                        \
+                                        .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name, __VA_ARGS__ } };
+NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float",
+        "The numbers below 0, and those above; 0 for the others.", infer_both, negpos_examples, .prepare = NULL)
 NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "The inverse of a square matrix, computed in double.", infer_inverse,
         inverse_examples, .prepare = NULL)
 NUMBERS(stft, "STFT", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
         "Transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames, 2].", infer_stft,
         stft_examples, .prepare = prepare_stft)
-NUMBERS(stft_norm, "StftNorm", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
+NUMBERS(stft_norm, "StftNorm",
+        "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
         "Squares of the transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames].",
         infer_stft, norm_examples, .prepare = prepare_stft)

@@ -272,7 +272,8 @@ static const inlay_op_example back_examples[] = { PP_EXAMPLE("two words", ab_mod
 const pp_operator pp_sentencepiece_decoder = {
     .op_type = "SentencepieceDecoder",
     .signature = "ids:I, fairseq?:B -> text:S; S=string, I=int64, B=bool; model:s!",
-    .doc = "The text of a list of pieces. model is the content of a SentencePiece model; fairseq: ids are XLM-RoBERTa's.",
+    .doc =
+        "The text of a list of pieces. model is the content of a SentencePiece model; fairseq: ids are XLM-RoBERTa's.",
     .extensions = true,
     .infer = infer_pieces,
     PP_EXAMPLES(back_examples),

@@ -22,7 +22,8 @@ static inlay_status check_starts(const kit_call *call, const kit_tensor *starts,
         if (at[i] < (i > 0 ? at[i - 1] : 0) || at[i] > values)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                               "list %lld begins at %lld; there are %lld values, and no list begins before the one in "
-                              "front of it", (long long)i, (long long)at[i], (long long)values);
+                              "front of it",
+                              (long long)i, (long long)at[i], (long long)values);
         if (i > 0 && at[i] - at[i - 1] > *out_longest)
             *out_longest = at[i] - at[i - 1];
     }
@@ -170,7 +171,8 @@ done:
 
 /* ------------------------------------------------------------------ examples, and the table */
 
-static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 }, six_dims[] = { 6 };
+static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 },
+                     six_dims[] = { 6 };
 static const int64_t table_dims[] = { 3, 2 }, places_dims[] = { 3, 2 }, pair_dims[] = { 2, 2 };
 static const int64_t starts[] = { 0, 2, 2, 3 }, places[] = { 0, 0, 0, 1, 2, 0 }, sizes[] = { 3, 2 };
 static const int64_t numbers[] = { 7, 8, 9 }, none[] = { -1 }, filled[] = { 7, 8, -1, -1, 9, -1 };
@@ -185,15 +187,15 @@ static const inlay_tensor_view sparse_out[] = { NUMBERS(places, places_dims), NU
 static const inlay_tensor_view dense_in[] = { NUMBERS(starts, four_dims), NUMBERS(numbers, three_dims),
                                               NUMBERS(none, one_dims), NUMBERS(starts, four_dims) };
 static const inlay_tensor_view dense_out[] = { NUMBERS(filled, table_dims) };
-static const inlay_tensor_view words_in[] = { NUMBERS(starts, four_dims), TEXTS(words, three_dims), NUMBERS(starts, four_dims),
-                                              TEXTS(words, three_dims) };
+static const inlay_tensor_view words_in[] = { NUMBERS(starts, four_dims), TEXTS(words, three_dims),
+                                              NUMBERS(starts, four_dims), TEXTS(words, three_dims) };
 static const inlay_tensor_view words_out[] = { TEXTS(in_rows, table_dims) };
 static const inlay_tensor_view marks_in[] = { NUMBERS(marks, six_dims) };
 static const inlay_tensor_view marks_out[] = { NUMBERS(spans, pair_dims), NUMBERS(marked, two_dims) };
-#define EXAMPLE(title, ins, outs)                                                                                     \
-    {                                                                                                                 \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
-        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+#define EXAMPLE(title, ins, outs)                                                                                      \
+    {                                                                                                                  \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
+        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
     }
 static const inlay_op_example sparse_examples[] = { EXAMPLE("lists of 2, 0 and 1 values", starts_in, sparse_out) };
 static const inlay_op_example dense_examples[] = { EXAMPLE("lists of 2, 0 and 1 numbers", dense_in, dense_out) };
@@ -201,14 +203,18 @@ static const inlay_op_example words_examples[] = { EXAMPLE("lists of 2, 0 and 1 
 static const inlay_op_example marks_examples[] = { EXAMPLE("two segments", marks_in, marks_out) };
 
 #define RAGGED(name, type, sign, text, shapes, list)                                                                   \
-    const pp_operator pp_##name = {                                                                                    \
-        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
-        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name }                   \
-    };
+    const pp_operator pp_##name = { .op_type = (type),                                                                 \
+                                    .signature = (sign),                                                               \
+                                    .doc = (text),                                                                     \
+                                    .extensions = true,                                                                \
+                                    .infer = (shapes),                                                                 \
+                                    PP_EXAMPLES(list),                                                                 \
+                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name } };
 RAGGED(sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
-       "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.", infer_sparse,
-       sparse_examples)
-RAGGED(dense, "RaggedTensorToDense", "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1, ...",
+       "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.",
+       infer_sparse, sparse_examples)
+RAGGED(dense, "RaggedTensorToDense",
+       "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1, ...",
        "A row for each list, as long as the longest one; `missing` fills up.", infer_dense, dense_examples)
 RAGGED(string_dense, "StringRaggedTensorToDense",
        "shape:I, values:S, starts:I, missing:S -> dense:S; S=string, I=int64; ...",

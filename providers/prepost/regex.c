@@ -39,8 +39,8 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     int code = 0;
 
     *f = (finder){ .call = call, .ecma = s->ecma };
-    f->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.bytes, (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored, &code,
-                            &at, NULL);
+    f->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.bytes, (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored,
+                            &code, &at, NULL);
     if (f->code == NULL) {
         (void)pcre2_get_error_message(code, text, sizeof text);
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "the pattern '%.*s' is wrong at byte %llu: %s",
@@ -54,7 +54,8 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
 /* The next match from byte `from` on. PCRE2 counts its steps and gives up at ten million. */
 static inlay_status next_match(finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
 {
-    const int n = pcre2_match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how, f->match, NULL);
+    const int n =
+        pcre2_match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how, f->match, NULL);
     PCRE2_UCHAR why[120] = "";
 
     *out_found = n > 0;
@@ -125,7 +126,8 @@ static bool put_re2(buffer *b, const finder *f, inlay_str text, inlay_str rewrit
             continue;
         }
         i++;
-        good = is_digit(rewrite.data[i]) ? put_group(b, f, text, (uint32_t)(rewrite.data[i] - '0')) : put(b, rewrite.data + i, 1);
+        good = is_digit(rewrite.data[i]) ? put_group(b, f, text, (uint32_t)(rewrite.data[i] - '0'))
+                                         : put(b, rewrite.data + i, 1);
     }
     return good;
 }
@@ -210,7 +212,8 @@ static inlay_status run_replace(const kit_call *call)
     inlay_status status;
 
     if (call->in[1].count != 1 || call->in[2].count != 1 || pattern->bytes == 0)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the pattern, which is not empty, and the replacement are one each");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "the pattern, which is not empty, and the replacement are one each");
     INLAY_TRY(finder_open(call, *pattern, false, &f));
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims));
     for (int64_t i = 0; i < call->in[0].count; i++) {
@@ -249,8 +252,8 @@ static bool add_piece(pieces *p, uint64_t begin, uint64_t end)
     return true;
 }
 
-/* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all of
- * it. */
+/* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all
+ * of it. */
 static inlay_status split(finder *f, finder *keep, inlay_str text, pieces *p)
 {
     const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->match);
@@ -297,7 +300,8 @@ static inlay_status put_pieces(const kit_call *call, const pieces *p)
             const piece at = p->list[i];
 
             if (kit_has_output(call, 0))
-                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[t].data + at.begin, at.end - at.begin));
+                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[t].data + at.begin,
+                                        at.end - at.begin));
             if (kit_has_output(call, 1))
                 ((int64_t *)call->out[1].data)[i] = (int64_t)at.begin;
             if (kit_has_output(call, 2))
@@ -316,7 +320,8 @@ static inlay_status run_split(const kit_call *call)
     inlay_status status;
 
     if (call->in[1].count != 1 || pattern->bytes == 0 || (keeps != NULL && call->in[2].count > 1))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "one pattern, which is not empty, and at most one of what is kept");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "one pattern, which is not empty, and at most one of what is kept");
     p.starts = calloc((size_t)call->in[0].count + 1, sizeof *p.starts);
     if (p.starts == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
@@ -380,7 +385,8 @@ static void cost_search(const kit_node *node, const kit_plan *shapes, inlay_cost
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
+    pp_cost(cost, count >= 0,
+            2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
 }
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 };
@@ -388,50 +394,62 @@ static const inlay_str python[] = { PP_STR("def myfunc():"), PP_STR("def dummy()
 static const inlay_str definition[] = { PP_STR("def\\s+([a-zA-Z_][a-zA-Z_0-9]*)\\s*\\(\\s*\\):") };
 static const inlay_str of_re2[] = { PP_STR("static PyObject* py_\\1(void) {") };
 static const inlay_str of_ecma[] = { PP_STR("static PyObject* py_$1(void) {") };
-static const inlay_str in_c[] = { PP_STR("static PyObject* py_myfunc(void) {"), PP_STR("static PyObject* py_dummy(void) {") };
+static const inlay_str in_c[] = { PP_STR("static PyObject* py_myfunc(void) {"),
+                                  PP_STR("static PyObject* py_dummy(void) {") };
 static const inlay_str hello[] = { PP_STR("hello there") }, space[] = { PP_STR("(\\s)") };
 static const inlay_str words[] = { PP_STR("hello"), PP_STR(" "), PP_STR("there") };
 static const int64_t begins[] = { 0, 5, 6 }, ends[] = { 5, 6, 11 }, rows[] = { 0, 3 };
 
 #define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
-static const inlay_tensor_view re2_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims), TEXTS(of_re2, one_dims) };
-static const inlay_tensor_view ecma_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims), TEXTS(of_ecma, one_dims) };
+static const inlay_tensor_view re2_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims),
+                                            TEXTS(of_re2, one_dims) };
+static const inlay_tensor_view ecma_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims),
+                                             TEXTS(of_ecma, one_dims) };
 static const inlay_tensor_view replaced[] = { TEXTS(in_c, two_dims) };
 static const inlay_tensor_view split_in[] = { TEXTS(hello, one_dims), TEXTS(space, one_dims), TEXTS(space, one_dims) };
 static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PP_VIEW(begins, three_dims, INLAY_INT64),
-                                               PP_VIEW(ends, three_dims, INLAY_INT64), PP_VIEW(rows, two_dims, INLAY_INT64) };
-#define EXAMPLE(title, ins, outs)                                                                                     \
-    {                                                                                                                 \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
-        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+                                               PP_VIEW(ends, three_dims, INLAY_INT64),
+                                               PP_VIEW(rows, two_dims, INLAY_INT64) };
+#define EXAMPLE(title, ins, outs)                                                                                      \
+    {                                                                                                                  \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
+        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
     }
 static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python as ones in C", re2_in, replaced) };
 static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python as ones in C", ecma_in, replaced) };
 static const inlay_op_example split_examples[] = { EXAMPLE("two words and the space", split_in, split_out) };
 
-#define REGEX(name, verb, type, sign, text, shapes, list)                                                                \
+#define REGEX(name, verb, type, sign, text, shapes, list)                                                              \
     const pp_operator pp_##name = {                                                                                    \
-        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
-        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_search, .prepare = prepare_regex,                         \
-                    .run = run_##verb }                                                                                \
+        .op_type = (type),                                                                                             \
+        .signature = (sign),                                                                                           \
+        .doc = (text),                                                                                                 \
+        .extensions = true,                                                                                            \
+        .infer = (shapes),                                                                                             \
+        PP_EXAMPLES(list),                                                                                             \
+        .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_search, .prepare = prepare_regex, .run = run_##verb }     \
     };
 REGEX(re2_replace, replace, "StringRegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
-      "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is the first "
+      "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is "
+      "the first "
       "group, \\0 the match.",
       infer_replace, re2_examples)
-REGEX(ecma_replace, replace, "StringECMARegexReplace",
-      "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
-      "Each match of a pattern in ECMAScript's syntax, byte by byte, replaced; $1 in rewrite is the first group, $& the "
-      "match.",
-      infer_replace, ecma_examples)
-REGEX(re2_split, split, "StringRegexSplitWithOffsets",
-      "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
-      "I=int64; ignore_case:i=0",
-      "The texts between matches of a pattern in RE2's syntax (of its first group, if it has one): the pieces, the bytes "
-      "where they begin and end, and the first piece of each text. Delimiters that the third input matches are pieces.",
-      infer_split, split_examples)
-REGEX(ecma_split, split, "StringECMARegexSplitWithOffsets",
-      "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
-      "I=int64; ignore_case:i=0",
-      "StringRegexSplitWithOffsets with a pattern in ECMAScript's syntax, byte by byte.", infer_split, split_examples)
+REGEX(
+    ecma_replace, replace, "StringECMARegexReplace",
+    "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
+    "Each match of a pattern in ECMAScript's syntax, byte by byte, replaced; $1 in rewrite is the first group, $& the "
+    "match.",
+    infer_replace, ecma_examples)
+REGEX(
+    re2_split, split, "StringRegexSplitWithOffsets",
+    "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
+    "I=int64; ignore_case:i=0",
+    "The texts between matches of a pattern in RE2's syntax (of its first group, if it has one): the pieces, the bytes "
+    "where they begin and end, and the first piece of each text. Delimiters that the third input matches are pieces.",
+    infer_split, split_examples)
+REGEX(
+    ecma_split, split, "StringECMARegexSplitWithOffsets",
+    "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
+    "I=int64; ignore_case:i=0",
+    "StringRegexSplitWithOffsets with a pattern in ECMAScript's syntax, byte by byte.", infer_split, split_examples)

@@ -149,8 +149,8 @@ static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inl
 }
 
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at, int mask_at,
-                        int types_at)
+inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at,
+                        int mask_at, int types_at)
 {
     const int64_t dims[2] = { (int64_t)l->count, (int64_t)width };
     const int at[3] = { ids_at, mask_at, types_at };
@@ -262,7 +262,8 @@ static inlay_status prepare_json(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-static const char words_json[] = "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"?\":0,\"low\":1,\"##er\":2}},"
+static const char words_json[] = "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":"
+                                 "\"##\",\"vocab\":{\"?\":0,\"low\":1,\"##er\":2}},"
                                  "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
 static const inlay_attr_info json_model[] = {
     PP_ATTR_STRING("tokenizer_config", "{}"),
@@ -279,8 +280,10 @@ static const inlay_op_example json_examples[] = {
 
 const pp_operator pp_json_tokenizer = {
     .op_type = "HfJsonTokenizer",
-    .signature = "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!, ...",
-    .doc = "The tokens of each text by the content of a tokenizer.json, with what it puts around a text, [texts, longest]. "
+    .signature =
+        "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!, ...",
+    .doc = "The tokens of each text by the content of a tokenizer.json, with what it puts around a text, [texts, "
+           "longest]. "
            "There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,

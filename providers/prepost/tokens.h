@@ -31,8 +31,8 @@ void lists_free(lists *l);
 /* Those of input 0. */
 inlay_status lists_encode(const kit_call *call, const token_state *s, lists *l);
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. Outputs of number -1 are not there. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at, int mask_at,
-                        int types_at);
+inlay_status lists_rows(const kit_call *call, const token_state *s, const lists *l, size_t width, int ids_at,
+                        int mask_at, int types_at);
 
 /* [texts, longest], or padding_length wide: ids and a mask. */
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag);

@@ -1,5 +1,5 @@
-/* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, by the vocabulary of RWKV models: lines of an id, the
- * text as Python writes it, and its length. */
+/* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, by the vocabulary of RWKV models: lines of an id,
+ * the text as Python writes it, and its length. */
 #include "tokens.h"
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ typedef struct entry {
     int64_t id;
 } entry;
 typedef struct trie {
-    entry *list; /* [count] sorted by text */
+    entry *list;     /* [count] sorted by text */
     uint32_t *of_id; /* [ids] 1 + the place in the list, 0: none */
     size_t count, ids;
     char *texts;
@@ -31,7 +31,10 @@ static void release(void *state)
 
 static int digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 static size_t put_utf8(char *to, uint32_t c)
@@ -58,7 +61,8 @@ static size_t put_utf8(char *to, uint32_t c)
     return 4;
 }
 
-/* Python's repr() of a str, or of bytes: 'a\n', "it's", b'\xff'. Writes no more bytes than it reads; false: it is none. */
+/* Python's repr() of a str, or of bytes: 'a\n', "it's", b'\xff'. Writes no more bytes than it reads; false: it is none.
+ */
 static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
 {
     const bool raw = bytes > 0 && from[0] == 'b';
@@ -309,7 +313,11 @@ static bool is_utf8(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes;) {
         const unsigned char c = (unsigned char)text[i];
-        const size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+        const size_t n = c < 0x80                ? 1
+                         : c >= 0xc2 && c < 0xe0 ? 2
+                         : c >= 0xe0 && c < 0xf0 ? 3
+                         : c >= 0xf0 && c < 0xf5 ? 4
+                                                 : 0;
 
         if (n == 0 || bytes - i < n)
             return false;
@@ -336,7 +344,8 @@ static inlay_status run_untrie(const kit_call *call)
         for (int pass = 0; pass < 2; pass++) { /* how long, then the text */
             for (int64_t i = 0; r < rows && i < width; i++) {
                 const int64_t id = ((const int64_t *)x->data)[r * width + i];
-                const entry *e = id >= 0 && (uint64_t)id < t->ids && t->of_id[id] > 0 ? &t->list[t->of_id[id] - 1] : NULL;
+                const entry *e =
+                    id >= 0 && (uint64_t)id < t->ids && t->of_id[id] > 0 ? &t->list[t->of_id[id] - 1] : NULL;
 
                 if (e != NULL && pass == 1) {
                     memcpy(text + at, e->text, e->bytes);
@@ -387,8 +396,9 @@ static const inlay_op_example untrie_examples[] = { PP_EXAMPLE("back to texts", 
 const pp_operator pp_trie_tokenizer = {
     .op_type = "TrieTokenizer",
     .signature = "text:S -> ids:I; S=string, I=int64; vocab:s!",
-    .doc = "The longest token that fits, one after the other, along a new last axis; 0 fills up. vocab is the content of "
-           "RWKV's file: lines of an id, the text as Python writes it, its length.",
+    .doc =
+        "The longest token that fits, one after the other, along a new last axis; 0 fills up. vocab is the content of "
+        "RWKV's file: lines of an id, the text as Python writes it, its length.",
     .extensions = true,
     .infer = infer_trie,
     PP_EXAMPLES(trie_examples),

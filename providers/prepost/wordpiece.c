@@ -46,8 +46,9 @@ static inlay_status open_words(inlay_str vocab, text_tokenizer **out, inlay_diag
     (void)fputs("{\"model\":{\"type\":\"WordPiece\",\"vocab\":", to);
     (void)fwrite(vocab.data, 1, vocab.bytes, to);
     (void)fputs("}}", to);
-    status = fclose(to) == 0 ? text_open(json, bytes, out, diag)
-                             : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for the vocabulary");
+    status = fclose(to) == 0
+                 ? text_open(json, bytes, out, diag)
+                 : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for the vocabulary");
     free(json);
     return status;
 }
@@ -111,8 +112,8 @@ static bool starts_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds the
- * suffix indicator and the word. */
+/* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds
+ * the suffix indicator and the word. */
 static bool add_word(const piece_state *s, const char *word, size_t bytes, char *room, found *out)
 {
     const size_t lead = strlen(s->suffix);
@@ -228,14 +229,16 @@ static inlay_status infer_words(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static const int64_t two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 }, rows_in[] = { 0, 2 };
 static const inlay_str words[] = { PP_STR("unwanted"), PP_STR("running"), PP_STR("unwantedX"), PP_STR("running") };
-static const inlay_str tokens[] = { PP_STR("un"),   PP_STR("##want"), PP_STR("##ed"),   PP_STR("runn"),  PP_STR("##ing"),
-                                    PP_STR("un"),   PP_STR("##want"), PP_STR("##ed"),   PP_STR("[UNK]"), PP_STR("runn"),
-                                    PP_STR("##ing") };
+static const inlay_str tokens[] = { PP_STR("un"),    PP_STR("##want"), PP_STR("##ed"),   PP_STR("runn"),
+                                    PP_STR("##ing"), PP_STR("un"),     PP_STR("##want"), PP_STR("##ed"),
+                                    PP_STR("[UNK]"), PP_STR("runn"),   PP_STR("##ing") };
 static const int64_t eleven_dims[] = { 11 }, rows_out[] = { 0, 5, 11 }, begins[] = { 0, 5 }, limits[] = { 5, 11 };
-static const inlay_tensor_view words_in[] = { PP_VIEW(words, four_dims, INLAY_STRING), PP_VIEW(rows_in, two_dims, INLAY_INT64) };
+static const inlay_tensor_view words_in[] = { PP_VIEW(words, four_dims, INLAY_STRING),
+                                              PP_VIEW(rows_in, two_dims, INLAY_INT64) };
 static const inlay_tensor_view words_out[] = { PP_VIEW(tokens, eleven_dims, INLAY_STRING),
                                                PP_VIEW(rows_out, three_dims, INLAY_INT64),
-                                               PP_VIEW(begins, two_dims, INLAY_INT64), PP_VIEW(limits, two_dims, INLAY_INT64) };
+                                               PP_VIEW(begins, two_dims, INLAY_INT64),
+                                               PP_VIEW(limits, two_dims, INLAY_INT64) };
 static const inlay_attr_info words_model[] = {
     PP_ATTR_STRING("vocab", "{\"want\":10,\"##want\":11,\"##ed\":12,\"wa\":13,\"un\":14,\"runn\":15,\"##ing\":16}"),
     PP_ATTR_STRING("suffix_indicator", "##"),
@@ -249,8 +252,9 @@ const pp_operator pp_wordpiece_tokenizer = {
     .op_type = "WordpieceTokenizer",
     .signature = "data:S, row_indices?:I -> tokens:S, rows?:I, begins?:I, limits?:I; S=string, I=int64; vocab:s!, "
                  "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200, ...",
-    .doc = "The pieces of words, which spaces end: the tokens, the first of each row and how many there are, rows' begins "
-           "and ends. vocab is a JSON object of text to id. row_indices has the first text of each row, or nothing.",
+    .doc =
+        "The pieces of words, which spaces end: the tokens, the first of each row and how many there are, rows' begins "
+        "and ends. vocab is a JSON object of text to id. row_indices has the first text of each row, or nothing.",
     .extensions = true,
     .infer = infer_words,
     PP_EXAMPLES(words_examples),

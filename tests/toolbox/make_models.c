@@ -56,7 +56,7 @@ static void write_function(const char *folder)
 int main(int argc, char **argv)
 {
     char stem[32];
-    wire other = { 0 }, split = { 0 };
+    wire other = { 0 }, split = { 0 }, noise = { 0 };
 
     if (argc != 2)
         return 2;
@@ -66,6 +66,9 @@ int main(int argc, char **argv)
     /* The provider `planted` runs all but Exp. */
     script_model(&split, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y", 13);
     write_model(argv[1], "split", &split);
+    /* A cast that a fix takes out, and outputs that are never the same. */
+    script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
+    write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {
         wire w = { 0 };
 

@@ -51,7 +51,7 @@ while read -r file code severity fixable; do
     exit_code=$([ "$severity" = note ] && echo 0 || echo 1)
     does "$exit_code" "[.findings[].code] | index(\"$code\") != null" doctor "$file.onnx" "${common[@]}" "${quick[@]}"
     if [ "$fixable" = yes ]; then
-        does 0 ".findings[0].fixed and .written.fixed == 1 and .written.samples == 3" \
+        does 0 ".findings[0].fixed and .written.fixed == 1 and .written.samples == 3 and .written.tolerance <= 1e-5" \
             doctor "$file.onnx" --fix -o out.onnx "${common[@]}" "${quick[@]}"
         does 0 '.findings == []' doctor out.onnx "${common[@]}" "${quick[@]}"
         rm -f out.onnx
@@ -107,6 +107,9 @@ does 0 '.findings == []' doctor ext.onnx "${common[@]}" "${quick[@]}"
 rm ext.data
 does 3 '.findings[0].code == "external-data-missing" and .error.code' doctor ext.onnx "${common[@]}" "${quick[@]}"
 says 3 '^error   external-data-missing: ' doctor ext.onnx "${common[@]}" "${quick[@]}"
+# What would compute something else is not written.
+fails 1 'nothing was written, for the model that was put right computes something else' doctor noise.onnx --fix -o out.onnx \
+    "${common[@]}" --seconds 0
 fails 2 'expected a number' doctor casts.onnx --seconds soon
 fails 3 'no-such.onnx' doctor no-such.onnx "${common[@]}"
 fails 3 'nowhere' doctor twice.onnx --fix -o nowhere/out.onnx "${common[@]}" "${quick[@]}"

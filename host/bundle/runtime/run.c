@@ -476,7 +476,8 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
             memcpy(address(s->out, inputs, outputs), address(s->in, inputs, outputs), s->out->bytes);
             break;
         case BUNDLE_SCAN:
-            memcpy((char *)address(s->out, inputs, outputs) + *(const int64_t *)address(&s->in[1], inputs, outputs) * (int64_t)s->in->bytes,
+            memcpy((char *)address(s->out, inputs, outputs) +
+                       *(const int64_t *)address(&s->in[1], inputs, outputs) * (int64_t)s->in->bytes,
                    address(s->in, inputs, outputs), s->in->bytes);
             break;
         case BUNDLE_UNLESS:

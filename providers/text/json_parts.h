@@ -1,0 +1,39 @@
+/* json_parts.h - what json.c and json_norm.c share. */
+#ifndef JSON_PARTS_H
+#define JSON_PARTS_H
+#include "parts.h"
+#include <jansson.h>
+
+/* What the readers of parts share. */
+typedef struct source {
+    text_tokenizer *t;
+    inlay_diag *diag;
+} source;
+
+static inline const char *text_of(const json_t *at, const char *key)
+{
+    const char *text = json_string_value(json_object_get(at, key));
+
+    return text != NULL ? text : "";
+}
+
+static inline bool flag_of(const json_t *at, const char *key, bool otherwise)
+{
+    const json_t *v = json_object_get(at, key);
+
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+static inline inlay_status not_supported(const source *s, const char *what, const char *which)
+{
+    return inlay_fail(s->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
+}
+
+static inline inlay_status no_memory(const source *s)
+{
+    return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "tokenizer.json: no memory");
+}
+
+/* json_norm.c: the steps of a normalizer. */
+inlay_status read_norm(const source *s, const json_t *step);
+#endif
