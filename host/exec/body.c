@@ -233,6 +233,8 @@ inlay_status loop_run(loop *l)
             status = runner_run(l->body, l->in, l->c->diag);
     }
     l->body->same_captures = status == INLAY_OK; /* until the loop ends */
+    if (status != INLAY_OK && l->body->failed != NULL)
+        l->c->r->failed = l->body->failed;
     return status;
 }
 

@@ -347,7 +347,7 @@ static inlay_status run_instead(runner *r, program *other, const rt_value *input
     r->now = NULL;
     memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
     x->ready = r->ready;
-    x->homes = r->homes;
+    x->homes = r->failed == NULL ? r->homes : NULL; /* a device that failed keeps nothing */
     status = runner_run(x, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
         inlay_value_unref(r->outputs[k]);
@@ -395,11 +395,15 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
 {
     const program *p = r->prog;
     const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
-    uint8_t *late = calloc((size_t)p->parts.offer_count + 1, 1);
+    uint8_t *late;
     char text[sizeof why->text];
+    uint32_t used = 0;
 
+    while (used < p->step_count && p->steps[used].provider != r->failed)
+        used++;
+    late = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
     if (late == NULL)
-        return INLAY_OUT_OF_MEMORY;
+        return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
         late[o] = p->parts.offers[o].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
@@ -415,7 +419,7 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
     return status;
 }
 
-inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
     uint32_t count = g->input_count + g->captured_count;
@@ -508,6 +512,16 @@ failed:
         r->outputs[k] = NULL;
     }
     return status;
+}
+
+/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies may
+ * only have heard in the middle of a loop. */
+inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const inlay_status status = run_once(r, inputs, diag);
+
+    return status == INLAY_DEVICE_LOST && r == r->shared->root && r->prog->env->without_failed && !r->shared->abandoned
+               ? run_once(r, inputs, diag) : status;
 }
 
 /* ------------------------------------------------------------------ life */

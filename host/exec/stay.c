@@ -135,11 +135,19 @@ inlay_status stay_move(runner *r, const rt_value *x, uint32_t domain, inlay_valu
     return status;
 }
 
+/* The domain, or the host's where its device is lost: nothing stays there. */
+static uint32_t unless_lost(const program_env *env, uint32_t domain)
+{
+    const uint32_t p = stay_provider(env, domain);
+
+    return p == INLAY_NONE || provider_is_lost(env->providers[p].state) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+}
+
 uint32_t stay_domain(const runner *r, uint32_t v)
 {
     const uint32_t domain = r->prog->read_in[v], k = r->prog->output_of[v];
 
-    return domain == INLAY_DOMAIN_HOST && k != INLAY_NONE ? runner_wanted(r, k) : domain;
+    return unless_lost(r->prog->env, domain == INLAY_DOMAIN_HOST && k != INLAY_NONE ? runner_wanted(r, k) : domain);
 }
 
 inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag)
@@ -279,7 +287,7 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
 
         if (!can_stay(l->g, v))
             continue;
-        homes[k] = made_in(l->body->prog, v);
+        homes[k] = unless_lost(l->body->prog->env, made_in(l->body->prog, v));
         if (i < l->carried)
             l->lifts |= homes[k] != INLAY_DOMAIN_HOST;
         else if (!stacks || i >= n->output_count || n->outputs[i] == INLAY_NONE ||
@@ -307,21 +315,29 @@ void branch_stay(loop *l)
 
 inlay_status loop_lift(loop *l)
 {
-    for (uint32_t i = 0; i < l->carried; i++) {
+    rt_value *before = arena_copy(&l->c->b->scratch, &l->in[l->first_input], (l->carried + 1) * sizeof *before);
+    inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+
+    l->lifts = false;
+    for (uint32_t i = 0; i < l->carried && status == INLAY_OK; i++) {
         rt_value *in = &l->in[l->first_input + i];
-        inlay_value *there;
-        inlay_status status;
 
         if (l->homes[i] == INLAY_DOMAIN_HOST || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST)
             continue;
-        status = stay_move(l->body, in, l->homes[i], &there, l->c->diag);
-        if (status != INLAY_OK)
-            return status;
-        l->held[i] = there;
-        *in = rt_from_value(there);
+        status = stay_move(l->body, in, l->homes[i], &l->held[i], l->c->diag);
+        if (status == INLAY_OK)
+            *in = rt_from_value(l->held[i]);
     }
-    l->lifts = false;
-    return INLAY_OK;
+    if (status == INLAY_OK || before == NULL)
+        return status;
+    /* As it was: the body's runner sees to a device that fails. */
+    l->body->homes = NULL;
+    for (uint32_t i = 0; i < l->carried; i++) {
+        pool_give(l->c->r->shared, l->held[i]);
+        l->held[i] = NULL;
+        l->in[l->first_input + i] = before[i];
+    }
+    return stay_lacks_room(status) || l->body->prog->env->without_failed ? INLAY_OK : status;
 }
 
 inlay_status loop_ground(loop *l)

@@ -227,6 +227,7 @@ static inlay_status be_there(device *d, inlay_diag *diag)
 
     (void)pthread_mutex_lock(&d->mutex);
     d->lost |= d->lose_after > 0 && --d->lose_after == 0;
+    count(&d->counters.jobs, 1);
     lost = d->lost;
     (void)pthread_mutex_unlock(&d->mutex);
     return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;

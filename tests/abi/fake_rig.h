@@ -140,7 +140,7 @@ static inline void expect_floats(inlay_context *context, uint32_t index, const f
 }
 
 static const int64_t dims[] = { 2, 3 };
-static float a[] = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
+static float a[] __attribute__((unused)) = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
 
 static inline void chain(onnx_bytes *g)
 {

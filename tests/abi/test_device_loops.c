@@ -1,11 +1,9 @@
 /* Loops and branches on the fake device: what they carry and capture is where the device has it. */
-#include "fake_rig.h"
-#include <string.h>
+#include "fake_models.h"
 
 /* What a loop captures, and what it carries, goes to the device once; what it carries comes home at its end. */
 static void loops_upload_once(void **state)
 {
-    static const int64_t scalar;
     int64_t trips = 100;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *n;
@@ -53,21 +51,11 @@ static void loops_upload_once(void **state)
     close_rig(&r);
 }
 
-static void add_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
-{
-    onnx_bytes attr = { .count = 0 };
-
-    onnx_text(&attr, 1, name);
-    onnx_message(&attr, 6, body);
-    onnx_number(&attr, 20, 5); /* GRAPH */
-    onnx_message(node, 5, &attr);
-}
-
 /* A loop of 100 iterations that a condition ends: of what the device makes, only what the condition is made of comes
  * home; what is captured was made on the device and is read there. */
 static void a_loop_moves_its_condition_only(void **state)
 {
-    static const int64_t scalar, one[] = { 1 };
+    static const int64_t one[] = { 1 };
     float x[6] = { 0 }, count = 0, step = 1, limit = 100, want[6];
     onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     rig r;
@@ -118,7 +106,6 @@ static void a_loop_moves_its_condition_only(void **state)
 /* Branches read what they capture where it is. */
 static void branches_read_on_the_device(void **state)
 {
-    static const int64_t scalar;
     static const float want[2][6] = { { 1, -2, 3, -4, 5, -6 }, { 0, 2, 0, 4, 0, 6 } };
     onnx_bytes g = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -162,7 +149,7 @@ static void branches_read_on_the_device(void **state)
 static void loops_without_room_come_home(void **state)
 {
     static const char *const settings[] = { "memory_kib", "5", NULL };
-    static const int64_t scalar, shape[] = { 16, 32 }; /* 2 KiB */
+    static const int64_t shape[] = { 16, 32 }; /* 2 KiB */
     int64_t trips = 10;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *n;

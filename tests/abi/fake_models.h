@@ -1,0 +1,67 @@
+/* fake_models.h - branches and loops, for models on the fake device. */
+#ifndef FAKE_MODELS_H
+#define FAKE_MODELS_H
+#include "fake_rig.h"
+#include <string.h>
+
+static const int64_t scalar, none[] = { -1 };
+
+static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
+{
+    onnx_bytes attr = { .count = 0 };
+
+    onnx_text(&attr, 1, name);
+    onnx_message(&attr, 6, body);
+    onnx_number(&attr, 20, 5); /* GRAPH */
+    onnx_message(node, 5, &attr);
+}
+
+/* If: -x in one branch, other_op of other_from in the other. */
+static inline void add_if(onnx_bytes *g, const char *cond, const char *x, const char *other_op, const char *other_from,
+                   const char *to)
+{
+    onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
+    char p[32], q[32];
+
+    (void)snprintf(p, sizeof p, "%s_p", to);
+    (void)snprintf(q, sizeof q, "%s_q", to);
+    onnx_node(&yes, "Neg", "", x, p);
+    onnx_output(&yes, p, INLAY_FLOAT, 2, dims);
+    onnx_text(&yes, 2, "yes");
+    onnx_node(&no, other_op, "", other_from, q);
+    onnx_output(&no, q, INLAY_FLOAT, 2, dims);
+    onnx_text(&no, 2, "no");
+    onnx_names(&node, 1, cond);
+    onnx_names(&node, 2, to);
+    onnx_text(&node, 4, "If");
+    add_body(&node, "then_branch", &yes);
+    add_body(&node, "else_branch", &no);
+    onnx_message(g, 1, &node);
+}
+
+/* Binds input `index` to one element that the caller changes from run to run. */
+static inline void set_one(rig *r, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v;
+
+    assert_int_equal(inlay_value_borrow(dtype, 0, NULL, element, bytes, &v, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r->context, index, v, &diag), INLAY_OK);
+    inlay_value_unref(v);
+}
+
+/* x + b, n times; stacked as well. */
+static inline void loop_body(onnx_bytes *body, const int64_t *shape)
+{
+    onnx_input(body, "i", INLAY_INT64, 0, &scalar);
+    onnx_input(body, "go", INLAY_BOOL, 0, &scalar);
+    onnx_input(body, "x", INLAY_FLOAT, 2, shape);
+    onnx_node(body, "Add", "", "x,b", "more");
+    onnx_node(body, "Neg", "", "more", "less");
+    onnx_node(body, "Identity", "", "go", "on");
+    onnx_output(body, "on", INLAY_BOOL, 0, &scalar);
+    onnx_output(body, "more", INLAY_FLOAT, 2, shape);
+    onnx_output(body, "less", INLAY_FLOAT, 2, shape);
+    onnx_text(body, 2, "body");
+}
+#endif
