@@ -97,7 +97,7 @@ bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program
         return false;
     y = vr_out(b, next, 0);
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
-    if (p->rank != y->rank || y->rank < 2 || b->places[values[2]].buffer == INLAY_NONE ||
+    if (p->rank != y->rank || y->rank < 2 || b->tensors[values[2]].place.buffer == INLAY_NONE ||
         !goes_together(b, values, y) ||
         !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), y->rank, &axis) ||
         axis + 1 != y->rank || !can_attend(b, &t))
@@ -232,4 +232,4 @@ static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit
 }
 
 const vr_family vr_attention = { .supports = attention_supports, .lower = lower_attention };
-const vr_family vr_skip_norm = { .supports = skip_norm_supports, .lower = lower_skip_norm };
+const vr_family vr_skip_norm = { .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true };

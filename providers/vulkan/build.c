@@ -147,8 +147,8 @@ void vr_make(vr_build *b, uint32_t value)
 {
     const uint32_t output = b->c->values[value].output;
 
-    if (b->places[value].buffer == INLAY_NONE)
-        b->places[value] = vr_buffer_place(b, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
+    if (b->tensors[value].place.buffer == INLAY_NONE)
+        b->tensors[value].place = vr_buffer_place(b, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
                                                            .index = output,
                                                            .bytes = vr_source_of(b, value).bytes });
 }
@@ -161,14 +161,14 @@ uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank, const int64
     *t = (vr_tensor){ .rank = rank, .dtype = dtype, .known = true };
     memcpy(t->dims, dims, rank * sizeof *dims);
     t->count = vr_extent(t, 0, rank);
-    b->places[value].buffer = INLAY_NONE;
+    b->tensors[value].place.buffer = INLAY_NONE;
     return value;
 }
 
 void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset)
 {
-    b->places[value].buffer = b->places[of].buffer;
-    b->places[value].offset = b->places[of].offset + offset;
+    b->tensors[value].place.buffer = b->tensors[of].place.buffer;
+    b->tensors[value].place.offset = b->tensors[of].place.offset + offset;
 }
 
 /* ------------------------------------------------------------------ dispatches */
@@ -211,7 +211,7 @@ vr_source vr_source_of(const vr_build *b, uint32_t value)
 {
     const vr_tensor *t = &b->tensors[value];
 
-    return (vr_source){ b->places[value], (uint64_t)t->count * vr_size_of(t->dtype), t->dtype };
+    return (vr_source){ b->tensors[value].place, (uint64_t)t->count * vr_size_of(t->dtype), t->dtype };
 }
 
 void vr_touch(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write)
@@ -297,8 +297,8 @@ void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 
 void vr_strides(const vr_build *b, uint32_t value, int64_t *strides)
 {
-    if (b->views[value].turned)
-        memcpy(strides, b->views[value].strides, sizeof b->views[value].strides);
+    if (b->tensors[value].turned)
+        memcpy(strides, b->tensors[value].strides, sizeof b->tensors[value].strides);
     else
         vr_row_major(b->tensors[value].dims, b->tensors[value].rank, strides);
 }

@@ -96,10 +96,7 @@ static void pack(uint8_t *to, const uint8_t *from, const vr_panels *p, int64_t w
                     const int64_t left = p->columns - first, columns = left < width ? left : width;
 
                     for (int64_t n = 0; n < columns; n++)
-                        if (size == 4)
-                            memcpy(to + 4 * n, row + 4 * n * p->column_step, 4);
-                        else
-                            memcpy(to + (size_t)n * size, row + (size_t)(n * p->column_step) * size, size);
+                        memcpy(to + (size_t)n * size, row + (size_t)(n * p->column_step) * size, size);
                 }
 }
 

@@ -14,8 +14,8 @@ static bool reaches_outside(const vr_window *v)
     return outside;
 }
 
-/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps. Where B lies is what
- * vr_wants_panels() says of op. */
+/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps. vr_wants_panels()
+ * says where B lies. */
 static inlay_status emit_conv(vr_build *b, const vr_op *op, uint32_t image, const vr_window *v, vr_program *p)
 {
     const vr_tensor *w = vr_in(b, op, 1);
@@ -95,15 +95,12 @@ static uint32_t spread(vr_build *b, const vr_op *op, const int64_t *stride)
     int64_t dims[VR_RANK];
     uint32_t wide;
     vr_box box = vr_whole_box(x);
-    vr_program zero;
 
     memcpy(dims, x->dims, sizeof dims);
     for (uint32_t d = 2; d < x->rank; d++)
         dims[d] = (x->dims[d] - 1) * stride[d + 3 - x->rank] + 1;
     wide = vr_temporary(b, x->dtype, x->rank, dims);
-    vr_program_start(b, &zero, wide, VR_SINGLE);
-    (void)vr_slot(&zero, OP_MOVE, vr_number(&zero, 0), 0, 0);
-    (void)vr_emit_elements(b, &zero);
+    vr_fill(b, wide, 0);
     memcpy(box.from, box.to, sizeof box.from);
     vr_row_major(dims, x->rank, box.to);
     for (uint32_t d = 2; d < x->rank; d++)

@@ -1,12 +1,18 @@
 /* What an op takes: its operations and its traffic, at the speed of the device. A machine profile corrects it. */
 #include "region.h"
 
+/* A size, where it is known, otherwise 1. */
+static double size_at(const inlay_value_state *v, uint32_t d)
+{
+    return v->dims != NULL && v->rank != INLAY_RANK_UNKNOWN && d < v->rank && v->dims[d] > 0 ? (double)v->dims[d] : 1;
+}
+
 static double count_of(const inlay_value_state *v)
 {
     double n = 1;
 
-    for (uint32_t d = 0; v->dims != NULL && v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
-        n *= v->dims[d] > 0 ? (double)v->dims[d] : 1;
+    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++)
+        n *= size_at(v, d);
     return n;
 }
 
@@ -31,19 +37,14 @@ static double flops_of(const inlay_cost_request *r, const inlay_node_info *node)
     const double y = count_of(state_of(r, node->outputs[0]));
     const char *type = node->op_type.data;
     const inlay_value_state *x = state_of(r, node->inputs[0]);
-    const bool is_conv = strncmp(type, "Conv", 4) == 0;
+    const bool turned = strcmp(type, "ConvTranspose") == 0;
 
-    if (is_conv) {
+    if (strncmp(type, "Conv", 4) == 0) {
         const inlay_value_state *w = state_of(r, node->inputs[1]);
-        const bool turned = strcmp(type, "ConvTranspose") == 0;
 
-        return 2 * (turned ? count_of(x) : y) * count_of(w) /
-               (w->dims != NULL && w->rank > 0 && w->dims[0] > 0 ? (double)w->dims[0] : 1);
+        return 2 * (turned ? count_of(x) : y) * count_of(w) / size_at(w, 0);
     }
-    if ((strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0) && x->dims != NULL &&
-        x->rank != INLAY_RANK_UNKNOWN && x->rank > 0)
-        return 2 * y * (x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1);
-    return y;
+    return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * y * size_at(x, x->rank - 1) : y;
 }
 
 inlay_status vr_cost(void *state, const inlay_cost_request *r, inlay_cost *out)

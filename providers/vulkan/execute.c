@@ -12,10 +12,11 @@ static VkDeviceAddress address_of(const inlay_buffer *buffer)
 /* Address i of a run: of its inputs, then outputs, then of its workspace. */
 static VkDeviceAddress run_address(const inlay_compiled *c, const inlay_exec_args *args, uint32_t i)
 {
-    return i < c->region.input_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer)
-           : i < c->region.input_count + c->region.output_count
-               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - c->region.input_count)->buffer)
-               : address_of(&args->workspace);
+    const uint32_t n = c->region.input_count, m = args->arg_stride;
+
+    return i < n                            ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, m, i)->buffer)
+           : i < n + c->region.output_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, m, i - n)->buffer)
+                                            : address_of(&args->workspace);
 }
 
 static bool has_addresses(const inlay_compiled *c, const inlay_exec_args *args, const vr_recording *r)
@@ -33,17 +34,14 @@ static VkDeviceAddress operand_address(const inlay_compiled *c, const inlay_inst
                                        const vr_operand *o)
 {
     const vr_buffer *b = &in->buffers[o->buffer];
+    const uint32_t inputs = c->region.input_count;
+    const VkDeviceAddress base = b->kind == VR_INPUT    ? r->addresses[b->index]
+                                 : b->kind == VR_OUTPUT ? r->addresses[inputs + b->index]
+                                 : b->kind == VR_CONSTANT
+                                     ? c->memory.address + b->offset
+                                     : r->addresses[inputs + c->region.output_count] + b->offset;
 
-    switch (b->kind) {
-    case VR_INPUT:
-        return r->addresses[b->index] + o->offset;
-    case VR_OUTPUT:
-        return r->addresses[c->region.input_count + b->index] + o->offset;
-    case VR_CONSTANT:
-        return c->memory.address + b->offset + o->offset;
-    default:
-        return r->addresses[c->region.input_count + c->region.output_count] + b->offset + o->offset;
-    }
+    return base + o->offset;
 }
 
 static void record_dispatch(const inlay_compiled *c, const inlay_instance *in, const vr_recording *r,
@@ -92,39 +90,33 @@ static inlay_status record(inlay_compiled *c, inlay_instance *in, vr_recording *
 struct inlay_binding {
     vr_recording recordings[2];
     uint32_t latest;
+    VkDeviceAddress memory[]; /* of both: addresses, then command buffers */
 };
 
 inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const inlay_bind_args *args,
                      inlay_binding **out, inlay_diag *diag)
 {
-    inlay_binding *b = calloc(1, sizeof *b);
-    bool whole = b != NULL;
+    const size_t addresses = c->region.input_count + c->region.output_count + 1;
+    inlay_binding *b = calloc(1, sizeof *b + 2 * addresses * sizeof(VkDeviceAddress) +
+                                     2 * in->segment_count * sizeof(VkCommandBuffer));
 
-    (void)args;
-    for (uint32_t i = 0; whole && i < 2; i++) {
-        vr_recording *r = &b->recordings[i];
-
-        r->addresses = calloc(c->region.input_count + c->region.output_count + 1, sizeof *r->addresses);
-        r->segments = calloc(in->segment_count + 1, sizeof *r->segments);
-        whole = r->addresses != NULL && r->segments != NULL;
+    (void)state, (void)args;
+    *out = b;
+    if (b == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
+    for (uint32_t i = 0; i < 2; i++) {
+        b->recordings[i].addresses = b->memory + i * addresses;
+        b->recordings[i].segments = (VkCommandBuffer *)(void *)(b->memory + 2 * addresses) + i * in->segment_count;
     }
-    if (!whole)
-        vr_release_binding(state, c, in, b);
-    *out = whole ? b : NULL;
-    return whole ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
+    return INLAY_OK;
 }
 
 void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inlay_binding *b)
 {
     (void)state;
-    for (uint32_t i = 0; b != NULL && i < 2; i++) {
-        vr_recording *r = &b->recordings[i];
-
-        if (r->segments != NULL && r->segments[0] != VK_NULL_HANDLE)
-            gpu_commands_drop(c->gpu, in->segment_count, r->segments);
-        free(r->segments);
-        free(r->addresses);
-    }
+    for (uint32_t i = 0; b != NULL && i < 2; i++)
+        if (b->recordings[i].segments[0] != VK_NULL_HANDLE)
+            gpu_commands_drop(c->gpu, in->segment_count, b->recordings[i].segments);
     free(b);
 }
 

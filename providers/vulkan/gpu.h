@@ -9,11 +9,12 @@
  * call says so, and what it may still be writing to is not freed. */
 #ifndef VULKAN_GPU_H
 #define VULKAN_GPU_H
-#include "gpu_functions.h"
+#define VK_NO_PROTOTYPES
 #include "inlay/plugin.h"
 #include "shaders/opcodes.h"
 #include <pthread.h>
 #include <stdbool.h>
+#include <vulkan/vulkan.h>
 
 enum { GPU_ALIGNMENT = 256, GPU_NAME = 256, GPU_MOST_DEVICES = 16 };
 
@@ -34,6 +35,29 @@ typedef enum gpu_shader {
     SHADER_COUNT
 } gpu_shader;
 
+/* Functions of Vulkan that are called, by the level at which they are looked up. */
+/* clang-format off */
+#define GPU_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
+#define GPU_INSTANCE(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
+    X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) \
+    X(GetDeviceProcAddr) X(GetPhysicalDeviceProperties)
+#define GPU_DEVICE(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) \
+    X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateSemaphore) \
+    X(DestroySemaphore) X(WaitSemaphores) X(QueueSubmit) X(DeviceWaitIdle) X(CreateCommandPool) \
+    X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
+    X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) \
+    X(CreateShaderModule) X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
+    X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(GetPipelineCacheData) X(DestroyPipelineCache)
+/* clang-format on */
+typedef struct gpu_functions {
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+#define X(name) PFN_vk##name name;
+    GPU_GLOBAL(X) GPU_INSTANCE(X) GPU_DEVICE(X)
+#undef X
+} gpu_functions;
+
 /* What is known of a device before it is opened. */
 typedef struct gpu_facts {
     char name[GPU_NAME];
@@ -41,14 +65,15 @@ typedef struct gpu_facts {
     VkPhysicalDevice physical; /* while the instance is there that it was found by */
     VkPhysicalDeviceType type;
     uint64_t memory_bytes; /* of its largest local heap */
-    uint32_t subgroup, subgroup_least, subgroup_most;
+    uint32_t subgroup;
     uint32_t vendor, driver_version, api_version;
-    uint32_t most_groups[3], most_local, most_shared;
+    uint32_t most_groups[3], most_shared;
     bool unified;    /* all of its memory is the host's, cached */
     bool is_cpu;       /* work is done by vectors of a CPU */
     bool shuffles;     /* ... subgroups of one size shuffle */
     bool scalar_loads; /* ... and load once what is the same for all */
-    bool f16, f64, timeline, addresses, int64, storage8, storage16, keeps_nan;
+    bool f16, f64;
+    const char *lacks; /* what the shaders can't do without; NULL: nothing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
 } gpu_facts;
 
@@ -120,8 +145,8 @@ inlay_status gpu_present(inlay_diag *diag);
 /* Does the machine have a device file that a GPU's driver would open? Where not, only CPUs can be Vulkan devices. */
 bool gpu_is_likely(void);
 
-/* Calls found for each device, none of which is opened. lacks: what the shaders can't do without; NULL: nothing. */
-typedef inlay_status (*gpu_found_fn)(void *user, uint32_t number, const gpu_facts *f, const char *lacks);
+/* Calls found for each device, none of which is opened. */
+typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *f);
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
 
 /* INLAY_UNSUPPORTED: no libvulkan, no driver, no such device, or one that lacks something; diag has the list. */

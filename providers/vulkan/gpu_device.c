@@ -107,9 +107,10 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
 
 /* Mesa's driver for CPUs: from 26 on it keeps what is the same for a subgroup in one register, before it loads lane by
  * lane. */
-static void note_cpu(gpu_facts *f, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can)
+static void note_cpu(gpu_facts *f, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can,
+                     bool one_size)
 {
-    const bool fixed = f->subgroup_least == f->subgroup_most && f->subgroup >= 4 && f->subgroup <= 16;
+    const bool fixed = one_size && f->subgroup >= 4 && f->subgroup <= 16;
 
     f->is_cpu = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     f->shuffles = f->is_cpu && fixed && (can & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
@@ -145,43 +146,29 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
     f->driver_version = p.properties.driverVersion;
     memcpy(f->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof f->pipeline_uuid);
     memcpy(f->most_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof f->most_groups);
-    f->most_local = p.properties.limits.maxComputeWorkGroupInvocations;
     f->most_shared = p.properties.limits.maxComputeSharedMemorySize;
     f->subgroup = subgroup.subgroupSize;
-    f->subgroup_least = sizes.minSubgroupSize > 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
-    f->subgroup_most = sizes.maxSubgroupSize > 0 ? sizes.maxSubgroupSize : subgroup.subgroupSize;
-    note_cpu(f, &more, subgroup.supportedOperations);
+    note_cpu(f, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     f->f16 = have12.shaderFloat16 == VK_TRUE;
-    f->timeline = have12.timelineSemaphore == VK_TRUE;
-    f->addresses = have12.bufferDeviceAddress == VK_TRUE;
-    f->storage8 = have12.storageBuffer8BitAccess == VK_TRUE;
-    f->storage16 = have11.storageBuffer16BitAccess == VK_TRUE;
-    f->int64 = have.features.shaderInt64 == VK_TRUE;
     f->f64 = have.features.shaderFloat64 == VK_TRUE;
-    f->keeps_nan = more.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
+    f->lacks = f->api_version < VK_API_VERSION_1_2                            ? "Vulkan 1.2"
+               : !have12.timelineSemaphore                                    ? "timeline semaphores"
+               : !have12.bufferDeviceAddress                                  ? "buffer device addresses"
+               : !have.features.shaderInt64                                   ? "64-bit integers in shaders"
+               : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
+               : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
+                                                             : NULL;
     read_memory(vk, device, f);
-}
-
-/* What the shaders can't do without; NULL: nothing is missing. */
-static const char *missing(const gpu_facts *f)
-{
-    return f->api_version < VK_API_VERSION_1_2 ? "Vulkan 1.2"
-           : !f->timeline                      ? "timeline semaphores"
-           : !f->addresses                     ? "buffer device addresses"
-           : !f->int64                         ? "64-bit integers in shaders"
-           : !f->storage8 || !f->storage16     ? "8-bit and 16-bit storage"
-           : !f->keeps_nan                     ? "preservation of infinity and NaN"
-                                               : NULL;
 }
 
 /* ------------------------------------------------------------------ choosing */
 
-/* Does the user's word mean device i? */
-static bool is_meant(const char *word, uint32_t i, const gpu_facts *f)
+/* Does the user's word mean this device? */
+static bool is_meant(const char *word, const gpu_facts *f)
 {
     char number[16];
 
-    (void)snprintf(number, sizeof number, "%u", i);
+    (void)snprintf(number, sizeof number, "%u", f->number);
     return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(f->name, word) != NULL ||
            (strcmp(word, "cpu") == 0 && f->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
 }
@@ -199,7 +186,7 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
 
         read_facts(&g->vk, all[i], &f);
         f.number = i;
-        status = found(user, i, &f, missing(&f));
+        status = found(user, &f);
     }
     return status;
 }
@@ -212,16 +199,17 @@ typedef struct choice {
     char list[600];
 } choice;
 
-static inlay_status consider(void *user, uint32_t i, const gpu_facts *f, const char *lacks)
+static inlay_status consider(void *user, const gpu_facts *f)
 {
     choice *c = user;
     char line[GPU_NAME + 96];
 
     gpu_describe(f, line, sizeof line);
-    c->used += (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s", i > 0 ? "; " : "", i, line,
-                                lacks != NULL ? ", which lacks " : "", lacks != NULL ? lacks : "");
+    c->used += (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s",
+                                f->number > 0 ? "; " : "", f->number, line, f->lacks != NULL ? ", which lacks " : "",
+                                f->lacks != NULL ? f->lacks : "");
     c->used = c->used < sizeof c->list ? c->used : sizeof c->list - 1;
-    if (is_meant(c->word, i, f) && lacks == NULL && kinds[f->type].rank > c->best) {
+    if (is_meant(c->word, f) && f->lacks == NULL && kinds[f->type].rank > c->best) {
         c->best = kinds[f->type].rank;
         c->g->facts = *f;
     }

@@ -213,5 +213,7 @@ inlay_status gpu_copies(gpu_device *g, const gpu_copy *list, uint32_t count, inl
 inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                        inlay_diag *diag)
 {
-    return gpu_copies(g, &(gpu_copy){ .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes }, 1, diag);
+    const gpu_copy one = { .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes };
+
+    return gpu_copies(g, &one, 1, diag);
 }

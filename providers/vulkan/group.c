@@ -55,7 +55,7 @@ static bool can_join(const vr_build *b, const vr_program *p, const vr_op *op)
             reads = true;
             if (!stays_exact(p, b->tensors[v].dtype))
                 return false;
-        } else if (b->places[v].buffer == INLAY_NONE) {
+        } else if (b->tensors[v].place.buffer == INLAY_NONE) {
             return false;
         }
     }

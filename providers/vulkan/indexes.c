@@ -21,27 +21,6 @@ static inlay_status move_chosen(vr_build *b, const vr_op *op, vr_box *box)
     return vr_move(b, box, in[2], to);
 }
 
-static inlay_status lower_gather(vr_build *b, const vr_op *op)
-{
-    const vr_tensor *x = vr_in(b, op, 0);
-    const int64_t count = vr_in(b, op, 1)->count;
-    uint32_t axis;
-
-    if (!vr_axis_of(b, op, 0, x->rank, &axis))
-        return b->status;
-    const int64_t inner = vr_extent(x, axis + 1, x->rank);
-    vr_box box = { .rank = 3,
-                   .dims = { vr_extent(x, 0, axis), count, inner },
-                   .from = { x->dims[axis] * inner, 0, 1 },
-                   .to = { count * inner, inner, 1 },
-                   .pad = PAD_NONE,
-                   .index = { 0, 1, 0 },
-                   .index_count = 1,
-                   .axis_size = { x->dims[axis] },
-                   .axis_stride = { inner } };
-    return move_chosen(b, op, &box);
-}
-
 /* number: 1 = Scatter. An index an element, along one axis. */
 static inlay_status lower_elements(vr_build *b, const vr_op *op)
 {
@@ -61,30 +40,44 @@ static inlay_status lower_elements(vr_build *b, const vr_op *op)
     return move_chosen(b, op, &box);
 }
 
-/* number: 1 = Scatter. Tuples of coordinates: the last dimension of the indexes. */
-static inlay_status lower_tuples(vr_build *b, const vr_op *op)
+/* Tuples of `length` coordinates of the axes behind the batches choose what is behind those. shared: of all batches. */
+static inlay_status move_tuples(vr_build *b, const vr_op *op, uint32_t batches, int64_t length, bool shared)
 {
     const vr_tensor *x = vr_in(b, op, 0), *k = vr_in(b, op, 1);
-    const int64_t length = k->rank > 0 ? k->dims[k->rank - 1] : 0;
-    const uint32_t batches = (uint32_t)kit_attr_int(&op->info, "batch_dims", 0);
     int64_t strides[VR_RANK];
 
     if (length + batches > x->rank || length == 0)
         return vr_decline(b, op, "tuples of %lld indexes into rank %u", (long long)length, x->rank);
     const int64_t inner = vr_extent(x, batches + (uint32_t)length, x->rank), batch = vr_extent(x, 0, batches);
-    const int64_t tuples = batch > 0 ? k->count / length / batch : 0;
+    const int64_t tuples = k->count / length / (shared || batch == 0 ? 1 : batch);
     vr_box box = { .rank = 3,
                    .dims = { batch, tuples, inner },
                    .from = { batch > 0 ? x->count / batch : 0, 0, 1 },
                    .to = { tuples * inner, inner, 1 },
                    .pad = PAD_NONE,
-                   .index = { tuples * length, length, 0 },
-                   .scatters = op->row->number != 0,
+                   .index = { shared ? 0 : tuples * length, length, 0 },
+                   .scatters = op->row->number == 1,
                    .index_count = (uint32_t)length };
     vr_row_major(x->dims, x->rank, strides);
     memcpy(box.axis_size, x->dims + batches, (size_t)length * sizeof(int64_t));
     memcpy(box.axis_stride, strides + batches, (size_t)length * sizeof(int64_t));
     return move_chosen(b, op, &box);
+}
+
+/* The last dimension of the indexes is that of a tuple. */
+static inlay_status lower_tuples(vr_build *b, const vr_op *op)
+{
+    const vr_tensor *k = vr_in(b, op, 1);
+
+    return move_tuples(b, op, (uint32_t)kit_attr_int(&op->info, "batch_dims", 0),
+                       k->rank > 0 ? k->dims[k->rank - 1] : 0, false);
+}
+
+static inlay_status lower_gather(vr_build *b, const vr_op *op)
+{
+    uint32_t axis;
+
+    return vr_axis_of(b, op, 0, vr_in(b, op, 0)->rank, &axis) ? move_tuples(b, op, axis, 1, true) : b->status;
 }
 
 static bool index_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -113,6 +106,7 @@ static void make_range(const vr_build *b, const vr_op *op, vr_program *p)
 static void make_matrix(const vr_build *b, const vr_op *op, vr_program *p)
 {
     int64_t k = kit_attr_int(&op->info, "k", 0), strides[VR_RANK] = { 0 };
+    const bool upper = kit_attr_int(&op->info, "upper", 1) != 0;
     uint32_t along, diagonal;
 
     if (vr_in(b, op, 1) != NULL && vr_ints(b, op, 1, &k, 1) != 1)
@@ -123,11 +117,8 @@ static void make_matrix(const vr_build *b, const vr_op *op, vr_program *p)
     diagonal = vr_number(p, (double)k);
     if (op->row->number == MAKE_EYE)
         (void)vr_slot(p, OP_EQUAL, along, diagonal, 0);
-    else if (kit_attr_int(&op->info, "upper", 1) != 0)
-        (void)vr_slot(p, OP_WHERE, vr_slot(p, OP_LESS_EQUAL, diagonal, along, 0),
-                      vr_load_value(b, p, op->info.inputs[0]), vr_number(p, 0));
     else
-        (void)vr_slot(p, OP_WHERE, vr_slot(p, OP_LESS_EQUAL, along, diagonal, 0),
+        (void)vr_slot(p, OP_WHERE, vr_slot(p, OP_LESS_EQUAL, upper ? diagonal : along, upper ? along : diagonal, 0),
                       vr_load_value(b, p, op->info.inputs[0]), vr_number(p, 0));
 }
 

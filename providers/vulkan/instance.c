@@ -43,11 +43,11 @@ static void place_given(vr_build *b)
         const vr_value *value = &b->c->values[v];
         const vr_constant *k = value->constant ? vr_find_constant(b->c, v, NULL) : NULL;
 
-        b->places[v].buffer = INLAY_NONE;
+        b->tensors[v].place.buffer = INLAY_NONE;
         if (k != NULL)
-            b->places[v] = vr_constant_place(b, k);
+            b->tensors[v].place = vr_constant_place(b, k);
         else if (value->input != INLAY_NONE)
-            b->places[v] = vr_buffer_place(
+            b->tensors[v].place = vr_buffer_place(
                 b, (vr_buffer){ .kind = VR_INPUT, .index = value->input, .bytes = vr_source_of(b, v).bytes });
     }
 }
@@ -71,17 +71,6 @@ static inlay_status lower_all(vr_build *b)
             (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", op->info.name.data);
     }
     return b->status;
-}
-
-/* Outputs of the region that are an alias of something else, or an input handed on, are made by a copy. The families
- * see to it; here it is only checked that each has a buffer. */
-static inlay_status check_outputs(vr_build *b)
-{
-    for (uint32_t v = 0; v < b->c->value_count; v++)
-        if (b->c->values[v].output != INLAY_NONE &&
-            (b->places[v].buffer == INLAY_NONE || b->in->buffers[b->places[v].buffer].kind != VR_OUTPUT))
-            return inlay_fail(b->diag, INLAY_INTERNAL, "an output of the region was not made");
-    return INLAY_OK;
 }
 
 static inlay_status prepare_device(vr_build *b)
@@ -132,18 +121,15 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     b.in = in;
     b.fixed = c->gpu->facts.is_cpu && __atomic_add_fetch(&c->specialized, 1, __ATOMIC_RELAXED) <= VR_FIXED;
     b.tensors = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.tensors);
-    b.places = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.places);
-    b.views = calloc(c->value_count + VR_TEMPORARIES * c->op_count + 1, sizeof *b.views);
     b.done = calloc(2 * (size_t)c->op_count + 1, sizeof *b.done);
     b.done_before = b.done != NULL ? b.done + c->op_count : NULL;
-    if (in == NULL || b.tensors == NULL || b.places == NULL || b.views == NULL || b.done == NULL) {
+    if (in == NULL || b.tensors == NULL || b.done == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", c->op_count);
         goto done;
     }
     INLAY_TRY(read_tensors(&b, request));
     place_given(&b);
     INLAY_TRY(lower_all(&b));
-    INLAY_TRY(check_outputs(&b));
     INLAY_TRY(vr_plan(&b));
     INLAY_TRY(prepare_device(&b));
     INLAY_TRY(vr_bind(state, c, in, NULL, &in->own, diag));
@@ -154,8 +140,6 @@ inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_requ
     in = NULL;
 done:
     free(b.tensors);
-    free(b.places);
-    free(b.views);
     free(b.done);
     vr_release_instance(state, c, in);
     return status;

@@ -61,16 +61,6 @@ static bool view_supports(const kit_node *node, const vr_operator *row, kit_refu
     return row->number != 1 || vr_is_known(node, 2, why);
 }
 
-/* Nothing is dropped, but the mask is asked for: all true. */
-static void fill_mask(vr_build *b, uint32_t mask)
-{
-    vr_program p;
-
-    vr_program_start(b, &p, mask, VR_SINGLE);
-    (void)vr_slot(&p, OP_MOVE, vr_number(&p, 1), 0, 0);
-    (void)vr_emit_elements(b, &p);
-}
-
 static inlay_status lower_view(vr_build *b, const vr_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
@@ -81,7 +71,7 @@ static inlay_status lower_view(vr_build *b, const vr_op *op)
     if (training != NULL && *(const uint8_t *)training->data != 0)
         return vr_decline(b, op, "it drops elements by chance");
     if (vr_out(b, op, 1) != NULL)
-        fill_mask(b, op->info.outputs[1]);
+        vr_fill(b, op->info.outputs[1], 1); /* the mask: nothing is dropped */
     if (vr_is_output(b, y))
         return vr_copy_flat(b, x, y);
     vr_alias(b, y, x, 0);
@@ -136,8 +126,8 @@ static inlay_status lower_transpose(vr_build *b, const vr_op *op)
     if (!is_read_by_strides(b, y))
         return vr_move(b, &box, x, y);
     vr_alias(b, y, x, 0);
-    b->views[y].turned = true;
-    memcpy(b->views[y].strides, box.from, sizeof b->views[y].strides);
+    b->tensors[y].turned = true;
+    memcpy(b->tensors[y].strides, box.from, sizeof b->tensors[y].strides);
     return b->status;
 }
 
@@ -253,10 +243,11 @@ static inlay_status lower_slice(vr_build *b, const vr_op *op)
 
 static bool slice_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
+    (void)row;
     for (uint32_t i = 1; i < node->info->input_count; i++)
         if (!vr_is_known(node, i, why))
             return false;
-    return vr_has_types(node, 0, row->types, why);
+    return true;
 }
 
 /* ------------------------------------------------------------------ Pad */
@@ -294,57 +285,44 @@ static inlay_status lower_pad(vr_build *b, const vr_op *op)
 
 static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
+    (void)row;
     if (kit_attr_float(node->info, "value", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11",
                           "padding by another value than 0");
-    return vr_has_types(node, 0, row->types, why) && vr_is_known(node, 1, why) && vr_is_known(node, 3, why);
+    return vr_is_known(node, 1, why) && vr_is_known(node, 3, why);
 }
 
 /* ------------------------------------------------------------------ Expand, Tile */
 
-static inlay_status lower_expand(vr_build *b, const vr_op *op)
-{
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
-    vr_box box = vr_whole_box(y);
-    int64_t strides[VR_RANK];
-
-    vr_row_major(x->dims, x->rank, strides);
-    for (uint32_t d = 0; d < x->rank; d++)
-        box.from[d + y->rank - x->rank] = x->dims[d] == 1 ? 0 : strides[d];
-    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
-}
-
+/* The result is the input again and again: along each dimension as often as it fits. */
 static inlay_status lower_tile(vr_build *b, const vr_op *op)
 {
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
+    const uint32_t first = y->rank - x->rank;
     int64_t from[VR_RANK], to[VR_RANK];
-    vr_box box = { .rank = 2 * x->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
+    vr_box box = { .rank = 2 * y->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
 
     vr_row_major(x->dims, x->rank, from);
     vr_row_major(y->dims, y->rank, to);
-    for (uint32_t d = 0; d < x->rank; d++) {
-        if (x->dims[d] == 0 || y->dims[d] % x->dims[d] != 0)
+    for (uint32_t d = 0; d < y->rank; d++) {
+        const int64_t size = d >= first ? x->dims[d - first] : 1;
+
+        if (size == 0 || y->dims[d] % size != 0)
             return vr_decline(b, op, "its repeats do not fit");
-        box.dims[2 * d] = y->dims[d] / x->dims[d];
-        box.to[2 * d] = to[d] * x->dims[d];
-        box.dims[2 * d + 1] = x->dims[d];
-        box.from[2 * d + 1] = from[d];
+        box.dims[2 * d] = y->dims[d] / size;
+        box.to[2 * d] = to[d] * size;
+        box.dims[2 * d + 1] = size;
+        box.from[2 * d + 1] = d >= first ? from[d - first] : 0;
         box.to[2 * d + 1] = to[d];
     }
     return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
-static bool first_moves(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    return vr_has_types(node, 0, row->types, why);
-}
-
-const vr_family vr_view = { .supports = view_supports, .lower = lower_view };
+const vr_family vr_view = { .supports = view_supports, .lower = lower_view, .several = true };
 const vr_family vr_transpose = { .lower = lower_transpose };
 const vr_family vr_space_depth = { .lower = lower_space_depth };
 const vr_family vr_concat = { .lower = lower_concat };
-const vr_family vr_split = { .supports = first_moves, .lower = lower_split };
-const vr_family vr_slice = { .supports = slice_supports, .lower = lower_slice, .own_types = true };
+const vr_family vr_split = { .lower = lower_split, .several = true };
+const vr_family vr_slice = { .supports = slice_supports, .lower = lower_slice };
 const vr_family vr_pad = { .supports = pad_supports, .lower = lower_pad };
-const vr_family vr_expand = { .supports = first_moves, .lower = lower_expand };
-const vr_family vr_tile = { .supports = first_moves, .lower = lower_tile };
+const vr_family vr_tile = { .lower = lower_tile };

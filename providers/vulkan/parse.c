@@ -40,12 +40,6 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
     return true;
 }
 
-static bool has_several(const vr_operator *row)
-{
-    return row->family == &vr_split || row->family == &vr_layer_norm || row->family == &vr_skip_norm ||
-           (row->family == &vr_view && row->number == 1);
-}
-
 static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
@@ -66,7 +60,7 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
 
         if (v == NULL)
             continue;
-        if (i > 0 && !has_several(row))
+        if (i > 0 && !row->family->several)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
         if (!tensor_fits(v, "output", i, false, why))
             return false;
@@ -79,26 +73,22 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
 const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
-    const bool is_microsoft = strcmp(info->domain.data, "com.microsoft") == 0;
+    const char *const domain = info->domain.data, *const ours = strcmp(domain, "ai.onnx") == 0 ? "" : "ms.";
+    const size_t prefix = strlen(ours);
     bool known = false;
 
-    if (!is_microsoft && strcmp(info->domain.data, "ai.onnx") != 0) {
-        (void)kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no shader for %s of %s", info->op_type.data,
-                         info->domain.data);
-        return NULL;
-    }
     for (uint32_t i = 0; i < KIT_COUNT(operators); i++) {
         const vr_operator *row = &operators[i];
 
-        if (is_microsoft != (strncmp(row->name, "ms.", 3) == 0) ||
-            strcmp(row->name + (is_microsoft ? 3 : 0), info->op_type.data) != 0)
+        if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0 ||
+            (prefix > 0 && strcmp(domain, "com.microsoft") != 0))
             continue;
         known = true;
         if (info->since_version < row->first || info->since_version > row->last)
             continue;
-        if (!common_fits(node, row, why))
-            return NULL;
-        return row->family->supports == NULL || row->family->supports(node, row, why) ? row : NULL;
+        return common_fits(node, row, why) && (row->family->supports == NULL || row->family->supports(node, row, why))
+                   ? row
+                   : NULL;
     }
     (void)kit_refuse(why, known ? INLAY_REFUSE_VERSION : INLAY_REFUSE_OPERATOR, NULL,
                      known ? "%s-%u is another version than the shaders know"
@@ -107,36 +97,23 @@ const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
     return NULL;
 }
 
+static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
+{
+    (void)ctx, (void)n;
+    if (vr_find(node, why) == NULL)
+        return false;
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        offer->resident_bytes += kit_is_constant(node, i) ? kit_input(node, i)->data_bytes : 0;
+    offer->cookie = 1;
+    offer->flags = INLAY_OFFER_MERGE;
+    return true;
+}
+
 inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag)
 {
-    const vr_state *s = state;
-    inlay_status status = INLAY_OK;
+    const kit_node like = { .host = ((vr_state *)state)->host };
 
     (void)diag;
-    for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
-        const inlay_node_info *info = inlay_graph_node(graph, n);
-        const kit_node node = { .host = s->host, .graph = graph, .info = info };
-        kit_refusal why = { 0, "", "" };
-        const vr_operator *row;
-        uint64_t resident = 0;
-
-        if (candidates[n] == 0)
-            continue;
-        row = vr_find(&node, &why);
-        if (row == NULL) {
-            status = kit_refuse_node(sink, n, &why);
-            continue;
-        }
-        for (uint32_t i = 0; i < info->input_count; i++)
-            resident += kit_is_constant(&node, i) ? kit_input(&node, i)->data_bytes : 0;
-        const inlay_offer offer = { .struct_size = sizeof offer,
-                                    .nodes = &n,
-                                    .node_count = 1,
-                                    .cookie = 1,
-                                    .flags = INLAY_OFFER_MERGE,
-                                    .resident_bytes = resident };
-        status = sink->offer(sink->ctx, &offer);
-    }
-    return status;
+    return kit_assess_each(&like, graph, candidates, sink, has_row, NULL);
 }

@@ -25,17 +25,14 @@ static const inlay_option options[] = {
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then" },
 };
 
-/* A CPU's driver computes on the cores that other providers use, and slower: by cost it gets nothing unless somebody
- * names it, whatever the guesses about small nodes are worth. */
-#define UNASKED_NS 1e9
-
-/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat. */
+/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is given
+ * nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
 static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 
     s->launch_ns = cpu ? 100000 : 8000;
-    s->unasked_ns = cpu && !s->named ? UNASKED_NS : 0;
+    s->unasked_ns = cpu && !s->named ? 1e9 : 0;
     s->flops_per_ns = cpu ? 2 : discrete ? 2000 : 300;
     s->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
 }
@@ -157,15 +154,15 @@ static void write_info(const gpu_facts *f, char *facts, inlay_device_info *out)
                                                            : INLAY_DEVICE_GPU;
 }
 
-static inlay_status pass_device(void *user, uint32_t number, const gpu_facts *f, const char *lacks)
+static inlay_status pass_device(void *user, const gpu_facts *f)
 {
     const lister *l = user;
     char value[16], facts[128], unusable[128];
     inlay_device_info info = { .struct_size = sizeof info, .option = "device", .value = value };
 
-    (void)snprintf(value, sizeof value, "%u", number);
-    (void)snprintf(unusable, sizeof unusable, "it lacks %s", lacks != NULL ? lacks : "nothing");
-    info.unusable = lacks != NULL ? unusable : NULL;
+    (void)snprintf(value, sizeof value, "%u", f->number);
+    (void)snprintf(unusable, sizeof unusable, "it lacks %s", f->lacks != NULL ? f->lacks : "nothing");
+    info.unusable = f->lacks != NULL ? unusable : NULL;
     write_info(f, facts, &info);
     return l->device(l->user, &info);
 }
@@ -197,6 +194,18 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
 
 /* ------------------------------------------------------------------ memory */
 
+/* What a new buffer is to the host, unless there was an error. */
+static inlay_status hand_out(inlay_status status, gpu_buffer *b, inlay_buffer lies, inlay_buffer *out)
+{
+    if (status != INLAY_OK) {
+        free(b);
+        return status;
+    }
+    lies.handle = (uintptr_t)b;
+    *out = lies;
+    return INLAY_OK;
+}
+
 static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
     gpu_buffer *b = calloc(1, sizeof *b);
@@ -207,12 +216,7 @@ static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, i
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
     if (status == INLAY_OK)
         status = gpu_buffer_make(g, bytes, b, diag);
-    if (status != INLAY_OK) {
-        free(b);
-        return status;
-    }
-    *out = (inlay_buffer){ .handle = (uint64_t)(uintptr_t)b, .bytes = bytes, .domain = domain };
-    return INLAY_OK;
+    return hand_out(status, b, (inlay_buffer){ .bytes = bytes, .domain = domain }, out);
 }
 
 static void buffer_free(void *state, const inlay_buffer *buffer)
@@ -255,8 +259,8 @@ static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer 
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
     const inlay_copy one = { *source, *target };
-    const inlay_copy_request r = { .struct_size = sizeof r, .run = run, .copies = &one, .waits = waits, .signal = signal,
-                                   .copy_count = 1, .copy_stride = sizeof one, .wait_count = wait_count };
+    const inlay_copy_request r = { .struct_size = sizeof r, .run = run, .copies = &one, .copy_count = 1,
+                                   .copy_stride = sizeof one, .waits = waits, .wait_count = wait_count, .signal = signal };
 
     return buffer_copies(state, &r, diag);
 }
@@ -289,16 +293,11 @@ static inlay_status import_native(void *state, uint32_t domain, const inlay_nati
                                memory->device_id != (int32_t)g->facts.number || memory->offset % GPU_ALIGNMENT != 0))
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer of Vulkan device %u, at a multiple of %d bytes",
                             g->facts.number, GPU_ALIGNMENT);
-    if (status != INLAY_OK) {
-        free(b);
-        return status;
+    if (status == INLAY_OK) {
+        memcpy(&buffer, &memory->handle, sizeof buffer);
+        gpu_buffer_borrow(g, buffer, memory->offset + memory->bytes, b);
     }
-    memcpy(&buffer, &memory->handle, sizeof buffer);
-    gpu_buffer_borrow(g, buffer, memory->offset + memory->bytes, b);
-    *out = (inlay_buffer){
-        .handle = (uintptr_t)b, .offset = memory->offset, .bytes = memory->bytes, .domain = domain
-    };
-    return INLAY_OK;
+    return hand_out(status, b, (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain }, out);
 }
 
 static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
@@ -357,20 +356,5 @@ static const inlay_provider provider = {
     .release_binding = vr_release_binding,
 };
 
-/* The kit checks the host and names the build; the provider is ours. */
 static const kit_plugin plugin = { .name = "vulkan", .version = "0.1.0" };
-
-INLAY_PLUGIN_NOTE("vulkan", "vulkan", "")
-
-inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
-{
-    static kit_exports exports;
-    inlay_status status = kit_open(&plugin, &exports, host, out_plugin, diag);
-
-    if (status != INLAY_OK)
-        return status;
-    exports.provider = provider;
-    exports.plugin.providers = &exports.provider;
-    exports.plugin.provider_count = 1;
-    return INLAY_OK;
-}
+KIT_PROVIDER_PLUGIN(plugin, "vulkan", provider, "vulkan")

@@ -366,16 +366,11 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
         p.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             p.taps *= dims[d];
-        p.columns = p.groups > 0 ? dims[0] / p.groups : 0;
-        p.k = dims[1];
-        if (op->row->number != 0) { /* transposed: [C, M / groups, window] */
-            p.k = p.columns;
-            p.columns = dims[1];
-        }
-        p.tap_step = 1;
-        p.k_step = op->row->number != 0 ? p.columns * p.taps : p.taps;
-        p.column_step = op->row->number != 0 ? p.taps : p.k * p.taps;
-        p.group_step = p.columns * p.k * p.taps;
+        const int64_t first = p.groups > 0 ? dims[0] / p.groups : 0, second = dims[1];
+        const bool back = op->row->number != 0; /* transposed: [C, M / groups, window] */
+
+        p = (vr_panels){ p.groups, back ? second : first, p.taps, back ? first : second, first * second * p.taps,
+                         back ? p.taps : second * p.taps, 1, back ? second * p.taps : p.taps };
     } else if (rank == 2 && (op->row->family == &vr_mat_mul || op->row->family == &vr_gemm)) {
         p.k = dims[turned];
         p.columns = dims[!turned];
@@ -389,9 +384,8 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
 static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     (void)row;
-    if (kit_input(node, 0)->rank == 0 || kit_input(node, 1)->rank == 0)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
-    return true;
+    return (kit_input(node, 0)->rank > 0 && kit_input(node, 1)->rank > 0) ||
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
 }
 
 const vr_family vr_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul };

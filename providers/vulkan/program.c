@@ -141,7 +141,9 @@ static uint32_t how_it_lies(const vr_program *p, const vr_load *load)
         linear &= load->strides[d] == step;
         column &= load->strides[d] == (d == p->columns);
     }
-    return load->value == INLAY_NONE ? AT_POSITION : scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
+    if (load->value == INLAY_NONE)
+        return AT_POSITION;
+    return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
 vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words)
@@ -222,4 +224,13 @@ inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p)
 {
     vr_grow(b, op, p);
     return vr_emit_elements(b, p);
+}
+
+void vr_fill(vr_build *b, uint32_t value, double x)
+{
+    vr_program p;
+
+    vr_program_start(b, &p, value, VR_SINGLE);
+    (void)vr_slot(&p, OP_MOVE, vr_number(&p, x), 0, 0);
+    (void)vr_emit_elements(b, &p);
 }

@@ -188,20 +188,12 @@ vr_rows vr_rows_of(const vr_build *b, const vr_op *op, uint32_t kind, uint32_t a
     const vr_tensor *x = vr_in(b, op, 0);
     const int64_t length = vr_extent(x, axis, x->rank);
 
-    return (vr_rows){ .kind = kind,
-                      .count = x->count / length,
-                      .length = length,
-                      .inner = 1,
-                      .epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-5),
-                      .scale = INLAY_NONE,
-                      .bias = INLAY_NONE,
-                      .scale_rows = 1,
-                      .scale_per = 1,
-                      .scale_step = 0,
-                      .skip = INLAY_NONE,
-                      .skip_bias = INLAY_NONE,
-                      .mean = INLAY_NONE,
-                      .deviation = INLAY_NONE };
+    vr_rows r = { .kind = kind, .length = length, .inner = 1, .scale_rows = 1, .scale_per = 1 };
+
+    r.count = x->count / length;
+    r.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-5);
+    r.scale = r.bias = r.skip = r.skip_bias = r.mean = r.deviation = INLAY_NONE;
+    return r;
 }
 
 inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32_t from)
@@ -315,6 +307,6 @@ const vr_family vr_global_pool = { .supports = channels_support, .lower = lower_
 const vr_family vr_pool = { .supports = pool_supports, .lower = lower_pool };
 const vr_family vr_lrn = { .supports = channels_support, .lower = lower_lrn };
 const vr_family vr_softmax = { .supports = rows_support, .lower = lower_rows };
-const vr_family vr_layer_norm = { .supports = rows_support, .lower = lower_layer_norm };
+const vr_family vr_layer_norm = { .supports = rows_support, .lower = lower_layer_norm, .several = true };
 const vr_family vr_instance_norm = { .supports = channels_support, .lower = lower_instance_norm };
 const vr_family vr_lp_norm = { .supports = rows_support, .lower = lower_rows };

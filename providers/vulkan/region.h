@@ -54,6 +54,7 @@ typedef struct vr_family {
     /* Elementwise operators alone: adds what op does to a program. The result is the last slot. */
     uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op);
     bool own_types; /* supports looks at the types of inputs itself */
+    bool several;   /* more outputs than the first are made */
 } vr_family;
 
 struct vr_operator {
@@ -175,6 +176,11 @@ struct inlay_instance {
  * Lowering is written without a check behind each call: the first failure stays in vr_build.status with its sentence,
  * what is called behind it does nothing, and what it hands out may be written to. */
 
+typedef struct vr_place {
+    uint32_t buffer; /* INLAY_NONE: nobody has made it yet */
+    uint64_t offset; /* bytes */
+} vr_place;
+
 typedef struct vr_tensor {
     int64_t dims[VR_RANK];
     uint32_t rank;
@@ -183,25 +189,18 @@ typedef struct vr_tensor {
     bool known;
     const void *data; /* elements, where they are known before the run */
     uint64_t data_bytes;
+    vr_place place;
+    /* A transposed value that nobody made: its place is that of what it was made from. Only readers that go by strides
+     * see such a value. */
+    bool turned;
+    int64_t strides[VR_RANK];
 } vr_tensor;
-
-typedef struct vr_place {
-    uint32_t buffer; /* INLAY_NONE: nobody has made it yet */
-    uint64_t offset; /* bytes */
-} vr_place;
 
 /* A CPU's driver gets sizes as constants, and compiles for each; regions of sizes that go on changing get them in memory
  * after so many. */
 enum { VR_FIXED = 4 };
 enum { VR_SIBLINGS = 2, VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
 enum { VR_MOST_MADE = 21 };
-
-/* A transposed value that nobody made: its place is that of what it was made from. Only readers that go by strides see
- * such a value. */
-typedef struct vr_turn {
-    bool turned;
-    int64_t strides[VR_RANK];
-} vr_turn;
 
 struct vr_build {
     const inlay_compiled *c;
@@ -210,9 +209,7 @@ struct vr_build {
     inlay_diag *diag;
     inlay_status status; /* of what failed first */
     vr_dispatch spare;   /* handed out behind a failure */
-    vr_tensor *tensors;  /* [value_count] */
-    vr_place *places;    /* [value_count] */
-    vr_turn *views;      /* [value_count] */
+    vr_tensor *tensors;  /* [value_count], then those of temporaries */
     bool *done;          /* [op_count] is a part of a group that was emitted */
     bool *done_before;   /* [op_count] room for a copy */
     uint32_t temporaries;
@@ -290,6 +287,7 @@ vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader
 /* A dispatch of the elementwise skeleton alone; the same with what is behind op. */
 inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
 inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p);
+void vr_fill(vr_build *b, uint32_t value, double x); /* all elements are x */
 
 /* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vr_bits. */
 #define VR_LIST(type, ...) sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[]){ __VA_ARGS__ }
@@ -454,7 +452,7 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
 
 extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic, vr_mat_mul,
     vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax, vr_layer_norm,
-    vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_expand, vr_tile,
+    vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_tile,
     vr_space_depth, vr_gather, vr_elements, vr_tuples, vr_resize, vr_made, vr_constant_of_shape,
     vr_lrn, vr_attention, vr_skip_norm;
 

@@ -5,69 +5,51 @@
 
 enum { MOST_AXES = 6, FIRST_TABLE = 26 };
 
-/* Which input holds what: Upsample-9 and Resize-10 have scales at 1; later ones roi, scales, sizes. */
-static uint32_t scales_input(const inlay_node_info *node)
-{
-    return node->since_version < 11 ? 1 : 2;
-}
-
-/* Reads the floats of an input; false: not known, or of another number. */
-static bool read_floats(const vr_build *b, const vr_op *op, uint32_t input, float *out, uint32_t count)
+/* The floats of an input; NULL: not known, or of another number. */
+static const float *floats_of(const vr_build *b, const vr_op *op, uint32_t input, uint32_t count)
 {
     const vr_tensor *t = vr_in(b, op, input);
 
-    if (t == NULL || t->data == NULL || t->dtype != INLAY_FLOAT || t->count != count)
-        return false;
-    memcpy(out, t->data, count * sizeof *out);
-    return true;
+    return t != NULL && t->dtype == INLAY_FLOAT && t->count == count ? t->data : NULL;
 }
 
-/* Axes that the attribute axes names, all by default. */
-static bool read_axes(const vr_op *op, uint32_t rank, uint32_t *axes, uint32_t *out_count)
-{
-    uint32_t count = 0;
-    const int64_t *list = kit_attr_ints(&op->info, "axes", &count);
-
-    *out_count = list != NULL && count <= rank ? count : rank;
-    for (uint32_t i = 0; i < *out_count; i++) {
-        axes[i] = i;
-        if (list != NULL && !vr_axis(list[i], rank, &axes[i]))
-            return false;
-    }
-    return true;
-}
-
+/* Upsample-9 and Resize-10 have scales at input 1; later ones roi, scales, sizes; Upsample-7 has an attribute. false:
+ * what it needs is not known. */
 static bool read_resize(const vr_build *b, const vr_op *op, const resize_rule *rule, resize_axis *axes)
 {
     const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
-    uint32_t list[VR_RANK], count, attr_count = 0;
-    float scales[VR_RANK], roi[2 * VR_RANK];
+    const uint32_t at = op->info.since_version < 11 ? 1 : 2;
     const inlay_attr_info *attr = kit_attr(&op->info, "scales");
-    const vr_tensor *given = vr_in(b, op, scales_input(&op->info));
-    bool by_scale = attr != NULL || (given != NULL && given->count > 0);
+    const bool by_scale = attr != NULL || (vr_in(b, op, at) != NULL && vr_in(b, op, at)->count > 0);
+    const bool crops = rule->coordinates == RESIZE_TF_CROP_AND_RESIZE;
+    uint32_t count = 0;
+    const int64_t *list = kit_attr_ints(&op->info, "axes", &count);
+    const float *scales, *roi;
 
-    if (!read_axes(op, x->rank, list, &count))
-        return false;
-    attr_count = attr != NULL ? attr->count : 0;
-    if (attr != NULL && attr_count == count)
-        memcpy(scales, attr->floats, count * sizeof *scales);
-    else if (by_scale && !read_floats(b, op, scales_input(&op->info), scales, count))
+    count = list != NULL && count <= x->rank ? count : x->rank;
+    scales = attr == NULL ? floats_of(b, op, at, count) : attr->count == count ? attr->floats : NULL;
+    roi = floats_of(b, op, 1, 2 * count);
+    if ((by_scale && scales == NULL) || (crops && roi == NULL))
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         axes[d] = (resize_axis){ .in = x->dims[d], .out = y->dims[d], .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t i = 0; i < count; i++) {
-        resize_axis *a = &axes[list[i]];
+        uint32_t axis = i;
+        float part[3] = { 0, 0, 1 }; /* constants need not be aligned */
 
-        a->scale = by_scale ? (double)scales[i] : (double)a->out / (double)a->in;
+        if (list != NULL && !vr_axis(list[i], x->rank, &axis))
+            return false;
+        if (by_scale)
+            memcpy(&part[0], scales + i, sizeof part[0]);
+        if (crops) {
+            memcpy(&part[1], roi + i, sizeof part[1]);
+            memcpy(&part[2], roi + count + i, sizeof part[2]);
+        }
+        resize_axis *a = &axes[axis];
+        a->scale = by_scale ? (double)part[0] : (double)a->out / (double)a->in;
         a->exact = !by_scale || (a->scale == 1 && a->in == a->out);
-    }
-    if (rule->coordinates != RESIZE_TF_CROP_AND_RESIZE)
-        return true;
-    if (!read_floats(b, op, 1, roi, 2 * count))
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        axes[list[i]].roi_begin = (double)roi[i];
-        axes[list[i]].roi_end = (double)roi[count + i];
+        a->roi_begin = (double)part[1];
+        a->roi_end = (double)part[2];
     }
     return true;
 }

@@ -31,6 +31,7 @@ HEADERS = [
     ("status.h", "api-status", "Failures: status.h"),
     ("plugin.h", "abi", "Plugin ABI: plugin.h"),
     ("kit.h", "kit", "Kit for plugins: kit.h"),
+    ("kit_region.h", "kit_region", "Kit for providers that compile regions: kit_region.h"),
     ("extensions.h", "extensions", "Extensions: extensions.h"),
 ]
 

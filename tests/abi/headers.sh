@@ -49,7 +49,7 @@ int use(void)
     return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.reserved);
 }
 EOC
-for header in status types note plugin inlay kit; do
+for header in status types note plugin inlay kit kit_region; do
     echo "#include \"inlay/$header.h\"" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

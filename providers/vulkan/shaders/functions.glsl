@@ -183,29 +183,15 @@ float f_acos(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(sqrt((1.0 - x
 
 float f_tanh(float x)
 {
-    const float a = abs(x), z = x * x;
-    float y;
+    const float t = expm1_of(min(2.0 * abs(x), 30.0));
 
-    if (is_nan(x))
-        return x;
-    if (a < 0.625)
-        return fma(POLY_4(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
-                          -3.33332819422e-1) * z, x, x);
-    y = a > 10.0 ? 1.0 : 1.0 - 2.0 / (f_exp(2.0 * a) + 1.0);
-    return with_sign(y, x);
+    return is_nan(x) ? x : with_sign(t / (t + 2.0), x);
 }
 float f_sinh(float x)
 {
-    const float a = abs(x), z = x * x;
-    float e;
+    const float a = abs(x), t = expm1_of(min(a, 40.0)), e = f_exp(0.5 * a); // e^x may overflow where its half does not
 
-    if (is_nan(x))
-        return x;
-    if (a < 1.0)
-        return fma(POLY_2(z, 2.03721912945e-4, 8.33028376239e-3, 1.66667160211e-1) * z, x, x);
-    e = f_exp(0.5 * a); // of half, so that e^x may overflow where its half does not
-    e = a > 40.0 ? 0.5 * e * e : 0.5 * (e * e - 1.0 / (e * e));
-    return with_sign(e, x);
+    return is_nan(x) ? x : with_sign(a > 40.0 ? 0.5 * e * e : 0.5 * (t + t / (t + 1.0)), x);
 }
 float f_cosh(float x)
 {

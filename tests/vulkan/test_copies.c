@@ -1,0 +1,112 @@
+/* Copies where the host does not see a device's memory: those of a list are one submission. The device's part of the
+ * provider alone, told to keep its memory apart. */
+#include "region.h"
+#include "cmocka_all.h"
+#include <stdlib.h>
+
+static gpu_device *open_apart(void)
+{
+    const gpu_options options = { .device = "auto", .fault = GPU_APART, .cache_dir = "" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    gpu_device *g = NULL;
+
+    if (gpu_open(&options, &g, &diag) != INLAY_OK) {
+        print_message("skipped: %s\n", diag.text);
+        skip();
+    }
+    return g;
+}
+
+static uint8_t *bytes_of(size_t count, uint32_t seed)
+{
+    uint8_t *data = malloc(count);
+
+    assert_non_null(data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = (uint8_t)((i * 31 + seed * 7) >> (i % 3));
+    return data;
+}
+
+enum { COUNT = 5 };
+
+/* Up, from the first to the last on the device, and down again; how many submissions each takes is told. */
+static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t most_down)
+{
+    gpu_device *g = open_apart();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    gpu_buffer buffers[COUNT];
+    gpu_copy up[COUNT], down[COUNT];
+    uint8_t *sent[COUNT], *got[COUNT];
+    uint64_t before;
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(gpu_buffer_make(g, sizes[i], &buffers[i], &diag), INLAY_OK);
+        assert_null(buffers[i].mapped);
+        sent[i] = bytes_of(sizes[i], i);
+        got[i] = calloc(1, sizes[i]);
+        up[i] = (gpu_copy){ .to = &buffers[i], .host = sent[i], .bytes = sizes[i] };
+        down[i] = (gpu_copy){ .from = &buffers[i], .host = got[i], .bytes = sizes[i] };
+    }
+    before = g->submitted;
+    assert_int_equal(gpu_copies(g, up, COUNT, &diag), INLAY_OK);
+    assert_in_range(g->submitted - before, 1, most_up);
+    before = g->submitted;
+    assert_int_equal(gpu_copies(g, down, COUNT, &diag), INLAY_OK);
+    assert_in_range(g->submitted - before, 1, most_down);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_memory_equal(got[i], sent[i], sizes[i]);
+    down[0] = (gpu_copy){ .from = &buffers[0], .to = &buffers[1], .to_at = 16, .bytes = 64 };
+    assert_int_equal(gpu_copies(g, down, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copies(g, down + 1, 1, &diag), INLAY_OK);
+    assert_memory_equal(got[1], sent[1], 16);
+    assert_memory_equal(got[1] + 16, sent[0], 64);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        gpu_buffer_drop(g, &buffers[i]);
+        free(sent[i]);
+        free(got[i]);
+    }
+    gpu_close(g);
+}
+
+static void several_are_one_submission(void **state)
+{
+    (void)state;
+    there_and_back((const uint64_t[COUNT]){ 4096, 100, 70000, 256, 1 << 20 }, 1, 1);
+}
+
+/* 40 MiB through 16. */
+static void more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    there_and_back((const uint64_t[COUNT]){ 4096, 40 << 20, 70001, 256, 77 }, 3, 3);
+}
+
+/* What somebody else made has the same address, and stays when it is given back. */
+static void buffers_are_borrowed(void **state)
+{
+    gpu_device *g = open_apart();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint8_t *sent = bytes_of(512, 3), got[512] = { 0 };
+    gpu_buffer own, other;
+
+    (void)state;
+    assert_int_equal(gpu_buffer_make(g, 512, &own, &diag), INLAY_OK);
+    gpu_buffer_borrow(g, own.buffer, 512, &other);
+    assert_true(other.address == own.address);
+    assert_int_equal(gpu_write(g, &other, 0, sent, 512, &diag), INLAY_OK);
+    gpu_buffer_drop(g, &other);
+    assert_int_equal(gpu_copies(g, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
+    assert_memory_equal(got, sent, 512);
+    gpu_buffer_drop(g, &own);
+    free(sent);
+    gpu_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(several_are_one_submission),
+                                        cmocka_unit_test(more_than_there_is_room_for),
+                                        cmocka_unit_test(buffers_are_borrowed) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
