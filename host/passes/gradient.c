@@ -4,396 +4,13 @@
  *     y = Mul(a, b); da, db = Gradient(a, b; xs = [a, b], y = y)  ->  da = Mul(1, b), db = Mul(1, a)
  *
  * Level 0, and the first of all: names are still those of the file, and what only `y` names is still there. Where y has
- * several elements the derivative is that of their sum. The rules are rows; an operator on the way that has none is an
- * error. Nodes are computed again where the Gradient reads other values than those that are named. */
-#include "passes/body_nodes.h"
-#include <math.h>
+ * several elements the derivative is that of their sum. The rules are rows (gradient_rules.c); an operator on the way that
+ * has none is an error. Nodes are computed again where the Gradient reads other values than those that are named. */
+#include "passes/gradient.h"
 #include <string.h>
 
-enum { MOST_TERMS = 3, MOST_STACK = 16, MOST_TEXT = 24, MOST_NODES = 1 << 20 };
-
-/* The derivative by each input, in reverse Polish notation: `g` is that by the first output, `y` this output, `a` to `c`
- * the inputs, `p` and `q` attributes alpha and beta, 0 to 2 numbers, `k` 2 / sqrt(pi); what the letters in capitals, `u`,
- * `v`, `s`, `r`, `x` and `n` make is told below. What broadcasting repeated is summed; nothing between commas is zero, and
- * the third stands for what comes after. One text takes a third of what a table of pointers would. */
-static const char rules[] =
-    "Abs gaG*\nAcos g1aa*-R/~\nAcosh gaa*1-R/\nAdd g,g\nAsin g1aa*-R/\nAsinh gaa*1+R/\nAtan g1aa*+/\nAtanh g1aa*-/\n"
-    "Cast g\nCeil \nClip ya=g0?,,\nCos gaS*~\nCosh gaI*\nDiv gb/,gy*b/~\nElu a0>ggyp+*?\nErf gkaa*~E**\nExp gy*\n"
-    "Expand g,\nFlatten gr\nFloor \nGemm gbvT@p*u,auTg@p*v,gq*\nIdentity g\nLeakyRelu a0>ggp*?\nLog ga/\n"
-    "LogSoftmax gyEgs*-\nMatMul gbT@,aTg@\nMul gb*,ga*\nNeg g~\nPow b0=0gb*ab1-^*?,a0=0gy*aL*?\nReciprocal gyy**~\n"
-    "ReduceL2 xaY/*,\nReduceLogSumExp xaY-E*,\nReduceMean xn*,\nReduceSum x,\nReduceSumSquare xa*2*,\nRelu a0>g0?\n"
-    "Reshape gr,\nRound \nSigmoid gy1y-**\nSign \nSin gaC*\nSinh gaH*\nSoftmax yggy*s-*\nSoftplus gaX*\n"
-    "Softsign g1aJ+1aJ+*/\nSqrt gyy+/\nSqueeze gr,\nSub g,g~\nSum g,g,g\nTan g1yy*+*\nTanh g1yy*-*\nTranspose gP\n"
-    "Unsqueeze gr,\nWhere ,ag0?,a0g?\n";
-
-/* What a letter of a rule makes of the one or two values before it. */
-static const struct letter {
-    char letter;
-    uint8_t operands, opset;
-    char op[8];
-} letters[] = {
-    { '+', 2, 14, "Add" },  { '-', 2, 14, "Sub" },     { '*', 2, 14, "Mul" },   { '/', 2, 14, "Div" },
-    { '^', 2, 15, "Pow" },  { '>', 2, 13, "Greater" }, { '=', 2, 13, "Equal" }, { '@', 2, 13, "MatMul" },
-    { '?', 3, 16, "Where" }, { '~', 1, 13, "Neg" },    { 'C', 1, 7, "Cos" },    { 'E', 1, 13, "Exp" },
-    { 'G', 1, 13, "Sign" }, { 'H', 1, 9, "Cosh" },     { 'I', 1, 9, "Sinh" },   { 'J', 1, 13, "Abs" },
-    { 'L', 1, 13, "Log" },  { 'R', 1, 13, "Sqrt" },    { 'S', 1, 7, "Sin" },    { 'X', 1, 13, "Sigmoid" },
-};
-
-typedef struct gradient {
-    node_maker m;
-    graph *g;
-    const graph_node *n;  /* the Gradient */
-    arena a;
-    uint32_t nodes, values; /* of the graph, before */
-    uint32_t *now;        /* [values] what is read in the place of the value */
-    uint32_t *slope;      /* [values] the derivative by it so far, INLAY_NONE = 0 */
-    bool *active;         /* [values] depends on what is differentiated by */
-    bool *needed;         /* [values] y depends on it */
-    bool *given;          /* [values] named by xs or zs */
-    const graph_node *at; /* the node whose derivative is written ... */
-    uint32_t in[MOST_TERMS], y, g_y; /* ... its inputs, its output and the derivative by that */
-    inlay_dtype dtype;    /* of the derivative */
-} gradient;
-
-/* ------------------------------------------------------------------ writing */
-
-static uint32_t op(gradient *f, const char *name, int64_t opset, uint32_t a, uint32_t b)
-{
-    return make_value(&f->m, f->g, name, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, NULL, 0);
-}
-
-static uint32_t ints(gradient *f, const int64_t *list, uint32_t count)
-{
-    return make_constant(&f->m, f->g, INLAY_INT64, 1, count, list, count * sizeof *list);
-}
-
-static uint32_t cast(gradient *f, uint32_t v, inlay_dtype to)
-{
-    return make_value(&f->m, f->g, "Cast", 13, &v, 1, "to", to);
-}
-
-static uint32_t number(gradient *f, double x)
-{
-    const float narrow = (float)x;
-
-    if (f->dtype == INLAY_DOUBLE)
-        return make_constant(&f->m, f->g, INLAY_DOUBLE, 0, 0, &x, sizeof x);
-    x = narrow;
-    return f->dtype == INLAY_FLOAT ? make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow)
-                                   : cast(f, make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow),
-                                          f->dtype);
-}
-
-static uint32_t shape_of(gradient *f, uint32_t v)
-{
-    return op(f, "Shape", 13, v, INLAY_NONE);
-}
-
-static uint32_t filled(gradient *f, double x, uint32_t like)
-{
-    return op(f, "Expand", 13, number(f, x), shape_of(f, like));
-}
-
-static uint32_t reshaped(gradient *f, uint32_t v, uint32_t like)
-{
-    return make_value(&f->m, f->g, "Reshape", 14, (const uint32_t[]){ v, shape_of(f, like) }, 2, "allowzero", 1);
-}
-
-static uint32_t sum(gradient *f, uint32_t v, uint32_t axes)
-{
-    return make_value(&f->m, f->g, "ReduceSum", 13, (const uint32_t[]){ v, axes }, 2, "noop_with_empty_axes", 1);
-}
-
-static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
-{
-    if (a->rank == INLAY_RANK_UNKNOWN || a->rank != b->rank)
-        return false;
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
-            a->dims[d].value != b->dims[d].value)
-            return false;
-    return true;
-}
-
-/* Sums v over the axes along which `to` was repeated: those where their shapes differ once that of `to` has leading
- * ones. */
-static uint32_t unbroadcast(gradient *f, uint32_t v, uint32_t to)
-{
-    const int64_t one = 1, minus = -1;
-    const uint32_t sv = shape_of(f, v), st = shape_of(f, to);
-    const uint32_t more = op(f, "Sub", 14, shape_of(f, sv), shape_of(f, st));
-    const uint32_t ones = op(f, "Expand", 13, ints(f, &one, 1), more);
-    const uint32_t whole = make_value(&f->m, f->g, "Concat", 13, (const uint32_t[]){ ones, st }, 2, "axis", 0);
-    const uint32_t differs = op(f, "Not", 1, op(f, "Equal", 13, whole, sv), INLAY_NONE);
-    const uint32_t axes = op(f, "Reshape", 14, op(f, "NonZero", 13, differs, INLAY_NONE), ints(f, &minus, 1));
-
-    return reshaped(f, sum(f, v, axes), to);
-}
-
-static uint32_t turned(gradient *f, uint32_t v)
-{
-    graph_node *n = make_node(&f->m, f->g, NULL, "Einsum", 12, &v, 1, 1);
-
-    f->m.failed |= n == NULL || graph_set_attr_string(f->g, n, "equation", "...ij->...ji") != INLAY_OK;
-    return n == NULL ? INLAY_NONE : n->info.outputs[0];
-}
-
-static int64_t attr_int(const gradient *f, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *a = graph_attr(f->at, name);
-
-    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
-}
-
-/* The opposite of the node's permutation; without one, axes were reversed. */
-static uint32_t turned_back(gradient *f, uint32_t v)
-{
-    const inlay_attr_info *perm = graph_attr(f->at, "perm");
-    graph_node *n = make_node(&f->m, f->g, NULL, "Transpose", 13, &v, 1, 1);
-    int64_t back[INLAY_MAX_RANK];
-
-    if (n != NULL && perm != NULL) {
-        for (uint32_t i = 0; i < perm->count; i++)
-            back[perm->ints[i]] = i; /* inference has checked it */
-        f->m.failed |= graph_set_attr_ints(f->g, n, "perm", back, perm->count) != INLAY_OK;
-    }
-    return n == NULL ? INLAY_NONE : n->info.outputs[0];
-}
-
-/* A value with the reduced axes back, as long as they were in the input. */
-static uint32_t spread(gradient *f, uint32_t v)
-{
-    const inlay_attr_info *axes = graph_attr(f->at, "axes");
-    const uint32_t given = axes != NULL && axes->kind == INLAY_ATTR_INTS ? ints(f, axes->ints, axes->count) : f->in[1];
-
-    if (given != INLAY_NONE && attr_int(f, "keepdims", 1) == 0)
-        v = op(f, "Unsqueeze", 13, v, given);
-    return op(f, "Expand", 13, v, shape_of(f, f->in[0]));
-}
-
-/* The sum over what Softmax normalises: one axis, or below opset 13 all from it on. */
-static uint32_t axis_sum(gradient *f, uint32_t v)
-{
-    const bool old = f->at->info.since_version < 13;
-    const inlay_value_info *y = &f->g->values[f->at->info.outputs[0]].info;
-    const int64_t axis = attr_int(f, "axis", old ? 1 : -1);
-    int64_t list[INLAY_MAX_RANK] = { axis };
-    uint32_t count = 1;
-
-    if (old && y->rank != INLAY_RANK_UNKNOWN)
-        for (int64_t d = axis < 0 ? axis + y->rank : axis; ++d < (int64_t)y->rank;)
-            list[count++] = d;
-    return sum(f, v, ints(f, list, count));
-}
-
-static uint32_t operand(gradient *f, char letter)
-{
-    const inlay_attr_info *x = letter == 'p' ? graph_attr(f->at, "alpha") : graph_attr(f->at, "beta");
-
-    switch (letter) {
-    case 'g':
-        return f->g_y;
-    case 'y':
-        return f->y;
-    case 'Y':
-        return spread(f, f->y);
-    case 'x':
-        return spread(f, f->g_y);
-    case 'n': /* the share of one element in a mean */
-        return op(f, "Div", 14, cast(f, op(f, "Size", 13, f->y, INLAY_NONE), f->dtype),
-                  cast(f, op(f, "Size", 13, f->in[0], INLAY_NONE), f->dtype));
-    case 'p':
-    case 'q':
-        return number(f, x != NULL ? x->f : 1);
-    case 'k':
-        return number(f, 1.12837916709551257390);
-    default:
-        return letter >= 'a' ? f->in[letter - 'a'] : number(f, letter - '0');
-    }
-}
-
-/* What changes one value that is no letter of the table. */
-static uint32_t changed(gradient *f, char letter, uint32_t v)
-{
-    switch (letter) {
-    case 'T':
-        return turned(f, v);
-    case 'u':
-        return attr_int(f, "transA", 0) != 0 ? turned(f, v) : v;
-    case 'v':
-        return attr_int(f, "transB", 0) != 0 ? turned(f, v) : v;
-    case 'P':
-        return turned_back(f, v);
-    case 's':
-        return axis_sum(f, v);
-    default:
-        return reshaped(f, v, f->in[0]); /* 'r' */
-    }
-}
-
-static uint32_t compute(gradient *f, const char *term)
-{
-    uint32_t stack[MOST_STACK], depth = 0;
-
-    for (; *term != '\0'; term++) {
-        const struct letter *l = letters, *end = letters + sizeof letters / sizeof letters[0];
-
-        while (l < end && l->letter != *term)
-            l++;
-        if (l < end) {
-            depth -= l->operands;
-            stack[depth] = make_value(&f->m, f->g, l->op, l->opset, stack + depth, l->operands, NULL, 0);
-            depth++;
-        } else if (strchr("TuvPsr", *term) != NULL) {
-            stack[depth - 1] = changed(f, *term, stack[depth - 1]);
-        } else {
-            stack[depth++] = operand(f, *term);
-        }
-    }
-    return stack[0];
-}
-
-/* ------------------------------------------------------------------ one node */
-
-static void add_slope(gradient *f, uint32_t v, uint32_t by)
-{
-    f->slope[v] = f->slope[v] == INLAY_NONE ? by : op(f, "Add", 14, f->slope[v], by);
-}
-
-static bool is_float(inlay_dtype dtype)
-{
-    return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
-}
-
-static bool is_active(const gradient *f, uint32_t v)
-{
-    return v != INLAY_NONE && f->active[v];
-}
-
-/* A product of vectors is one of matrices with an axis more. */
-static inlay_status as_matrices(gradient *f, inlay_diag *diag)
-{
-    const int64_t first = 0, last = -1, before = -2;
-
-    for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t rank = f->g->values[f->at->info.inputs[i]].info.rank;
-
-        if (rank == INLAY_RANK_UNKNOWN)
-            return graph_fail(f->g, f->at, NULL, INLAY_UNSUPPORTED, diag, "Gradient: the rank of input %u is not known", i);
-        if (rank != 1)
-            continue;
-        f->in[i] = op(f, "Unsqueeze", 13, f->in[i], ints(f, i == 0 ? &first : &last, 1));
-        f->g_y = op(f, "Unsqueeze", 13, f->g_y, ints(f, i == 0 && f->g->values[f->at->info.inputs[1]].info.rank != 1
-                                                            ? &before : &last, 1));
-    }
-    return INLAY_OK;
-}
-
-/* Concat: each input has its part of the derivative. */
-static void concat(gradient *f)
-{
-    const graph_node *n = f->at;
-    const int64_t axis = attr_int(f, "axis", 0);
-    const uint32_t at = ints(f, &axis, 1);
-    uint32_t *sizes = arena_array(&f->a, n->info.input_count, sizeof *sizes);
-    graph_node *split;
-
-    for (uint32_t i = 0; sizes != NULL && i < n->info.input_count; i++)
-        sizes[i] = op(f, "Gather", 13, shape_of(f, f->now[n->info.inputs[i]]), at);
-    if (sizes == NULL) {
-        f->m.failed = true;
-        return;
-    }
-    sizes[0] = make_value(&f->m, f->g, "Concat", 13, sizes, n->info.input_count, "axis", 0);
-    split = make_node(&f->m, f->g, NULL, "Split", 13, (const uint32_t[]){ f->g_y, sizes[0] }, 2, n->info.input_count);
-    if (split == NULL || graph_set_attr_int(f->g, split, "axis", axis) != INLAY_OK)
-        f->m.failed = true;
-    for (uint32_t i = 0; split != NULL && i < n->info.input_count; i++)
-        if (is_active(f, n->info.inputs[i]))
-            add_slope(f, n->info.inputs[i], split->info.outputs[i]);
-}
-
-/* The terms of the operator; NULL: there is no rule. */
-static const char *rule_of(const graph_node *n)
-{
-    const char *op = n->info.op_type.data, *at = strcmp(n->info.domain.data, "ai.onnx") == 0 ? rules : "";
-
-    for (; *at != '\0'; at = strchr(at, '\n') + 1)
-        if (strncmp(at, op, strlen(op)) == 0 && at[strlen(op)] == ' ')
-            return at + strlen(op) + 1;
-    return NULL;
-}
-
-/* Term i of a rule; "" where there is none. */
-static const char *term_of(const char *rule, uint32_t i, char text[MOST_TEXT])
-{
-    size_t bytes;
-
-    for (; i > 0 && *(rule += strcspn(rule, ",\n")) == ','; i--)
-        rule++;
-    bytes = i > 0 ? 0 : strcspn(rule, ",\n");
-    memcpy(text, rule, bytes);
-    text[bytes] = '\0';
-    return text;
-}
-
-/* The derivatives by what the node reads, from that by its output. */
-static inlay_status back(gradient *f, const graph_node *n, inlay_diag *diag)
-{
-    const char *rule = rule_of(n);
-    const uint32_t out = n->info.outputs[0];
-    inlay_status status = INLAY_OK;
-    bool matrices;
-
-    for (uint32_t o = 1; o < n->info.output_count; o++)
-        if (is_active(f, n->info.outputs[o]) && f->slope[n->info.outputs[o]] != INLAY_NONE)
-            rule = NULL;
-    f->at = n;
-    if (pass_is_op(n, "Concat")) {
-        f->g_y = f->slope[out];
-        f->dtype = f->g->values[out].info.dtype;
-        concat(f);
-        return INLAY_OK;
-    }
-    if (rule == NULL)
-        return graph_fail(f->g, n, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s", f->n->info.name.data,
-                          n->info.op_type.data);
-    matrices = pass_is_op(n, "MatMul");
-    for (uint32_t i = 0; i < n->info.input_count; i++) {
-        const uint32_t v = n->info.inputs[i];
-        char text[MOST_TEXT];
-        const char *term = term_of(rule, i < MOST_TERMS ? i : MOST_TERMS - 1, text);
-        bool fits;
-        uint32_t made;
-
-        if (!is_active(f, v) || term[0] == '\0')
-            continue;
-        f->g_y = f->slope[out];
-        f->y = f->now[out];
-        f->dtype = f->g->values[out].info.dtype;
-        for (uint32_t k = 0; k < MOST_TERMS; k++) {
-            const uint32_t u = k < n->info.input_count ? n->info.inputs[k] : INLAY_NONE;
-            const inlay_dtype dtype = u == INLAY_NONE ? INLAY_UNDEFINED : f->g->values[u].info.dtype;
-
-            f->in[k] = u == INLAY_NONE ? INLAY_NONE : f->now[u];
-            if (is_float(dtype) && dtype != f->dtype && strchr(term, 'a' + (char)k) != NULL)
-                f->in[k] = cast(f, f->in[k], f->dtype);
-        }
-        fits = strpbrk(term, "xrPs") != NULL ||
-               (!matrices && same_shape(&f->g->values[v].info, &f->g->values[out].info));
-        if (matrices)
-            INLAY_TRY(as_matrices(f, diag));
-        made = compute(f, term);
-        made = fits ? made : unbroadcast(f, made, matrices ? f->in[i] : f->now[v]);
-        if (matrices)
-            made = reshaped(f, made, f->now[v]);
-        if (f->g->values[v].info.dtype != f->dtype)
-            made = cast(f, made, f->g->values[v].info.dtype);
-        add_slope(f, v, made);
-    }
-done:
-    return status;
-}
+/* Nodes that all Gradients of a graph may go through together: each may double the graph that the next one is of. */
+enum { MOST_NODES = 1 << 18 };
 
 /* ------------------------------------------------------------------ one Gradient */
 
@@ -411,14 +28,14 @@ static inlay_status take_names(gradient *f, const char *name, uint32_t first, bo
 
     *out_count = a == NULL ? 0 : a->count;
     for (uint32_t i = 0; i < *out_count; i++) {
-        const uint32_t v = graph_find_value(f->g, a->strings[i].data);
+        const uint32_t v = names_find(&f->names, a->strings[i].data, (size_t)a->strings[i].bytes);
 
         if (first + i >= f->n->info.input_count || f->n->info.inputs[first + i] == INLAY_NONE)
             return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "it has fewer inputs than xs and zs have names");
         if (v == INLAY_NONE || v >= f->values)
             return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "%s has '%.100s', which is no value of the graph",
                               name, a->strings[i].data);
-        if (by && !is_float(f->g->values[v].info.dtype))
+        if (by && !gradient_is_float(f->g->values[v].info.dtype))
             return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "xs has '%.100s', which is no float",
                               a->strings[i].data);
         f->now[v] = f->n->info.inputs[first + i];
@@ -491,14 +108,14 @@ static inlay_status forward(gradient *f, const bool *on_way, inlay_diag *diag)
         for (uint32_t k = 0; k < n->info.input_count + n->capture_count; k++) {
             const uint32_t v = k < n->info.input_count ? n->info.inputs[k] : n->captures[k - n->info.input_count];
 
-            active |= is_active(f, v);
+            active |= gradient_reaches(f, v);
             other |= v != INLAY_NONE && f->now[v] != v;
         }
         for (uint32_t o = 0; o < n->info.output_count; o++) {
             const uint32_t v = n->info.outputs[o];
 
             if (v != INLAY_NONE && !f->given[v])
-                f->active[v] = active && is_float(f->g->values[v].info.dtype);
+                f->active[v] = active && gradient_is_float(f->g->values[v].info.dtype);
         }
         if (other)
             INLAY_TRY(repeat(f, n, diag));
@@ -513,14 +130,14 @@ static void write_outputs(gradient *f, uint32_t count)
     const inlay_attr_info *xs = graph_attr(f->n, "xs");
 
     for (uint32_t o = 0; o < count && o < f->n->info.output_count; o++) {
-        const uint32_t x = graph_find_value(f->g, xs->strings[o].data);
+        const uint32_t x = names_find(&f->names, xs->strings[o].data, (size_t)xs->strings[o].bytes);
         graph_node *last;
 
         if (f->n->info.outputs[o] == INLAY_NONE)
             continue;
         f->dtype = f->g->values[x].info.dtype;
         if (f->slope[x] == INLAY_NONE)
-            f->slope[x] = filled(f, 0, f->now[x]);
+            f->slope[x] = gradient_filled(f, 0, f->now[x]);
         last = make_node(&f->m, f->g, NULL, "Identity", 13, &f->slope[x], 1, 1);
         if (last != NULL)
             ((uint32_t *)(uintptr_t)last->info.outputs)[0] = f->n->info.outputs[o];
@@ -530,14 +147,14 @@ static void write_outputs(gradient *f, uint32_t count)
 static inlay_status spell(gradient *f, bool *out_done, inlay_diag *diag)
 {
     const inlay_attr_info *y = graph_attr(f->n, "y");
-    const uint32_t target = y == NULL ? INLAY_NONE : graph_find_value(f->g, y->s.data);
+    const uint32_t target = y == NULL ? INLAY_NONE : names_find(&f->names, y->s.data, (size_t)y->s.bytes);
     bool *on_way = arena_array(&f->a, (size_t)f->nodes + 1, sizeof *on_way);
     uint32_t xs, zs;
     inlay_status status = INLAY_OK;
 
     if (f->m.failed || on_way == NULL)
         return INLAY_OUT_OF_MEMORY;
-    if (target == INLAY_NONE || target >= f->values || !is_float(f->g->values[target].info.dtype))
+    if (target == INLAY_NONE || target >= f->values || !gradient_is_float(f->g->values[target].info.dtype))
         return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "y is '%.100s', which is no float of the graph",
                           y == NULL ? "" : y->s.data);
     INLAY_TRY(take_names(f, "zs", 0, false, &zs, diag)); /* to count them; the next two set them right */
@@ -549,13 +166,13 @@ static inlay_status spell(gradient *f, bool *out_done, inlay_diag *diag)
     INLAY_TRY(forward(f, on_way, diag));
     f->dtype = f->g->values[target].info.dtype;
     if (f->active[target])
-        f->slope[target] = filled(f, 1, f->now[target]);
+        f->slope[target] = gradient_filled(f, 1, f->now[target]);
     for (uint32_t i = f->nodes; i-- > 0;) {
         const graph_node *n = f->g->nodes[i];
         const uint32_t out = n->info.output_count > 0 ? n->info.outputs[0] : INLAY_NONE;
 
-        if (on_way[i] && is_active(f, out) && !f->given[out] && f->slope[out] != INLAY_NONE)
-            INLAY_TRY(back(f, n, diag));
+        if (on_way[i] && gradient_reaches(f, out) && !f->given[out] && f->slope[out] != INLAY_NONE)
+            INLAY_TRY(gradient_back(f, n, diag));
     }
     write_outputs(f, xs);
 done:
@@ -574,6 +191,10 @@ static bool begin(gradient *f)
     if (f->now == NULL || f->slope == NULL || f->active == NULL || f->needed == NULL || f->given == NULL)
         return false;
     for (uint32_t v = 0; v < f->values; v++) {
+        const inlay_str *name = &f->g->values[v].info.name;
+
+        if (name->bytes > 0 && !names_add(&f->names, name->data, (size_t)name->bytes, v, NULL))
+            return false;
         f->now[v] = v;
         f->slope[v] = INLAY_NONE;
     }
@@ -584,6 +205,7 @@ static bool begin(gradient *f)
 static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 {
     inlay_status status = INLAY_OK;
+    uint64_t seen = 0;
 
     for (uint32_t i = 0; i < g->node_count && status == INLAY_OK; i++) {
         gradient f = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
@@ -591,9 +213,11 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
         if (!is_gradient(f.n))
             continue;
+        seen += g->node_count;
         f.m.failed = !begin(&f);
         status = spell(&f, &ready, ctx->diag);
         arena_deinit(&f.a);
+        names_deinit(&f.names);
         if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && f.m.failed))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", f.n->info.name.data);
         if (status != INLAY_OK || !ready)
@@ -602,8 +226,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         memmove(g->nodes + i, g->nodes + i + 1, (g->node_count - i - 1) * sizeof *g->nodes);
         g->node_count--;
         *changed = true;
-        if (g->node_count > MOST_NODES)
-            return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag, "its gradients have more than %d nodes",
+        if (seen > MOST_NODES)
+            return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag, "its gradients go through more than %d nodes",
                               (int)MOST_NODES);
         INLAY_TRY(graph_bind(ctx->model, NULL, ctx->diag));
         INLAY_TRY(graph_finish(ctx->model->main, ctx->diag));
