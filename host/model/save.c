@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXTERNAL_ALIGN = 4096, DEFAULT_EXTERNAL_BYTES = 1024 };
+enum { EXTERNAL_ALIGN = 4096, EXTERNAL_PIECE = 4 << 20, DEFAULT_EXTERNAL_BYTES = 1024 };
 #define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
 
 static inlay_status no_memory(inlay_diag *diag)
@@ -139,8 +139,16 @@ static bool write_external(const saver *s, int fd)
     for (size_t i = 0; i < s->external_count; i++) {
         const save_external *e = &s->external[i];
 
-        if (!wire_write_all(fd, zeros, (size_t)(e->offset - at)) || !wire_write_all(fd, e->data, (size_t)e->bytes))
+        if (!wire_write_all(fd, zeros, (size_t)(e->offset - at)))
             return false;
+        for (uint64_t done = 0; done < e->bytes; done += EXTERNAL_PIECE) {
+            const uint8_t *piece = (const uint8_t *)e->data + done;
+            const size_t bytes = (size_t)(e->bytes - done < EXTERNAL_PIECE ? e->bytes - done : EXTERNAL_PIECE);
+
+            if (!wire_write_all(fd, piece, bytes))
+                return false;
+            graph_blob_forget(s->model, piece, bytes); /* pages of a file need not all be in memory at once */
+        }
         at = e->offset + e->bytes;
     }
     return true;

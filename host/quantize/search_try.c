@@ -203,7 +203,8 @@ inlay_status search_build(search *x, const candidate *c, bool keep, char *path)
     if (x->args->qoperator)
         INLAY_TRY(qoperator_model(raw.model, &rewritten, x->diag));
     (void)snprintf(name, sizeof name, "%u", keep ? 0 : 1 + x->tried++ % 2); /* old ones make room */
-    INLAY_TRY(scratch_save(x->scratch, name, raw.model, false, path, x->diag));
+    /* What is only tried has its tensors at the beginnings of pages: tables at odd addresses would be copied. */
+    INLAY_TRY(scratch_save(x->scratch, name, raw.model, !keep, path, x->diag));
     if (keep && !keep_layers(x, &list, forms))
         status = search_no_memory(x);
 done:

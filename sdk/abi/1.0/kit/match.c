@@ -1,5 +1,6 @@
 /* Which kernel runs a node: the answers to assess and cost. */
 #include "internal.h"
+#include "inlay/kit_region.h"
 #include <stdio.h>
 
 static const char *domain_of(const kit_kernel *kernel)
@@ -185,12 +186,7 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
             const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
             status = sink->offer(sink->ctx, &offer);
         } else {
-            const inlay_refusal refusal = { .struct_size = sizeof refusal,
-                                            .node = n,
-                                            .code = why.code != 0 ? why.code : INLAY_REFUSE_ATTRIBUTE,
-                                            .text = why.text[0] != '\0' ? why.text : "the kernel refused the node",
-                                            .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
-            status = sink->refuse(sink->ctx, &refusal);
+            status = kit_refuse_node(sink, n, &why);
         }
     }
     if (status == INLAY_OK && kernels != NULL)

@@ -137,8 +137,8 @@ typedef struct inlay_ext_sources {
 #define INLAY_EXT_WEIGHTS "inlay.weights/1"
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
-    /* 1: MatMul and Gemm by what DequantizeLinear makes of a constant matrix of 2, 4 or 8 bits read the integers, with one
-     * scale for the matrix, a column, or a block of a column: such a DequantizeLinear is not to be folded. */
+    /* DequantizeLinear of constants is not to be folded: 1: of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the
+     * matrix, a column, or a block of one; 2: of any bits, any scales, for Conv, ConvTranspose, LSTM, GRU and RNN, too. */
     uint32_t packed_products;
     uint32_t reserved;
 } inlay_ext_weights;
@@ -236,6 +236,16 @@ typedef struct inlay_ext_streams {
     /* What is put into stream from now on begins once fence is reached, or never will be. */
     inlay_status (*wait)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag);
 } inlay_ext_streams;
+
+/* Of a provider (inlay_provider.extension): its work of one run may go on side by side, where a model has branches. The
+ * host then calls execute from several threads at once for one run, each for another instance, as ranges of one loop of
+ * its own: parallel_for stays on its caller there, and so do OpenMP's loops. */
+#define INLAY_EXT_BRANCHES "inlay.branches/1"
+typedef struct inlay_ext_branches {
+    uint64_t struct_size;
+    /* 1: the instance may be one of those. Its bits are the same either way. Any thread. */
+    uint32_t (*may)(void *state, inlay_compiled *compiled, inlay_instance *instance);
+} inlay_ext_branches;
 
 #ifdef __cplusplus
 }

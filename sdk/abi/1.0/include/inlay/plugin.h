@@ -99,7 +99,7 @@ extern "C" {
  *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
  *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
- *     of ai.inlay (inlay's own): SearchEnd, SearchStart, SearchStep.
+ *     of ai.inlay (inlay's own): SearchEnd, SearchStart, SearchStep, SparseToDense.
  * The list grows by ABI minor: a plugin that was built for an older one is not asked about what was added since
  * (such a node is no candidate of its). */
 

@@ -1,0 +1,187 @@
+/* What remains of a region when compile has returned. */
+#include "inlay/kit_region.h"
+#include <stddef.h>
+
+typedef struct block {
+    struct block *next;
+    max_align_t bytes[];
+} block;
+
+void *kit_region_take(kit_region *region, uint64_t bytes)
+{
+    block *b = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *b + bytes + 1) : NULL;
+
+    if (b == NULL)
+        return NULL;
+    b->next = region->memory;
+    region->memory = b;
+    return b->bytes;
+}
+
+void kit_region_free(kit_region *region)
+{
+    for (block *b = region->memory, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *region = (kit_region){ 0 };
+}
+
+static void *copy_of(kit_region *region, const void *data, uint64_t bytes)
+{
+    void *copy = kit_region_take(region, bytes);
+
+    if (copy != NULL && bytes > 0)
+        memcpy(copy, data, bytes);
+    return copy;
+}
+
+static bool copy_attr(kit_region *region, const inlay_attr_info *from, uint64_t small_bytes, inlay_attr_info *to)
+{
+    bool ok = (to->name.data = copy_of(region, from->name.data, from->name.bytes)) != NULL;
+
+    to->kind = from->kind;
+    to->name.bytes = from->name.bytes;
+    to->i = from->i;
+    to->f = from->f;
+    to->count = from->count;
+    to->s.bytes = from->s.bytes;
+    if (from->kind == INLAY_ATTR_STRING)
+        ok &= (to->s.data = copy_of(region, from->s.data, from->s.bytes)) != NULL;
+    else if (from->kind == INLAY_ATTR_INTS)
+        ok &= (to->ints = copy_of(region, from->ints, from->count * sizeof *from->ints)) != NULL;
+    else if (from->kind == INLAY_ATTR_FLOATS)
+        ok &= (to->floats = copy_of(region, from->floats, from->count * sizeof *from->floats)) != NULL;
+    if (from->kind == INLAY_ATTR_TENSOR && from->tensor->bytes <= small_bytes) {
+        inlay_tensor_view *t = copy_of(region, from->tensor, sizeof *t);
+
+        if (t == NULL || (t->data = copy_of(region, from->tensor->data, t->bytes)) == NULL ||
+            (t->dims = copy_of(region, from->tensor->dims, t->rank * sizeof *t->dims)) == NULL)
+            return false;
+        to->tensor = t;
+    }
+    return ok;
+}
+
+typedef struct keeper {
+    const inlay_compile_request *r;
+    kit_region *region;
+    uint64_t small_bytes;
+    uint32_t *number_of; /* [graph->value_count] */
+} keeper;
+
+/* The region's number of a value of the graph. false: no memory. */
+static bool number_value(keeper *k, uint32_t snapshot, uint32_t *out)
+{
+    const inlay_value_info *info = inlay_graph_value(k->r->graph, snapshot);
+    kit_region_value *v = &k->region->values[k->region->value_count];
+
+    *out = info != NULL ? k->number_of[snapshot] : INLAY_NONE;
+    if (info == NULL || *out != INLAY_NONE)
+        return true;
+    v->snapshot = snapshot;
+    v->dtype = info->dtype;
+    v->constant = (info->flags & INLAY_VALUE_CONSTANT) != 0;
+    if (info->data != NULL && info->data_bytes <= k->small_bytes && info->dtype != INLAY_STRING) {
+        v->data = copy_of(k->region, info->data, info->data_bytes);
+        v->data_bytes = info->data_bytes;
+        if (v->data == NULL)
+            return false;
+    }
+    *out = k->number_of[snapshot] = k->region->value_count++;
+    return true;
+}
+
+static bool keep_node(keeper *k, const inlay_node_info *from, inlay_node_info *to)
+{
+    const uint32_t count = from->input_count + from->output_count;
+    inlay_attr_info *attrs = kit_region_take(k->region, from->attr_count * sizeof *attrs);
+    uint32_t *numbers = kit_region_take(k->region, count * sizeof *numbers);
+
+    *to = *from;
+    to->name.data = copy_of(k->region, from->name.data, from->name.bytes);
+    to->op_type.data = copy_of(k->region, from->op_type.data, from->op_type.bytes);
+    to->domain.data = "";
+    to->domain.bytes = 0;
+    if (attrs == NULL || numbers == NULL || to->name.data == NULL || to->op_type.data == NULL)
+        return false;
+    to->attrs = attrs;
+    to->attr_stride = sizeof *attrs;
+    to->inputs = numbers;
+    to->outputs = numbers + from->input_count;
+    for (uint32_t i = 0; i < from->attr_count; i++)
+        if (!copy_attr(k->region, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i), k->small_bytes,
+                       &attrs[i]))
+            return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_in = i < from->input_count;
+
+        if (!number_value(k, is_in ? from->inputs[i] : from->outputs[i - from->input_count], &numbers[i]))
+            return false;
+        if (is_in && numbers[i] != INLAY_NONE)
+            k->region->values[numbers[i]].uses++;
+    }
+    return true;
+}
+
+static bool keep_all(keeper *k, uint32_t own_values)
+{
+    const inlay_compile_request *r = k->r;
+    kit_region *region = k->region;
+    uint64_t total = own_values;
+
+    for (uint32_t n = 0; n < r->node_count; n++) {
+        const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
+
+        total += info->input_count + info->output_count;
+    }
+    region->nodes = kit_region_take(region, r->node_count * sizeof *region->nodes);
+    region->values = kit_region_take(region, (total + 1) * sizeof *region->values);
+    if (region->nodes == NULL || region->values == NULL || k->number_of == NULL)
+        return false;
+    memset(k->number_of, 0xff, ((size_t)r->graph->value_count + 1) * sizeof *k->number_of);
+    for (uint64_t v = 0; v <= total; v++)
+        region->values[v] =
+            (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
+    for (uint32_t n = 0; n < r->node_count; n++, region->node_count++)
+        if (!keep_node(k, inlay_graph_node(r->graph, r->nodes[n]), &region->nodes[n]))
+            return false;
+    region->input_count = r->input_count;
+    region->output_count = r->output_count;
+    for (uint32_t i = 0; i < r->input_count; i++)
+        if (k->number_of[r->inputs[i]] != INLAY_NONE)
+            region->values[k->number_of[r->inputs[i]]].input = i;
+    for (uint32_t i = 0; i < r->output_count; i++)
+        if (k->number_of[r->outputs[i]] != INLAY_NONE) {
+            region->values[k->number_of[r->outputs[i]]].output = i;
+            region->values[k->number_of[r->outputs[i]]].uses++;
+        }
+    return true;
+}
+
+inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_bytes, uint32_t own_values,
+                             kit_region *out, inlay_diag *diag)
+{
+    keeper k = { .r = r, .region = out, .small_bytes = small_bytes };
+    bool whole;
+
+    *out = (kit_region){ 0 };
+    k.number_of = malloc(((size_t)r->graph->value_count + 1) * sizeof *k.number_of);
+    whole = keep_all(&k, own_values);
+    free(k.number_of);
+    if (whole)
+        return INLAY_OK;
+    kit_region_free(out);
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
+}
+
+inlay_status kit_refuse_node(const inlay_assess_sink *sink, uint32_t n, const kit_refusal *why)
+{
+    const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                    .node = n,
+                                    .code = why->code != 0 ? why->code : INLAY_REFUSE_ATTRIBUTE,
+                                    .text = why->text[0] != '\0' ? why->text : "the kernel refused the node",
+                                    .accepted_if = why->accepted_if[0] != '\0' ? why->accepted_if : NULL };
+
+    return sink->refuse(sink->ctx, &refusal);
+}
