@@ -1,9 +1,11 @@
 /* The handshake, and the build id that tells one build of a plugin from another. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "internal.h"
+#include "inlay/extensions.h"
 #include <elf.h>
 #include <link.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------ build id */
 
@@ -116,6 +118,21 @@ done:
     return status;
 }
 
+/* Kernels keep nothing from one call to the next but in their node's state, which runs share already. */
+static uint32_t may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state, (void)compiled, (void)instance;
+    return 1;
+}
+
+static const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = may_branch };
+
+    (void)state;
+    return strcmp(name, INLAY_EXT_BRANCHES) == 0 ? &branches : NULL;
+}
+
 static void describe_provider(const kit_provider *self, inlay_provider *out)
 {
     *out = (inlay_provider){
@@ -138,6 +155,7 @@ static void describe_provider(const kit_provider *self, inlay_provider *out)
         .specialize = kit_specialize,
         .release_instance = kit_release_instance,
         .execute = kit_execute,
+        .extension = extension,
     };
 }
 

@@ -221,6 +221,16 @@ typedef struct inlay_ext_team {
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 
+/* Of a provider (inlay_provider.extension): its work of one run may go on side by side, where a model has branches. The
+ * host then calls execute from several threads at once for one run, each for another instance, as ranges of one loop of
+ * its own: parallel_for stays on its caller there, and so do OpenMP's loops. */
+#define INLAY_EXT_BRANCHES "inlay.branches/1"
+typedef struct inlay_ext_branches {
+    uint64_t struct_size;
+    /* 1: the instance may be one of those. Its bits are the same either way. Any thread. */
+    uint32_t (*may)(void *state, inlay_compiled *compiled, inlay_instance *instance);
+} inlay_ext_branches;
+
 #ifdef __cplusplus
 }
 #endif
