@@ -195,69 +195,35 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
     }
 }
 
-/* Pixels of few channels that follow each other without gaps, parted into planes, and planes put together. */
-#define PIXELS(T, n, each_part, each_join)                                                                             \
-    static void part_##T##_##n(const T *restrict x, T *restrict y, int64_t step, int64_t pixels)                       \
-    {                                                                                                                  \
-        T *restrict y1 = y + step, *restrict y2 = y + (n > 2 ? 2 : 0) * step, *restrict y3 = y + (n > 3 ? 3 : 0) * step; \
-                                                                                                                       \
-        (void)y2, (void)y3;                                                                                            \
-        for (int64_t i = 0; i < pixels; i++) {                                                                         \
-            y[i] = x[n * i];                                                                                           \
-            y1[i] = x[n * i + 1];                                                                                      \
-            each_part                                                                                                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void join_##T##_##n(const T *restrict x, int64_t step, T *restrict y, int64_t pixels)                       \
-    {                                                                                                                  \
-        const T *x1 = x + step, *x2 = x + (n > 2 ? 2 : 0) * step, *x3 = x + (n > 3 ? 3 : 0) * step;                    \
-                                                                                                                       \
-        (void)x2, (void)x3;                                                                                            \
-        for (int64_t i = 0; i < pixels; i++) {                                                                         \
-            y[n * i] = x[i];                                                                                           \
-            y[n * i + 1] = x1[i];                                                                                      \
-            each_join                                                                                                  \
-        }                                                                                                              \
+/* Bytes of pixels of few channels that follow each other without gaps, parted into planes. */
+VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict x, uint8_t *restrict y, int64_t step,
+                           int64_t pixels)
+{
+    uint8_t *restrict y1 = y + step, *restrict y2 = y + (channels > 2 ? 2 : 0) * step;
+
+    for (int64_t i = 0; i < pixels; i++) {
+        y[i] = x[channels * i];
+        y1[i] = x[channels * i + 1];
+        if (channels > 2)
+            y2[i] = x[channels * i + 2];
     }
-#define PIXELS_OF(T)                                                                                                   \
-    PIXELS(T, 2, , )                                                                                                   \
-    PIXELS(T, 3, y2[i] = x[3 * i + 2];, y[3 * i + 2] = x2[i];)                                                         \
-    PIXELS(T, 4, y2[i] = x[4 * i + 2]; y3[i] = x[4 * i + 3];, y[4 * i + 2] = x2[i]; y[4 * i + 3] = x3[i];)             \
-    /* false: these are none */                                                                                        \
-    static bool turn_pixels_##T(const char *from, int64_t x_row, char *to, int64_t y_row, int64_t rows,                \
-                                int64_t columns)                                                                       \
-    {                                                                                                                  \
-        const T *x = (const T *)(const void *)from;                                                                    \
-        const int64_t size = (int64_t)sizeof(T), many = 64;                                                            \
-        T *y = (T *)(void *)to;                                                                                        \
-                                                                                                                       \
-        if (((uintptr_t)from | (uintptr_t)to | (uintptr_t)x_row | (uintptr_t)y_row) % sizeof(T) != 0)                  \
-            return false;                                                                                              \
-        if (columns >= 2 && columns <= 4 && x_row == columns * size && rows >= many) {                                 \
-            (columns == 2 ? part_##T##_2 : columns == 3 ? part_##T##_3 : part_##T##_4)(x, y, y_row / size, rows);      \
-            return true;                                                                                               \
-        }                                                                                                              \
-        if (rows >= 2 && rows <= 4 && y_row == rows * size && columns >= many) {                                       \
-            (rows == 2 ? join_##T##_2 : rows == 3 ? join_##T##_3 : join_##T##_4)(x, x_row / size, y, columns);         \
-            return true;                                                                                               \
-        }                                                                                                              \
-        return false;                                                                                                  \
-    }
-PIXELS_OF(uint8_t)
-PIXELS_OF(uint16_t)
-#undef PIXELS_OF
-#undef PIXELS
+    for (int64_t i = 0; channels > 3 && i < pixels; i++)
+        y[3 * step + i] = x[channels * i + 3];
+}
 
 KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
 {
-    if (turn_pixels_uint8_t(x, x_row, y, y_row, rows, columns))
-        return;
-    turn_squares(x, x_row, y, y_row, rows, columns, 4);
+    enum { MANY = 64 };
+
+    if (columns == 3 && x_row == 3 && rows >= MANY)
+        part_bytes(3, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+    else if (columns == 4 && x_row == 4 && rows >= MANY)
+        part_bytes(4, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+    else
+        turn_squares(x, x_row, y, y_row, rows, columns, 4);
 }
 KERNEL_PART(void, turn_2, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
 {
-    if (turn_pixels_uint16_t(x, x_row, y, y_row, rows, columns))
-        return;
     turn_squares(x, x_row, y, y_row, rows, columns, 2);
 }
 KERNEL_PART(void, turn_4, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)

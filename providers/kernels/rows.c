@@ -32,27 +32,27 @@ VEC_INLINE vec sigmoid_of(vec x)
     return vec_select(vec_greater(vec_zero(), x), vec_mul(e, d), d);
 }
 
-/* name(x, y, n): of whole vectors, four at a time, then what is left. */
-#define EACH(name, of)                                                                                                 \
+/* name(x, y, n): of whole vectors, some at a time, then what is left. */
+#define EACH(name, of, some)                                                                                           \
     KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
-        for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {                                                           \
-            vec v[4];                                                                                                  \
+        for (; i + (some) * VEC_LANES <= n; i += (some) * VEC_LANES) {                                                 \
+            vec v[some];                                                                                               \
                                                                                                                        \
             VEC_UNROLL                                                                                                 \
-            for (int k = 0; k < 4; k++)                                                                                \
+            for (int k = 0; k < (some); k++)                                                                           \
                 v[k] = of(vec_load(x + i + k * VEC_LANES));                                                            \
             VEC_UNROLL                                                                                                 \
-            for (int k = 0; k < 4; k++)                                                                                \
+            for (int k = 0; k < (some); k++)                                                                           \
                 vec_store(y + i + k * VEC_LANES, v[k]);                                                                \
         }                                                                                                              \
         for (; i < n; i += VEC_LANES)                                                                                  \
             vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
     }
-EACH(row_exp, exp_of)
-EACH(row_sigmoid, sigmoid_of)
+EACH(row_exp, exp_of, 4)
+EACH(row_sigmoid, sigmoid_of, 4)
 /* x with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
@@ -87,8 +87,8 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 
 #define TANH_OF(x) odd_of(&tanh_table, x)
 #define ERF_OF(x) odd_of(&erf_table, x)
-EACH(row_tanh, TANH_OF)
-EACH(row_erf, ERF_OF)
+EACH(row_tanh, TANH_OF, 4)
+EACH(row_erf, ERF_OF, 4)
 #else
 /* c[0] z^(count - 1) + ... + c[count - 1] */
 VEC_INLINE vec polynomial(const float *c, const int count, vec z)
@@ -125,8 +125,8 @@ VEC_INLINE vec erf_of(vec x)
     return odd_in(x, vec_select(vec_greater(vec_set(0.92f), a), low, high));
 }
 
-EACH(row_tanh, tanh_of)
-EACH(row_erf, erf_of)
+EACH(row_tanh, tanh_of, 2)
+EACH(row_erf, erf_of, 2)
 #endif
 
 /* ------------------------------------------------------------------ of all of a row */
@@ -195,16 +195,17 @@ KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
 
         for (int64_t first = 0; first < n; first += STRETCH) {
             const int64_t end = n - first < STRETCH ? n : first + STRETCH;
-            vec sum[2] = { vec_zero(), vec_zero() };
+            vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
             int64_t i = first;
 
-            for (; i + 2 * VEC_LANES <= end; i += 2 * VEC_LANES) {
-                sum[0] = vec_add(sum[0], vec_load(x + i));
-                sum[1] = vec_add(sum[1], vec_load(x + i + VEC_LANES));
+            for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
+                VEC_UNROLL
+                for (int k = 0; k < 4; k++)
+                    sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
             }
             for (; i < end; i += VEC_LANES)
                 sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
-            total += (double)vec_sum(vec_add(sum[0], sum[1]));
+            total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
         }
         y[r] = (float)(total / (double)n);
     }

@@ -269,11 +269,11 @@ done:
     return status;
 }
 
-/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of pixels of few
- * channels that follow each other without gaps. */
+/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of colours
+ * that follow each other without gaps. */
 static bool is_thin(const move_axes *a, const rg_md *md)
 {
-    enum { THIN = 8, CHANNELS = 4, PIXELS = 64 };
+    enum { THIN = 8, COLOURS = 3, PIXELS = 64 };
     const uint32_t last = a->rank - 1;
 
     if (rg_type_bytes(md->data_type) == sizeof(float) || a->from[last] == 1)
@@ -283,8 +283,8 @@ static bool is_thin(const move_axes *a, const rg_md *md)
 
         if (a->from[d] != 1)
             continue;
-        if ((columns <= CHANNELS && a->from[last] == columns && rows >= PIXELS) ||
-            (rows <= CHANNELS && a->to[d] == rows && columns >= PIXELS))
+        if (rg_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
+            a->from[last] == columns && rows >= PIXELS)
             return false;
         return columns < THIN || rows < THIN;
     }

@@ -227,6 +227,31 @@ typedef struct elements_job {
     int64_t steps[INLAY_MAX_RANK]; /* elements of data; 0 on the axis */
 } elements_job;
 
+/* A row of plain writes by 64-bit indices; element is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void write_row(const elements_job *job, int64_t first, int64_t row_at,
+                                                            const uint32_t element)
+{
+    const int64_t *at = (const int64_t *)job->indices->data + first;
+    const char *from = job->updates + first * element;
+    const int64_t dim = job->dim, step = job->axis_step, row_step = job->row_step, columns = job->columns;
+    char *out = job->out + row_at * element;
+
+    for (int64_t j = 0; j < columns; j++)
+        memcpy(out + (j * row_step + (at[j] + (at[j] < 0 ? dim : 0)) * step) * element, from + j * element, element);
+}
+
+/* false: no such loop. */
+static bool written(const elements_job *job, int64_t first, int64_t row_at)
+{
+    if (job->reduce != NULL || job->indices->dtype != INLAY_INT64 || (job->element != 4 && job->element != 8))
+        return false;
+    if (job->element == 4)
+        write_row(job, first, row_at, 4);
+    else
+        write_row(job, first, row_at, 8);
+    return true;
+}
+
 /* Units are indexes of axis 0: unless that is the axis, they write to different places. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -237,7 +262,7 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->steps, NULL);
     strided_walk_seek(&walk, begin * job->rows_per_unit);
     for (int64_t row = begin * job->rows_per_unit; row < end * job->rows_per_unit; row++, strided_walk_next(&walk)) {
-        for (int64_t j = 0; j < job->columns; j++) {
+        for (int64_t j = written(job, row * job->columns, walk.offset[0]) ? job->columns : 0; j < job->columns; j++) {
             const int64_t from = row * job->columns + j, index = arg_index(job->indices, from);
             char *to = job->out +
                        (walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step) *
@@ -250,6 +275,16 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
         }
     }
     return INLAY_OK;
+}
+
+/* Are all of them within [-dim, dim)? Without branches. */
+KIT_MULTIVERSION static bool all_inside(const int64_t *indices, int64_t count, int64_t dim)
+{
+    uint64_t outside = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        outside |= (uint64_t)indices[i] + (uint64_t)dim >= 2 * (uint64_t)dim;
+    return outside == 0;
 }
 
 static inlay_status check_elements(const kit_call *call, uint32_t axis)
@@ -265,6 +300,8 @@ static inlay_status check_elements(const kit_call *call, uint32_t axis)
         if (i != axis && indices->dims[i] > x->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
                               (long long)indices->dims[i], i, (long long)x->dims[i]);
+    if (indices->dtype == INLAY_INT64 && all_inside(indices->data, indices->count, dim))
+        return INLAY_OK;
     for (int64_t i = 0; i < indices->count; i++) {
         const int64_t index = arg_index(indices, i);
 

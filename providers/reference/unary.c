@@ -158,8 +158,8 @@ static void tan_f32(void *out, const void *in, int64_t n, const double *args)
 }
 
 /* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
-#define INTEGER_LOOP(name, EXPR)                                                                                       \
-    static KIT_MULTIVERSION void name##_i64(void *out, const void *in, int64_t n, const double *args)                  \
+#define INTEGER_LOOP(name, CLONES, EXPR)                                                                               \
+    static CLONES void name##_i64(void *out, const void *in, int64_t n, const double *args)                            \
     {                                                                                                                  \
         int64_t *y = out;                                                                                              \
         const int64_t *x = in;                                                                                         \
@@ -168,11 +168,11 @@ static void tan_f32(void *out, const void *in, int64_t n, const double *args)
         for (int64_t i = 0; i < n; i++)                                                                                \
             y[i] = EXPR;                                                                                               \
     }
-INTEGER_LOOP(abs, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
-INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)x[i]))
-INTEGER_LOOP(sign, (x[i] > 0) - (x[i] < 0))
-INTEGER_LOOP(sign_unsigned, x[i] != 0)
-INTEGER_LOOP(bitwise_not, ~x[i])
+INTEGER_LOOP(abs, KIT_MULTIVERSION, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
+INTEGER_LOOP(neg, KIT_MULTIVERSION, (int64_t)(0 - (uint64_t)x[i]))
+INTEGER_LOOP(sign, , (x[i] > 0) - (x[i] < 0))
+INTEGER_LOOP(sign_unsigned, , x[i] != 0)
+INTEGER_LOOP(bitwise_not, , ~x[i])
 
 static void not_bool(void *out, const void *in, int64_t n, const double *args)
 {
