@@ -160,38 +160,37 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
     return NULL;
 }
 
+typedef struct assessment {
+    const kit_state *state;
+    const kit_kernel **kernels; /* of each node; NULL: nobody asks */
+} assessment;
+
+static bool has_kernel(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
+{
+    const assessment *a = ctx;
+    const kit_kernel *kernel = kit_match(a->state, node, why);
+
+    (void)offer;
+    if (a->kernels != NULL)
+        a->kernels[n] = kernel;
+    return kernel != NULL;
+}
+
 inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
                         const inlay_assess_sink *sink, inlay_diag *diag)
 {
     const kit_state *state = state_;
-    const kit_kernel **kernels = state->has_rows ? calloc((size_t)graph->node_count + 1, sizeof *kernels) : NULL;
-    inlay_status status = INLAY_OK;
+    const kit_node like = { .host = state->host, .provider = state->user };
+    assessment a = { .state = state };
+    inlay_status status;
 
     (void)diag;
-    if (kernels == NULL && state->has_rows)
+    if (state->has_rows && (a.kernels = calloc((size_t)graph->node_count + 1, sizeof *a.kernels)) == NULL)
         return INLAY_OUT_OF_MEMORY;
-    for (uint32_t n = 0; status == INLAY_OK && n < graph->node_count; n++) {
-        const kit_node node = {
-            .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n), .provider = state->user
-        };
-        const kit_kernel *kernel;
-        kit_refusal why;
-
-        if (candidates != NULL && candidates[n] == 0)
-            continue;
-        kernel = kit_match(state, &node, &why);
-        if (kernels != NULL)
-            kernels[n] = kernel;
-        if (kernel != NULL) {
-            const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
-            status = sink->offer(sink->ctx, &offer);
-        } else {
-            status = kit_refuse_node(sink, n, &why);
-        }
-    }
-    if (status == INLAY_OK && kernels != NULL)
-        status = kit_offer_chains(state, graph, kernels, sink);
-    free(kernels);
+    status = kit_assess_each(&like, graph, candidates, sink, has_kernel, &a);
+    if (status == INLAY_OK && a.kernels != NULL)
+        status = kit_offer_chains(state, graph, a.kernels, sink);
+    free(a.kernels);
     return status;
 }
 

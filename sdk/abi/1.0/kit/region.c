@@ -175,13 +175,30 @@ inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_byte
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
 }
 
-inlay_status kit_refuse_node(const inlay_assess_sink *sink, uint32_t n, const kit_refusal *why)
+inlay_status kit_assess_each(const kit_node *like, const inlay_graph *graph, const uint8_t *candidates,
+                             const inlay_assess_sink *sink, kit_fits_fn fits, void *ctx)
 {
-    const inlay_refusal refusal = { .struct_size = sizeof refusal,
-                                    .node = n,
-                                    .code = why->code != 0 ? why->code : INLAY_REFUSE_ATTRIBUTE,
-                                    .text = why->text[0] != '\0' ? why->text : "the kernel refused the node",
-                                    .accepted_if = why->accepted_if[0] != '\0' ? why->accepted_if : NULL };
+    inlay_status status = INLAY_OK;
 
-    return sink->refuse(sink->ctx, &refusal);
+    for (uint32_t n = 0; status == INLAY_OK && n < graph->node_count; n++) {
+        inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
+        kit_refusal why = { 0, "", "" };
+        kit_node node = *like;
+
+        node.graph = graph;
+        node.info = inlay_graph_node(graph, n);
+        if (candidates != NULL && candidates[n] == 0)
+            continue;
+        if (fits(ctx, &node, n, &offer, &why)) {
+            status = sink->offer(sink->ctx, &offer);
+        } else {
+            const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                            .node = n,
+                                            .code = why.code != 0 ? why.code : INLAY_REFUSE_ATTRIBUTE,
+                                            .text = why.text[0] != '\0' ? why.text : "the kernel refused the node",
+                                            .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
+            status = sink->refuse(sink->ctx, &refusal);
+        }
+    }
+    return status;
 }
