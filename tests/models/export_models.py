@@ -159,6 +159,121 @@ def seg(ctor, opset):
 reg("deeplabv3_mobilenet_v3_large")(lambda: seg(TV.segmentation.deeplabv3_mobilenet_v3_large, 13))
 
 
+# ------------------------------------------------------------------- YOLO11, size n
+class Cv(nn.Sequential):
+    def __init__(self, c1, c2, k=1, s=1, g=1, act=True):
+        super().__init__(nn.Conv2d(c1, c2, k, s, k // 2, groups=g, bias=False), nn.BatchNorm2d(c2, eps=1e-3),
+                         nn.SiLU() if act else nn.Identity())
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, c, e):
+        super().__init__()
+        self.a, self.b = Cv(c, int(c * e), 3), Cv(int(c * e), c, 3)
+
+    def forward(self, x):
+        return x + self.b(self.a(x))
+
+
+class C3k(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        h = c // 2
+        self.a, self.b, self.end = Cv(c, h), Cv(c, h), Cv(2 * h, c)
+        self.m = nn.Sequential(Bottleneck(h, 1.0), Bottleneck(h, 1.0))
+
+    def forward(self, x):
+        return self.end(torch.cat((self.m(self.a(x)), self.b(x)), 1))
+
+
+class C3k2(nn.Module):
+    def __init__(self, c1, c2, deep, e=0.5):
+        super().__init__()
+        c = int(c2 * e)
+        self.a, self.end, self.m = Cv(c1, 2 * c), Cv(3 * c, c2), C3k(c) if deep else Bottleneck(c, 0.5)
+
+    def forward(self, x):
+        y = list(self.a(x).chunk(2, 1))
+        return self.end(torch.cat(y + [self.m(y[-1])], 1))
+
+
+class Sppf(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.a, self.end, self.pool = Cv(c, c // 2), Cv(2 * c, c), nn.MaxPool2d(5, 1, 2)
+
+    def forward(self, x):
+        y = [self.a(x)]
+        for _ in range(3):
+            y.append(self.pool(y[-1]))
+        return self.end(torch.cat(y, 1))
+
+
+class Psa(nn.Module):
+    """Half of the channels through attention of heads of 64, keys of 32, and a feed-forward part."""
+
+    def __init__(self, c1):
+        super().__init__()
+        c = self.c = c1 // 2
+        self.heads = c // 64
+        self.a, self.end, self.qkv = Cv(c1, 2 * c), Cv(2 * c, c1), Cv(c, 2 * c, act=False)
+        self.pe, self.proj = Cv(c, c, 3, g=c, act=False), Cv(c, c, act=False)
+        self.ffn = nn.Sequential(Cv(c, 2 * c), Cv(2 * c, c, act=False))
+
+    def attend(self, x):
+        n, c, h, w = x.shape
+        q, k, v = self.qkv(x).view(n, self.heads, 128, h * w).split([32, 32, 64], 2)
+        weights = (q.transpose(-2, -1) @ k * 32 ** -0.5).softmax(-1)
+        return self.proj((v @ weights.transpose(-2, -1)).view(n, c, h, w) + self.pe(v.reshape(n, c, h, w)))
+
+    def forward(self, x):
+        a, b = self.a(x).split((self.c, self.c), 1)
+        b = b + self.attend(b)
+        return self.end(torch.cat((a, b + self.ffn(b)), 1))
+
+
+class Yolo11n(nn.Module):
+    def __init__(self, size, classes=80):
+        super().__init__()
+        self.layers = nn.ModuleList([
+            Cv(3, 16, 3, 2), Cv(16, 32, 3, 2), C3k2(32, 64, False, 0.25), Cv(64, 64, 3, 2), C3k2(64, 128, False, 0.25),
+            Cv(128, 128, 3, 2), C3k2(128, 128, True), Cv(128, 256, 3, 2), C3k2(256, 256, True), Sppf(256), Psa(256),
+            nn.Upsample(scale_factor=2), nn.Identity(), C3k2(384, 128, False), nn.Upsample(scale_factor=2),
+            nn.Identity(), C3k2(256, 64, False), Cv(64, 64, 3, 2), nn.Identity(), C3k2(192, 128, False),
+            Cv(128, 128, 3, 2), nn.Identity(), C3k2(384, 256, True)])
+        self.joins = {12: 6, 15: 4, 18: 13, 21: 10}
+        at = (64, 128, 256)
+        self.boxes = nn.ModuleList(nn.Sequential(Cv(c, 64, 3), Cv(64, 64, 3), nn.Conv2d(64, 64, 1)) for c in at)
+        self.classes = nn.ModuleList(nn.Sequential(Cv(c, c, 3, g=c), Cv(c, 80), Cv(80, 80, 3, g=80), Cv(80, 80),
+                                                   nn.Conv2d(80, classes, 1)) for c in at)
+        grids = [(size // s, float(s)) for s in (8, 16, 32)]
+        self.register_buffer("anchors", torch.cat([torch.stack(torch.meshgrid(
+            torch.arange(n) + 0.5, torch.arange(n) + 0.5, indexing="ij")[::-1], 0).view(2, -1) for n, _ in grids], 1)[None])
+        self.register_buffer("strides", torch.cat([torch.full((1, n * n), s) for n, s in grids], 1))
+        self.register_buffer("bins", torch.arange(16.0).view(1, 16, 1, 1))
+
+    def forward(self, x):
+        kept = []
+        for i, layer in enumerate(self.layers):
+            x = torch.cat((x, kept[self.joins[i]]), 1) if i in self.joins else layer(x)
+            kept.append(x)
+        maps = [kept[16], kept[19], kept[22]]
+        boxes = torch.cat([m(y).flatten(2) for m, y in zip(self.boxes, maps)], 2)
+        scores = torch.cat([m(y).flatten(2) for m, y in zip(self.classes, maps)], 2)
+        n, _, count = boxes.shape
+        sides = (F.conv2d(boxes.view(n, 4, 16, count).transpose(1, 2).softmax(1), self.bins)).view(n, 4, count)
+        low, high = self.anchors - sides[:, :2], self.anchors + sides[:, 2:]
+        return torch.cat((torch.cat(((low + high) / 2, high - low), 1) * self.strides, scores.sigmoid()), 1)
+
+
+@reg("yolo11n")
+def _():
+    m = Yolo11n(320)
+    enliven(m)
+    calibrate(m, image(2, 3, 320, 320))
+    return Spec(m, (image(1, 3, 320, 320),), (image(1, 3, 320, 320),), ["images"], ["output0"], {}, 17)
+
+
 # --------------------------------------------------------------------- detection
 class Det(nn.Module):
     """One image in, flat tuple out."""

@@ -1,7 +1,7 @@
 /* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the
  * real one, so everything between a host and a kernel is on the way. */
 #include "cmocka_all.h"
-#include "inlay/kit.h"
+#include "inlay/kit_region.h"
 #include "../../sdk/kit/internal.h"
 #include "plugin/plugin.h"
 #include "threads/run.h"
@@ -582,9 +582,96 @@ static void in_place(void **unused)
     (void)unused;
 }
 
+/* ------------------------------------------------------------------ regions that outlive compile */
+
+static void regions_are_kept(void **unused)
+{
+    made *m = new_graph();
+    const uint32_t nodes[] = { 0, 1 };
+    uint32_t in[3], x = add_value(m, "x", INLAY_FLOAT, 3), y;
+    const kit_region_value *v;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    kit_region kept;
+
+    (void)unused;
+    in[0] = add_value(m, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(m, "w", INLAY_FLOAT, 3);
+    in[2] = INLAY_NONE;
+    set_constant(m, in[1], weights, sizeof weights);
+    y = add_value(m, "y", INLAY_FLOAT, 3);
+    add_node(m, "Double", 13, &x, 1, in[0]);
+    add_node(m, "Scale", 1, in, 3, y);
+    const inlay_compile_request request = { .struct_size = sizeof request, .graph = &m->graph, .nodes = nodes,
+                                            .node_count = 2, .inputs = &x, .outputs = &y, .input_count = 1,
+                                            .output_count = 1 };
+    assert_int_equal(kit_region_keep(&request, 1024, 2, &kept, &diag), INLAY_OK);
+    assert_int_equal(kept.node_count, 2);
+    assert_int_equal(kept.value_count, 4); /* the omitted input is none */
+    assert_int_equal(kept.nodes[1].inputs[2], INLAY_NONE);
+    assert_int_equal(kept.nodes[1].inputs[0], kept.nodes[0].outputs[0]);
+    assert_string_equal(kept.nodes[1].op_type.data, "Scale");
+    assert_true(kept.nodes[1].op_type.data != inlay_graph_node(&m->graph, 1)->op_type.data); /* a copy */
+    v = &kept.values[kept.nodes[0].inputs[0]];
+    assert_true(v->snapshot == x && v->input == 0 && v->output == INLAY_NONE && v->uses == 1);
+    v = &kept.values[kept.nodes[1].outputs[0]];
+    assert_true(v->snapshot == y && v->output == 0 && v->uses == 1);
+    v = &kept.values[kept.nodes[1].inputs[1]];
+    assert_true(v->constant && v->data_bytes == sizeof weights && v->data != weights);
+    assert_memory_equal(v->data, weights, sizeof weights);
+    for (uint32_t i = 0; i < 2; i++) /* the provider's own */
+        assert_int_equal(kept.values[kept.value_count + i].snapshot, INLAY_NONE);
+    assert_non_null(kit_region_take(&kept, 100));
+    kit_region_free(&kept);
+    assert_int_equal(kit_region_keep(&request, sizeof weights - 1, 0, &kept, &diag), INLAY_OK);
+    assert_null(kept.values[kept.nodes[1].inputs[1]].data); /* larger than small */
+    kit_region_free(&kept);
+    kit_region_free(&kept);
+    free(m);
+}
+
+/* ------------------------------------------------------------------ files of a provider's folder */
+
+static void files_are_kept(void **unused)
+{
+    char dir[] = "/tmp/inlay-kept-XXXXXX", path[64];
+    char data[1000], *found;
+    size_t bytes = 77;
+    FILE *f;
+
+    (void)unused;
+    memset(data, 'x', sizeof data);
+    assert_non_null(mkdtemp(dir));
+    assert_null(kit_kept_load(dir, "a", "me", 2, &bytes));
+    assert_int_equal(bytes, 0);
+    kit_kept_save(dir, "a", "me", 2, data, sizeof data);
+    found = kit_kept_load(dir, "a", "me", 2, &bytes);
+    assert_non_null(found);
+    assert_int_equal(bytes, sizeof data);
+    assert_memory_equal(found, data, sizeof data);
+    free(found);
+    assert_null(kit_kept_load(dir, "a", "him", 3, &bytes)); /* somebody else's */
+    assert_null(kit_kept_load("", "a", "me", 2, &bytes));
+    assert_null(kit_kept_load(NULL, "a", "me", 2, &bytes));
+    kit_kept_save(NULL, "a", "me", 2, data, sizeof data); /* nowhere */
+    (void)snprintf(path, sizeof path, "%s/a", dir);
+    for (long at = 0; at < 1008; at += 503) { /* one byte is wrong */
+        kit_kept_save(dir, "a", "me", 2, data, sizeof data);
+        f = fopen(path, "r+");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, at, SEEK_SET), 0);
+        assert_int_equal(fputc('!', f), '!');
+        assert_int_equal(fclose(f), 0);
+        assert_null(kit_kept_load(dir, "a", "me", 2, &bytes));
+    }
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_are_kept),
+        cmocka_unit_test(regions_are_kept),
         cmocka_unit_test(hosts_of_other_ages),
         cmocka_unit_test(refusals_say_how_far_they_came),
         cmocka_unit_test(costs),

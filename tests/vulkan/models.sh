@@ -43,6 +43,7 @@ mobilenet_v3_large 1 2 110
 vit_small 1 2 75 --dim N=1
 gpt2_tiny_kv 4 23 75 --dim batch=1
 resnet50 1 2 58
+yolo11n 1 2 165
 bert_base 1 5 100 --dim batch=1 --dim sequence=128
 END
 INLAY_POLICY=priority INLAY_PROVIDERS=vulkan,reference $python "$here/../models/check_models.py" "$inlay" torch "$dir" \
