@@ -70,6 +70,13 @@ static plan *only_plan(const inlay_session *s)
     return p;
 }
 
+/* What a context keeps of a plan: calls and addresses, about as much as the plan. More than that is asked for, so that
+ * what is named does. */
+static uint64_t context_bytes(const plan *p)
+{
+    return 2 * p->a.total_bytes + (1 << 16);
+}
+
 inlay_status session_limit_check(inlay_session *s, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -81,7 +88,7 @@ inlay_status session_limit_check(inlay_session *s, inlay_diag *diag)
     (void)heap_count(s->env.held_bytes, s->heap_before, 0);
     (void)__atomic_add_fetch(s->env.held_bytes, packs_counted(s->main->packs).mapped_bytes, __ATOMIC_RELAXED);
     p = only_plan(s);
-    if (!run_memory_fits(s->memory, p != NULL ? plan_run_bytes(p) : 0, 0, &least))
+    if (!run_memory_fits(s->memory, p != NULL ? plan_run_bytes(p) + context_bytes(p) : 0, 0, &least))
         status = run_memory_over(s->memory, p != NULL ? "the model" : "the model, without what runs need,", least, diag);
     plan_unref(p);
     return status;
