@@ -566,14 +566,15 @@ static void asked_for(void **state)
 
 /* The last: no pass of these levels without a row. Constants are constants in every row, and what bodies capture is in
  * random_graphs; loops are in test_unroll.c, integers in test_integers.c, bodies of
- * ONNX Runtime's searches and of FlexAttention in tests/ops/compat, gradients in test_gradient.c. */
+ * ONNX Runtime's searches and of FlexAttention in tests/ops/compat, gradients in test_gradient.c, sparse matrices in
+ * tests/quantize. */
 static void every_pass_has_rows(void **state)
 {
     (void)state;
     rows_expect_passes(
         0, 1,
         " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights "
-        "float_activations gather_weights searches flex_attention gradient ");
+        "float_activations gather_weights searches flex_attention gradient sparse_constants ");
 }
 
 /* Constants that are cut out of others, or change their shape, lie where those do. */
