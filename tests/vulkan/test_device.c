@@ -218,6 +218,7 @@ static void handles_are_wrapped(void **state)
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *home, *there, *twin = NULL;
+    const float *got;
     rig r;
 
     (void)state;
@@ -228,15 +229,17 @@ static void handles_are_wrapped(void **state)
     assert_int_equal(inlay_value_native(there, &memory, &diag), INLAY_OK);
     assert_int_equal(memory.device_type, 7);
     assert_true(memory.handle != 0 && memory.bytes >= 32);
-    assert_int_equal(inlay_session_value_wrap(r.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_wrap(r.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
+                     INLAY_OK);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 8; i++)
             ((float *)inlay_value_data(home))[i] = (float)(i + 10 * round);
         assert_int_equal(inlay_value_copy(home, there, &diag), INLAY_OK);
         assert_int_equal(inlay_context_set_input(r.context, 0, twin, &diag), INLAY_OK);
         rig_run(&r);
+        got = inlay_value_data(inlay_context_output(r.context, 0));
         for (int i = 0; i < 8; i++)
-            assert_true(((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i] == -(float)(i + 10 * round));
+            assert_true(got[i] == -(float)(i + 10 * round));
     }
     memory.device_type = 2;
     inlay_value_unref(twin);
