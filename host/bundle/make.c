@@ -317,7 +317,7 @@ static inlay_status link_object(maker *m, const char *output)
 
 static inlay_status link_library(maker *m, const char *output)
 {
-    char *object = arena_format(&m->c->a, "%s/%s.o", m->job->dir, m->n.name);
+    char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.name); /* no name of the sources */
     char *argv[] = { tool_of(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;

@@ -65,6 +65,8 @@ holds "an input that is not there" sh -c '! ./branches t=one.npy 2>err2 && grep 
 holds "bad flags" sh -c '! ./branches --wat 2>err2 && grep -q "not understood" err2'
 
 # ---- libraries and objects: a header, five symbols, a buffer of the caller's
+does '.same' mlp.onnx -o libmlp.a --library --name model # a name that a file of the making has, too
+rm libmlp.a libmlp.h
 does '.same' mlp.onnx -o libmlp.a --library
 holds "only its functions are seen" sh -c '[ "$(nm libmlp.a 2>/dev/null | grep -c " [TDBR] ")" = 5 ]'
 wraps=(-Wl,--wrap=malloc,--wrap=calloc)

@@ -54,6 +54,8 @@ SLOW = ("calibrate", "tune", "bundle", "plugin-check")
 # Examples of what this machine or this folder cannot have: the exit code then.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
+    "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
+    "inlay calibrate --threads 1,4 --providers reference": (0, 2),
     "inlay providers --retry my_plugin": (3,),
     "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),
     "inlay plugin-check build/mine.so --op 'Conv*' --quick --json": (0, 2),
@@ -137,7 +139,8 @@ def stage():
     network("optimized.onnx", [2, 4])
     graph_file("decoder.onnx", [helper.make_node("Relu", ["a"], ["c"]), helper.make_node("Neg", ["b"], ["d"])],
                [TENSOR("a", FLOAT, ["past", 4]), TENSOR("b", FLOAT, ["total"])], [TENSOR("c", FLOAT, None), TENSOR("d", FLOAT, None)])
-    shutil.copy("variants/fixed.onnx", "vad.onnx")
+    graph_file("vad.onnx", [helper.make_node("Cast", ["sr"], ["r"], to=FLOAT), helper.make_node("Div", ["input", "r"], ["y"])],
+               [TENSOR("input", FLOAT, ["n", "samples"]), TENSOR("sr", INT64, [])], [TENSOR("y", FLOAT, None)])
     stage_pipes()
     for folder in ("case", "cases", "data", "samples", "build", "onnx/test_one/test_data_set_0"):
         os.makedirs(folder)
