@@ -1,6 +1,7 @@
 /* What the providers ask of OpenMP: a bundle computes on the caller's thread. */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
+int omp_in_parallel(void);
 
 int omp_get_max_threads(void)
 {
@@ -10,4 +11,9 @@ int omp_get_max_threads(void)
 void omp_set_num_threads(int threads)
 {
     (void)threads;
+}
+
+int omp_in_parallel(void)
+{
+    return 0;
 }
