@@ -127,8 +127,8 @@ static uint32_t with_batch(rewrite *w, uint32_t v)
     const int64_t first = 0;
     inlay_dtype dtype = rw_info(w, v)->dtype;
     uint32_t axes = rw_constant_ints(w, &first, 1);
-    graph_node *view = axes == INLAY_NONE ? NULL
-                                          : rw_make(w, "Unsqueeze", 13, NULL, (const uint32_t[]){ v, axes }, 2, 1);
+    graph_node *view =
+        axes == INLAY_NONE ? NULL : rw_make(w, "Unsqueeze", 13, NULL, (const uint32_t[]){ v, axes }, 2, 1);
 
     return view == NULL || rw_insert(w, view, dtype) != INLAY_OK ? INLAY_NONE : view->info.outputs[0];
 }
@@ -229,9 +229,9 @@ static inlay_status match_transpose(rewrite *w, graph_node *n)
     int64_t whole[4] = { 0 };
     graph_node *moved, *fresh;
 
-    if (view == NULL || count != 3 || !rw_is_only_use(w, rw_input(w, n, 0)) ||
-        rw_maker_op(w, x, "Attention") == NULL || rw_info(w, x)->rank != 4 || rw_dim(rw_info(w, x), 0) != 1 ||
-        rw_input(w, view, 1) == INLAY_NONE || rw_info(w, rw_input(w, n, 0))->rank != 3)
+    if (view == NULL || count != 3 || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_maker_op(w, x, "Attention") == NULL ||
+        rw_info(w, x)->rank != 4 || rw_dim(rw_info(w, x), 0) != 1 || rw_input(w, view, 1) == INLAY_NONE ||
+        rw_info(w, rw_input(w, n, 0))->rank != 3)
         return INLAY_OK;
     for (uint32_t d = 0; d < 3; d++)
         whole[d + 1] = perm[d] + 1;
@@ -239,8 +239,8 @@ static inlay_status match_transpose(rewrite *w, graph_node *n)
     if (moved == NULL || graph_set_attr_ints(w->g, moved, "perm", whole, 4) != INLAY_OK ||
         rw_insert(w, moved, rw_info(w, x)->dtype) != INLAY_OK)
         return rw_no_memory(w);
-    fresh = rw_make(w, "Squeeze", view->opset, n, (const uint32_t[]){ moved->info.outputs[0], rw_input(w, view, 1) }, 2,
-                    1);
+    fresh =
+        rw_make(w, "Squeeze", view->opset, n, (const uint32_t[]){ moved->info.outputs[0], rw_input(w, view, 1) }, 2, 1);
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 

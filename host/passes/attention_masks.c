@@ -335,8 +335,9 @@ inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t
         whole |= m->list[i].whole;
     if (!whole && (wide = zeros_for(w, k, dtype)) == INLAY_NONE)
         return rw_no_memory(w);
-    none = m->count == 0 || wide != INLAY_NONE ? wide : rw_constant(w, dtype, 0, NULL, &(uint64_t){ 0 },
-                                                                    (uint64_t)inlay_dtype_bits(dtype) / 8);
+    none = m->count == 0 || wide != INLAY_NONE
+               ? wide
+               : rw_constant(w, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
     for (uint32_t i = 0; i < m->count; i++) {
         const attention_mask *one = &m->list[i];
         uint32_t value = as_sum(w, one, none, dtype);

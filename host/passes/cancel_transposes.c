@@ -8,9 +8,10 @@ enum { MOST = 16 }; /* operators between them */
 
 static bool is_unary(const graph_node *n)
 {
-    static const char *const names[] = { "Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSwish", "HardSigmoid", "Swish",
-                                         "Gelu", "Mish", "Elu", "Selu", "Softplus", "Clip", "Neg", "Abs", "Exp",
-                                         "Sqrt", "Cast", "Erf", "Floor", "Ceil", "Round", "Reciprocal", "Log" };
+    static const char *const names[] = { "Relu",  "Sigmoid", "Tanh", "LeakyRelu", "HardSwish",  "HardSigmoid",
+                                         "Swish", "Gelu",    "Mish", "Elu",       "Selu",       "Softplus",
+                                         "Clip",  "Neg",     "Abs",  "Exp",       "Sqrt",       "Cast",
+                                         "Erf",   "Floor",   "Ceil", "Round",     "Reciprocal", "Log" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (pass_is_op(n, names[i]))

@@ -4,8 +4,10 @@
 #include "passes/same_body.h"
 #include <string.h>
 
-enum { SMALL_BYTES = 4096 }; /* larger constants are equal only when they lie in the same place: reading all weights for
-                                this would cost more than it gains */
+enum {
+    SMALL_BYTES = 4096
+}; /* larger constants are equal only when they lie in the same place: reading all weights for
+      this would cost more than it gains */
 
 /* What the visit remembers: a chained table of nodes by hash. Nodes carry their number in `at`. */
 typedef struct seen {
@@ -15,7 +17,7 @@ typedef struct seen {
         uint32_t next;
         graph_node *node;
         uint32_t constant;
-    } *entries;
+    } * entries;
     uint32_t bucket_count, count;
 } seen;
 

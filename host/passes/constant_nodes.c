@@ -18,8 +18,7 @@ static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inl
                                   a->tensor->bytes);
     case INLAY_ATTR_FLOAT:
         data = arena_copy(mem, &narrow, sizeof narrow);
-        return data == NULL ? INLAY_OUT_OF_MEMORY
-                            : graph_set_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow);
+        return data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow);
     case INLAY_ATTR_INT:
         data = arena_copy(mem, &a->i, sizeof a->i);
         return data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i);

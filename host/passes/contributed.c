@@ -112,8 +112,7 @@ void spell_same(spell *b)
 {
     static const char *const attributes[] = { "mode", "padding_mode", "align_corners", "upper", NULL };
     const char *op = b->n->info.op_type.data;
-    uint32_t y = spell_make(b, op, strcmp(op, "GridSample") == 0 ? 16 : 14,
-                            INLAY_UNDEFINED, 1,
+    uint32_t y = spell_make(b, op, strcmp(op, "GridSample") == 0 ? 16 : 14, INLAY_UNDEFINED, 1,
                             (const uint32_t[]){ spell_in(b, 0), spell_in(b, 1), spell_in(b, 2), SPELL_END });
 
     spell_copy(b, attributes);
@@ -123,10 +122,9 @@ void spell_same(spell *b)
 void spell_range(spell *b)
 {
     const uint32_t start = spell_in(b, 0), step = spell_in(b, 2);
-    uint32_t y = spell_op(b, "Range", 11, start, spell_in(b, 1),
-                          step != INLAY_NONE
-                              ? step
-                              : spell_cast(b, spell_op(b, "Squeeze", 13, spell_list(b, 1)), spell_dtype(b, start)));
+    uint32_t y = spell_op(
+        b, "Range", 11, start, spell_in(b, 1),
+        step != INLAY_NONE ? step : spell_cast(b, spell_op(b, "Squeeze", 13, spell_list(b, 1)), spell_dtype(b, start)));
 
     spell_output(b, 0, y);
 }

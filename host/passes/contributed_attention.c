@@ -24,8 +24,8 @@ static uint32_t scalar(spell *b, int64_t value)
     return v;
 }
 
-/* The first input of the model with an axis of the same name as axis *d of v, and that axis; v itself: there is none. All
- * layers then ask the same for the same sizes, and share what is made of them. */
+/* The first input of the model with an axis of the same name as axis *d of v, and that axis; v itself: there is none.
+ * All layers then ask the same for the same sizes, and share what is made of them. */
 static uint32_t named_alike(const spell *b, uint32_t v, int64_t *d)
 {
     const inlay_value_info *info = rw_info(b->w, v), *in;
@@ -61,8 +61,9 @@ static uint32_t shaped(spell *b, uint32_t v, const int64_t *dims, uint32_t count
 {
     return spell_op(b, "Reshape", 13, v, spell_integers(b, dims, count));
 }
-#define SHAPED(b, v, ...)                                  \
-    shaped(b, v, (const int64_t[]){ __VA_ARGS__ }, (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+#define SHAPED(b, v, ...)                                                                                              \
+    shaped(b, v, (const int64_t[]){ __VA_ARGS__ },                                                                     \
+           (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 
 static uint32_t joined(spell *b, uint32_t x, uint32_t y, int64_t axis)
 {
@@ -361,8 +362,9 @@ void spell_attention(spell *b)
         h.mask = causal(b, h.q, h.k);
     spell_output(b, 0, join_heads(b, attend(b, &h)));
     if (spell_wants(b, 1))
-        spell_output(b, 1, joined(b, spell_op(b, "Unsqueeze", 13, h.k, spell_list(b, 0)),
-                                  spell_op(b, "Unsqueeze", 13, h.v, spell_list(b, 0)), 0));
+        spell_output(b, 1,
+                     joined(b, spell_op(b, "Unsqueeze", 13, h.k, spell_list(b, 0)),
+                            spell_op(b, "Unsqueeze", 13, h.v, spell_list(b, 0)), 0));
 }
 
 /* ------------------------------------------------------------------ RotaryEmbedding */
@@ -401,11 +403,11 @@ void spell_rotary(spell *b)
         first = spell_op(b, "Add", 14, places, count_to(b, size_of(b, x, rank - 2)));
         places = spell_op(b, "Expand", 13, first,
                           joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 1)),
-                                 spell_op(b, "Slice", 13, shape, spell_list(b, rank - 2), spell_list(b, rank - 1)),
-                                 0));
+                                 spell_op(b, "Slice", 13, shape, spell_list(b, rank - 2), spell_list(b, rank - 1)), 0));
     }
-    spell_output(b, 0, rotated(b, x, cosines, spell_in(b, 3), places, rw_attr_int(b->n, "interleaved", 0) != 0, size,
-                               rank == 3 ? count : 0));
+    spell_output(b, 0,
+                 rotated(b, x, cosines, spell_in(b, 3), places, rw_attr_int(b->n, "interleaved", 0) != 0, size,
+                         rank == 3 ? count : 0));
 }
 
 /* ------------------------------------------------------------------ GroupQueryAttention */
@@ -495,24 +497,30 @@ void spell_group_query(spell *b)
     const int64_t count = rw_attr_int(n, "num_heads", 0), shared = rw_attr_int(n, "kv_num_heads", 0);
     const int64_t window = rw_attr_int(n, "local_window_size", -1);
     const bool turns = rw_attr_int(n, "do_rotary", 0) != 0, smooth = rw_attr_int(n, "smooth_softmax", 0) > 0;
-    heads h = { .q = spell_in(b, 0), .k = spell_in(b, 1), .v = spell_in(b, 2), .bias = spell_in(b, 10),
-                .mask = INLAY_NONE, .sink = spell_in(b, 11), .scale = rw_attr_float(n, "scale", 0),
+    heads h = { .q = spell_in(b, 0),
+                .k = spell_in(b, 1),
+                .v = spell_in(b, 2),
+                .bias = spell_in(b, 10),
+                .mask = INLAY_NONE,
+                .sink = spell_in(b, 11),
+                .scale = rw_attr_float(n, "scale", 0),
                 .softcap = rw_attr_float(n, "softcap", 0) };
     const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
     const inlay_dtype dtype = spell_dtype(b, h.q);
     uint32_t rows, total, used, places, length;
 
-    if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 ||
-        spell_wants(b, 3) || n->info.input_count > 12)
+    if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 || spell_wants(b, 3) ||
+        n->info.input_count > 12)
         return;
     split_groups(b, &h, count, shared);
     rows = size_of(b, spell_in(b, 0), 1);
     total = spell_cast(b, shaped(b, spell_in(b, 6), NULL, 0), INLAY_INT64);
     /* How much of the past counts in each row of the batch: nothing where this is the beginning. */
-    used = spell_op(b, "Sub", 14,
-                    spell_op(b, "Add", 14, spell_cast(b, SHAPED(b, spell_in(b, 5), -1), INLAY_INT64), scalar(b, 1)), rows);
-    used = spell_typed(b, "Where", 16, INLAY_INT64, spell_typed(b, "Equal", 13, INLAY_BOOL, total, rows),
-                       scalar(b, 0), used);
+    used =
+        spell_op(b, "Sub", 14,
+                 spell_op(b, "Add", 14, spell_cast(b, SHAPED(b, spell_in(b, 5), -1), INLAY_INT64), scalar(b, 1)), rows);
+    used = spell_typed(b, "Where", 16, INLAY_INT64, spell_typed(b, "Equal", 13, INLAY_BOOL, total, rows), scalar(b, 0),
+                       used);
     places = spell_op(b, "Add", 14, SHAPED(b, used, -1, 1), count_to(b, rows)); /* [batch, rows] */
     if (turns) {
         const uint32_t given = spell_in(b, 9) != INLAY_NONE ? spell_in(b, 9) : places;

@@ -79,20 +79,22 @@ uint32_t contributed_in_units(spell *b, uint32_t a, uint32_t w, uint32_t a_zero,
 
 void spell_integer_to_float(spell *b)
 {
-    spell_output(b, 0, contributed_in_units(b, spell_in(b, 0), spell_in(b, 1), spell_in(b, 4), spell_in(b, 5), spell_in(b, 2),
-                                spell_in(b, 3), spell_in(b, 6)));
+    spell_output(b, 0,
+                 contributed_in_units(b, spell_in(b, 0), spell_in(b, 1), spell_in(b, 4), spell_in(b, 5), spell_in(b, 2),
+                                      spell_in(b, 3), spell_in(b, 6)));
 }
 
 void spell_dynamic_quantize_mat_mul(spell *b)
 {
-    const uint32_t x = spell_make(b, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3,
-                                  (const uint32_t[]){ spell_in(b, 0), SPELL_END });
+    const uint32_t x =
+        spell_make(b, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3, (const uint32_t[]){ spell_in(b, 0), SPELL_END });
     const uint32_t scale = spell_out(b, 1), zero = spell_out(b, 2);
 
     if (b->status != INLAY_OK)
         return;
     b->w->g->values[scale].info.dtype = INLAY_FLOAT;
-    spell_output(b, 0, contributed_in_units(b, x, spell_in(b, 1), zero, spell_in(b, 3), scale, spell_in(b, 2), spell_in(b, 4)));
+    spell_output(
+        b, 0, contributed_in_units(b, x, spell_in(b, 1), zero, spell_in(b, 3), scale, spell_in(b, 2), spell_in(b, 4)));
 }
 
 /* |a - b| by |a|^2 + |b|^2 - 2 a b, in one product, as ONNX Runtime has it. */
@@ -113,9 +115,10 @@ void spell_c_dist(spell *b)
 
 /* ------------------------------------------------------------------ convolutions */
 
-static const char *const conv_attributes[] = { "auto_pad",     "dilations",      "group",        "kernel_shape",
-                                               "output_shape", "output_padding", "pads",         "strides",
-                                               "ceil_mode",    "storage_order",  "count_include_pad", NULL };
+static const char *const conv_attributes[] = { "auto_pad",      "dilations",         "group",
+                                               "kernel_shape",  "output_shape",      "output_padding",
+                                               "pads",          "strides",           "ceil_mode",
+                                               "storage_order", "count_include_pad", NULL };
 
 /* Images with channels last or, again, first; rank 3 to 5. */
 static uint32_t turned(spell *b, uint32_t x, uint32_t rank, bool to_last)
@@ -215,8 +218,8 @@ void spell_q_pool(spell *b)
     if (!whole)
         spell_copy(b, conv_attributes);
     y = turned(b, y, rank, true);
-    spell_output(b, 0, spell_typed(b, "QuantizeLinear", 13, spell_dtype(b, spell_in(b, 4)), y, spell_in(b, 3),
-                                   spell_in(b, 4)));
+    spell_output(
+        b, 0, spell_typed(b, "QuantizeLinear", 13, spell_dtype(b, spell_in(b, 4)), y, spell_in(b, 3), spell_in(b, 4)));
 }
 
 /* Without padding, and what the padding says is cut off. */
@@ -238,8 +241,7 @@ void spell_conv_transpose(spell *b)
         ends = spell_op(b, "Slice", 13, pads, spell_list(b, image), spell_list(b, 2 * image));
         sizes = spell_typed(b, "Shape", 13, INLAY_INT64, y);
         sizes = spell_op(b, "Slice", 13, sizes, spell_list(b, 2), spell_list(b, rank));
-        y = spell_op(b, "Slice", 13, y, begins, spell_op(b, "Sub", 14, sizes, ends),
-                     spell_integers(b, axes, rank - 2));
+        y = spell_op(b, "Slice", 13, y, begins, spell_op(b, "Sub", 14, sizes, ends), spell_integers(b, axes, rank - 2));
     }
     spell_output(b, 0, y);
 }

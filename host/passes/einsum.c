@@ -303,8 +303,8 @@ static uint32_t put_elements(const product *p)
 
 /* How the operands of MatMul lie. */
 typedef struct form {
-    term left, right, result;      /* letters in order */
-    sizes to_left, to_right, back; /* none: no Reshape */
+    term left, right, result;       /* letters in order */
+    sizes to_left, to_right, back;  /* none: no Reshape */
     bool vector_left, vector_right; /* no rows, no columns: an axis of 1 is put in */
 } form;
 
@@ -472,8 +472,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     inlay_dtype dtype;
     equation e;
 
-    if (!pass_is_op(n, "Einsum") || text == NULL || !parse_equation(text->s.data, &e) ||
-        e.count != n->info.input_count)
+    if (!pass_is_op(n, "Einsum") || text == NULL || !parse_equation(text->s.data, &e) || e.count != n->info.input_count)
         return INLAY_OK;
     for (uint32_t k = 0; k < e.count; k++)
         if (rw_input(w, n, k) == INLAY_NONE)

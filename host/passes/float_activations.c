@@ -82,7 +82,8 @@ static uint32_t rounded_by_rows(rewrite *w, uint32_t x)
     const uint32_t none = rw_constant(w, INLAY_FLOAT, 0, NULL, &zero, sizeof zero);
     const uint32_t most = rw_constant(w, INLAY_FLOAT, 0, NULL, &steps, sizeof steps);
     const uint32_t tiny = rw_constant(w, INLAY_FLOAT, 0, NULL, &least, sizeof least);
-    const uint32_t high = bound_of_rows(w, "ReduceMax", "Max", x, none), low = bound_of_rows(w, "ReduceMin", "Min", x, none);
+    const uint32_t high = bound_of_rows(w, "ReduceMax", "Max", x, none),
+                   low = bound_of_rows(w, "ReduceMin", "Min", x, none);
     const uint32_t below = computed(w, "Sub", none, low), range = computed(w, "Add", high, below);
     const uint32_t scale = computed(w, "Max", computed(w, "Div", range, most), tiny);
     const uint32_t middle = computed(w, "Round", computed(w, "Div", below, scale), INLAY_NONE);

@@ -1,6 +1,6 @@
 /* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
- * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave. Those
- * of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
+ * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave.
+ * Those of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
 #include "passes/same_body.h"
@@ -29,17 +29,16 @@ static bool can_fold(const graph *g, const graph_node *n)
 /* Weights of 8 bits that become floats. */
 static bool is_weights(const graph *g, const graph_node *n)
 {
-    const inlay_value_info *x = n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE
-                                    ? NULL
-                                    : &g->values[n->info.inputs[0]].info;
+    const inlay_value_info *x =
+        n->info.input_count == 0 || n->info.inputs[0] == INLAY_NONE ? NULL : &g->values[n->info.inputs[0]].info;
 
     return pass_is_op(n, "DequantizeLinear") && x != NULL && x->rank >= 2 &&
            (x->dtype == INLAY_UINT8 || x->dtype == INLAY_INT8);
 }
 
-/* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of little,
- * and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads packed are
- * made once, since making them in each run takes longer than reading them (README). */
+/* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of
+ * little, and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads
+ * packed are made once, since making them in each run takes longer than reading them (README). */
 static uint64_t size_limit(const pass_ctx *ctx, const graph *g, const graph_node *n)
 {
     const uint64_t times = pass_is_op(n, "DequantizeLinear") || pass_is_op(n, "Cast") ? 16 : 1;
@@ -106,8 +105,7 @@ static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const graph *g,
         const graph_node *m = f->node;
         bool same = m->row == n->row && m->custom == n->custom && (m->row != NULL || m->custom != NULL) &&
                     m->info.input_count == n->info.input_count && m->info.attr_count == n->info.attr_count &&
-                    n->info.output_count == 1 &&
-                    g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
+                    n->info.output_count == 1 && g->values[n->info.outputs[0]].info.dtype == f->result.dtype;
 
         for (uint32_t i = 0; same && i < n->info.input_count; i++)
             same = n->info.inputs[i] == INLAY_NONE ? f->inputs[i].data == NULL
@@ -131,8 +129,9 @@ static void remember_folded(pass_ctx *ctx, const graph *g, const graph_node *n, 
 
     if (result->bytes < REMEMBERED_BYTES || n->info.output_count != 1 || (f = arena_alloc(a, sizeof *f)) == NULL)
         return;
-    *f = (pass_folded){ .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a),
-                        .result = *result };
+    *f = (pass_folded){
+        .next = ctx->folded, .node = arena_copy(a, n, sizeof *n), .inputs = copy_inputs(g, n, a), .result = *result
+    };
     f->result.dims = arena_copy(a, result->dims, result->rank * sizeof *result->dims);
     if (f->node != NULL && f->inputs != NULL && f->result.dims != NULL)
         ctx->folded = f;
@@ -307,8 +306,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool weights, bool *changed)
     if (drop == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights ||
-            (packed != NULL && packed[i]) || !pass_may(ctx))
+        if (!can_fold(g, g->nodes[i]) || is_weights(g, g->nodes[i]) != weights || (packed != NULL && packed[i]) ||
+            !pass_may(ctx))
             continue;
         INLAY_TRY(fold(ctx, g, g->nodes[i], &scratch, &drop[i]));
         any |= drop[i];

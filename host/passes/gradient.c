@@ -4,8 +4,9 @@
  *     y = Mul(a, b); da, db = Gradient(a, b; xs = [a, b], y = y)  ->  da = Mul(1, b), db = Mul(1, a)
  *
  * Level 0, and the first of all: names are still those of the file, and what only `y` names is still there. Where y has
- * several elements the derivative is that of their sum. The rules are rows (gradient_rules.c); an operator on the way that
- * has none is an error. Nodes are computed again where the Gradient reads other values than those that are named. */
+ * several elements the derivative is that of their sum. The rules are rows (gradient_rules.c); an operator on the way
+ * that has none is an error. Nodes are computed again where the Gradient reads other values than those that are named.
+ */
 #include "passes/gradient.h"
 #include <string.h>
 
@@ -31,10 +32,11 @@ static inlay_status take_names(gradient *f, const char *name, uint32_t first, bo
         const uint32_t v = names_find(&f->names, a->strings[i].data, (size_t)a->strings[i].bytes);
 
         if (first + i >= f->n->info.input_count || f->n->info.inputs[first + i] == INLAY_NONE)
-            return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "it has fewer inputs than xs and zs have names");
+            return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag,
+                              "it has fewer inputs than xs and zs have names");
         if (v == INLAY_NONE || v >= f->values)
-            return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "%s has '%.100s', which is no value of the graph",
-                              name, a->strings[i].data);
+            return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag,
+                              "%s has '%.100s', which is no value of the graph", name, a->strings[i].data);
         if (by && !gradient_is_float(f->g->values[v].info.dtype))
             return graph_fail(f->g, f->n, NULL, INLAY_INVALID_MODEL, diag, "xs has '%.100s', which is no float",
                               a->strings[i].data);
@@ -76,8 +78,10 @@ static inlay_status repeat(gradient *f, const graph_node *n, inlay_diag *diag)
     graph_node *copy;
 
     if (n->body_count > 0)
-        return graph_fail(f->g, n, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' would have to run its bodies for other "
-                          "values", f->n->info.name.data);
+        return graph_fail(f->g, n, NULL, INLAY_UNSUPPORTED, diag,
+                          "Gradient '%s' would have to run its bodies for other "
+                          "values",
+                          f->n->info.name.data);
     copy = make_node(&f->m, f->g, n->info.domain.data, n->info.op_type.data, n->opset, n->info.inputs,
                      n->info.input_count, n->info.output_count);
     for (uint32_t i = 0; copy != NULL && i < n->own_attr_count; i++)
@@ -227,8 +231,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         g->node_count--;
         *changed = true;
         if (seen > MOST_NODES)
-            return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag, "its gradients go through more than %d nodes",
-                              (int)MOST_NODES);
+            return graph_fail(g, NULL, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
+                              "its gradients go through more than %d nodes", (int)MOST_NODES);
         INLAY_TRY(graph_bind(ctx->model, NULL, ctx->diag));
         INLAY_TRY(graph_finish(ctx->model->main, ctx->diag));
         INLAY_TRY(graph_infer(ctx->model, ctx->diag));

@@ -9,18 +9,18 @@ enum { GRADIENT_TERMS = 3 };
 typedef struct gradient {
     node_maker m;
     graph *g;
-    const graph_node *n;  /* the Gradient */
+    const graph_node *n; /* the Gradient */
     arena a;
-    names_table names;    /* of the graph's values */
-    uint32_t nodes, values; /* of the graph, before */
-    uint32_t *now;        /* [values] what is read in the place of the value */
-    uint32_t *slope;      /* [values] the derivative by it so far, INLAY_NONE = 0 */
-    bool *active;         /* [values] depends on what is differentiated by */
-    bool *needed;         /* [values] y depends on it */
-    bool *given;          /* [values] named by xs or zs */
-    const graph_node *at; /* the node whose derivative is written ... */
+    names_table names;                   /* of the graph's values */
+    uint32_t nodes, values;              /* of the graph, before */
+    uint32_t *now;                       /* [values] what is read in the place of the value */
+    uint32_t *slope;                     /* [values] the derivative by it so far, INLAY_NONE = 0 */
+    bool *active;                        /* [values] depends on what is differentiated by */
+    bool *needed;                        /* [values] y depends on it */
+    bool *given;                         /* [values] named by xs or zs */
+    const graph_node *at;                /* the node whose derivative is written ... */
     uint32_t in[GRADIENT_TERMS], y, g_y; /* ... its inputs, its output and the derivative by that */
-    inlay_dtype dtype;    /* of the derivative */
+    inlay_dtype dtype;                   /* of the derivative */
 } gradient;
 
 static inline bool gradient_is_float(inlay_dtype dtype)

@@ -4,10 +4,11 @@
 
 enum { MOST_TERMS = GRADIENT_TERMS, MOST_STACK = 16, MOST_TEXT = 24 };
 
-/* The derivative by each input, in reverse Polish notation: `g` is that by the first output, `y` this output, `a` to `c`
- * the inputs, `p` and `q` attributes alpha and beta, 0 to 2 numbers, `k` 2 / sqrt(pi); what the letters in capitals, `u`,
- * `v`, `s`, `r`, `x` and `n` make is told below. What broadcasting repeated is summed; nothing between commas is zero, and
- * the third stands for what comes after. One text takes a third of what a table of pointers would. */
+/* The derivative by each input, in reverse Polish notation: `g` is that by the first output, `y` this output, `a` to
+ * `c` the inputs, `p` and `q` attributes alpha and beta, 0 to 2 numbers, `k` 2 / sqrt(pi); what the letters in
+ * capitals, `u`, `v`, `s`, `r`, `x` and `n` make is told below. What broadcasting repeated is summed; nothing between
+ * commas is zero, and the third stands for what comes after. One text takes a third of what a table of pointers would.
+ */
 static const char rules[] =
     "Abs gaG*\nAcos g1aa*-R/~\nAcosh gaa*1-R/\nAdd g,g\nAsin g1aa*-R/\nAsinh gaa*1+R/\nAtan g1aa*+/\nAtanh g1aa*-/\n"
     "Cast g\nCeil \nClip ya=g0?,,\nCos gaS*~\nCosh gaI*\nDiv gb/,gy*b/~\nElu a0>ggyp+*?\nErf gkaa*~E**\nExp gy*\n"
@@ -24,11 +25,11 @@ static const struct letter {
     uint8_t operands, opset;
     char op[8];
 } letters[] = {
-    { '+', 2, 14, "Add" },  { '-', 2, 14, "Sub" },     { '*', 2, 14, "Mul" },   { '/', 2, 14, "Div" },
-    { '^', 2, 15, "Pow" },  { '>', 2, 13, "Greater" }, { '=', 2, 13, "Equal" }, { '@', 2, 13, "MatMul" },
-    { '?', 3, 16, "Where" }, { '~', 1, 13, "Neg" },    { 'C', 1, 7, "Cos" },    { 'E', 1, 13, "Exp" },
-    { 'G', 1, 13, "Sign" }, { 'H', 1, 9, "Cosh" },     { 'I', 1, 9, "Sinh" },   { 'J', 1, 13, "Abs" },
-    { 'L', 1, 13, "Log" },  { 'R', 1, 13, "Sqrt" },    { 'S', 1, 7, "Sin" },    { 'X', 1, 13, "Sigmoid" },
+    { '+', 2, 14, "Add" },   { '-', 2, 14, "Sub" },     { '*', 2, 14, "Mul" },   { '/', 2, 14, "Div" },
+    { '^', 2, 15, "Pow" },   { '>', 2, 13, "Greater" }, { '=', 2, 13, "Equal" }, { '@', 2, 13, "MatMul" },
+    { '?', 3, 16, "Where" }, { '~', 1, 13, "Neg" },     { 'C', 1, 7, "Cos" },    { 'E', 1, 13, "Exp" },
+    { 'G', 1, 13, "Sign" },  { 'H', 1, 9, "Cosh" },     { 'I', 1, 9, "Sinh" },   { 'J', 1, 13, "Abs" },
+    { 'L', 1, 13, "Log" },   { 'R', 1, 13, "Sqrt" },    { 'S', 1, 7, "Sin" },    { 'X', 1, 13, "Sigmoid" },
 };
 
 /* ------------------------------------------------------------------ writing */
@@ -55,9 +56,9 @@ static uint32_t number(gradient *f, double x)
     if (f->dtype == INLAY_DOUBLE)
         return make_constant(&f->m, f->g, INLAY_DOUBLE, 0, 0, &x, sizeof x);
     x = narrow;
-    return f->dtype == INLAY_FLOAT ? make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow)
-                                   : cast(f, make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow),
-                                          f->dtype);
+    return f->dtype == INLAY_FLOAT
+               ? make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow)
+               : cast(f, make_constant(&f->m, f->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow), f->dtype);
 }
 
 static uint32_t shape_of(gradient *f, uint32_t v)
@@ -245,12 +246,13 @@ static inlay_status as_matrices(gradient *f, inlay_diag *diag)
         const uint32_t rank = f->g->values[f->at->info.inputs[i]].info.rank;
 
         if (rank == INLAY_RANK_UNKNOWN)
-            return graph_fail(f->g, f->at, NULL, INLAY_UNSUPPORTED, diag, "Gradient: the rank of input %u is not known", i);
+            return graph_fail(f->g, f->at, NULL, INLAY_UNSUPPORTED, diag, "Gradient: the rank of input %u is not known",
+                              i);
         if (rank != 1)
             continue;
         f->in[i] = op(f, "Unsqueeze", 13, f->in[i], ints(f, i == 0 ? &first : &last, 1));
-        f->g_y = op(f, "Unsqueeze", 13, f->g_y, ints(f, i == 0 && f->g->values[f->at->info.inputs[1]].info.rank != 1
-                                                            ? &before : &last, 1));
+        f->g_y = op(f, "Unsqueeze", 13, f->g_y,
+                    ints(f, i == 0 && f->g->values[f->at->info.inputs[1]].info.rank != 1 ? &before : &last, 1));
     }
     return INLAY_OK;
 }
@@ -321,8 +323,8 @@ inlay_status gradient_back(gradient *f, const graph_node *n, inlay_diag *diag)
         return INLAY_OK;
     }
     if (rule == NULL)
-        return graph_fail(f->g, n, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s", f->n->info.name.data,
-                          n->info.op_type.data);
+        return graph_fail(f->g, n, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s",
+                          f->n->info.name.data, n->info.op_type.data);
     matrices = pass_is_op(n, "MatMul");
     for (uint32_t i = 0; i < n->info.input_count; i++) {
         const uint32_t v = n->info.inputs[i];
@@ -344,8 +346,8 @@ inlay_status gradient_back(gradient *f, const graph_node *n, inlay_diag *diag)
             if (gradient_is_float(dtype) && dtype != f->dtype && strchr(term, 'a' + (char)k) != NULL)
                 f->in[k] = cast(f, f->in[k], f->dtype);
         }
-        fits = strpbrk(term, "xrPs") != NULL ||
-               (!matrices && same_shape(&f->g->values[v].info, &f->g->values[out].info));
+        fits =
+            strpbrk(term, "xrPs") != NULL || (!matrices && same_shape(&f->g->values[v].info, &f->g->values[out].info));
         if (matrices)
             INLAY_TRY(as_matrices(f, diag));
         made = compute(f, term);

@@ -138,8 +138,10 @@ static inlay_status become(rewrite *w, graph_node *n, const pattern *p, uint32_t
 {
     const char *op = p->is_centred ? "LayerNormalization" : "RMSNormalization";
     int64_t opset = p->is_centred ? 17 : 23;
-    graph_node *fresh = !pass_allows(w->ctx, opset) ? NULL : rw_make(w, op, n->opset > opset ? n->opset : opset, n,
-                                (const uint32_t[]){ p->x, p->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
+    graph_node *fresh = !pass_allows(w->ctx, opset)
+                            ? NULL
+                            : rw_make(w, op, n->opset > opset ? n->opset : opset, n,
+                                      (const uint32_t[]){ p->x, p->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
 
     if (!pass_allows(w->ctx, opset))
         return INLAY_OK;

@@ -9,10 +9,10 @@ static void precision(inlay_dtype t, uint32_t *out_bits, bool *out_signed, bool 
         uint8_t bits;
         bool is_signed, is_float;
     } rows[] = {
-        { INLAY_BOOL, 1, false, false },  { INLAY_UINT8, 8, false, false },   { INLAY_INT8, 7, true, false },
-        { INLAY_UINT16, 16, false, false }, { INLAY_INT16, 15, true, false }, { INLAY_UINT32, 32, false, false },
-        { INLAY_INT32, 31, true, false }, { INLAY_UINT64, 64, false, false }, { INLAY_INT64, 63, true, false },
-        { INLAY_FLOAT16, 11, true, true }, { INLAY_BFLOAT16, 8, true, true }, { INLAY_FLOAT, 24, true, true },
+        { INLAY_BOOL, 1, false, false },    { INLAY_UINT8, 8, false, false },   { INLAY_INT8, 7, true, false },
+        { INLAY_UINT16, 16, false, false }, { INLAY_INT16, 15, true, false },   { INLAY_UINT32, 32, false, false },
+        { INLAY_INT32, 31, true, false },   { INLAY_UINT64, 64, false, false }, { INLAY_INT64, 63, true, false },
+        { INLAY_FLOAT16, 11, true, true },  { INLAY_BFLOAT16, 8, true, true },  { INLAY_FLOAT, 24, true, true },
         { INLAY_DOUBLE, 53, true, true },
     };
 

@@ -177,9 +177,8 @@ static inlay_status make_product(rewrite *w, const bundle *all, uint32_t x, uint
 {
     const graph_node *like = all->list[0].product;
     uint32_t weight = join_weights(w, all), bias;
-    graph_node *fresh = weight == INLAY_NONE ? NULL
-                                             : rw_make(w, "MatMul", like->opset, like, (const uint32_t[]){ x, weight },
-                                                       2, 1);
+    graph_node *fresh =
+        weight == INLAY_NONE ? NULL : rw_make(w, "MatMul", like->opset, like, (const uint32_t[]){ x, weight }, 2, 1);
 
     if (fresh == NULL || rw_insert(w, fresh, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(w);
@@ -227,8 +226,9 @@ static inlay_status match(rewrite *w, graph_node *n)
     if (status != INLAY_OK)
         return status;
     lengths = rw_constant_ints(w, sizes, all.count);
-    split = lengths == INLAY_NONE ? NULL : rw_make(w, "Split", n->opset > 13 ? n->opset : 13, NULL,
-                                                   (const uint32_t[]){ y, lengths }, 2, all.count);
+    split = lengths == INLAY_NONE ? NULL
+                                  : rw_make(w, "Split", n->opset > 13 ? n->opset : 13, NULL,
+                                            (const uint32_t[]){ y, lengths }, 2, all.count);
     if (split == NULL || graph_set_attr_int(w->g, split, "axis", (int64_t)rw_info(w, x)->rank - 1) != INLAY_OK ||
         rw_insert(w, split, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(w);

@@ -35,8 +35,8 @@ static bool read_axes(rewrite *w, const graph_node *n, int64_t *axes, uint32_t *
 /* Reductions that may be done in two steps or one. */
 static bool is_reduction(const graph_node *n)
 {
-    static const char *const names[] = { "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
-                                         "ReduceLogSumExp" };
+    static const char *const names[] = { "ReduceSum",  "ReduceMean", "ReduceMax",      "ReduceMin",
+                                         "ReduceProd", "ReduceL1",   "ReduceLogSumExp" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (pass_is_op(n, names[i]))
@@ -91,8 +91,7 @@ static inlay_status join_view(rewrite *w, graph_node *view, bool keeps)
 
     if (inner == NULL || !is_reduction(inner) || !rw_is_only_use(w, rw_input(w, view, 0)) ||
         (rw_attr_int(inner, "keepdims", 1) != 0) != keeps || !read_axes(w, inner, axes, &count) ||
-        !read_axes_of(w, view, rw_info(w, rw_input(w, inner, 0))->rank, viewed, &viewed_count) ||
-        viewed_count != count)
+        !read_axes_of(w, view, rw_info(w, rw_input(w, inner, 0))->rank, viewed, &viewed_count) || viewed_count != count)
         return INLAY_OK;
     for (uint32_t i = 0; i < count; i++)
         if (axes[i] != viewed[i])

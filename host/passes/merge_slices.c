@@ -52,8 +52,8 @@ static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, rang
     end = end < low ? low : end > high ? high : end;
     out->first = start;
     out->step = step;
-    out->count = step > 0 ? (end > start ? (end - start - 1) / step + 1 : 0)
-                          : (start > end ? (start - end - 1) / -step + 1 : 0);
+    out->count =
+        step > 0 ? (end > start ? (end - start - 1) / step + 1 : 0) : (start > end ? (start - end - 1) / -step + 1 : 0);
     out->count = size == 0 ? 0 : out->count;
     return true;
 }

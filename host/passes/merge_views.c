@@ -50,9 +50,9 @@ static bool has_leading_ones(const rewrite *w, uint32_t long_v, uint32_t v, uint
         const inlay_dim *a = &y->dims[d], *b = d < ones ? NULL : &x->dims[d - ones];
 
         if (b == NULL ? a->kind != INLAY_DIM_FIXED || a->value != 1
-                      : a->kind != b->kind || (a->kind == INLAY_DIM_FIXED ? a->value != b->value
-                                                                          : a->kind != INLAY_DIM_SYMBOLIC ||
-                                                                                a->symbol != b->symbol))
+                      : a->kind != b->kind ||
+                            (a->kind == INLAY_DIM_FIXED ? a->value != b->value
+                                                        : a->kind != INLAY_DIM_SYMBOLIC || a->symbol != b->symbol))
             return false;
     }
     return true;
@@ -152,8 +152,9 @@ static inlay_status match(rewrite *w, graph_node *n)
             return rw_no_memory(w);
         return INLAY_OK;
     }
-    fresh = target == INLAY_NONE ? NULL : rw_make(w, "Reshape", n->opset < 5 ? 5 : n->opset, n,
-                                                  (const uint32_t[]){ rw_input(w, inner, 0), target }, 2, 1);
+    fresh = target == INLAY_NONE ? NULL
+                                 : rw_make(w, "Reshape", n->opset < 5 ? 5 : n->opset, n,
+                                           (const uint32_t[]){ rw_input(w, inner, 0), target }, 2, 1);
     return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
 }
 

@@ -1,10 +1,10 @@
 /* Weights of few bits that stay as they are in the file, since a provider reads them packed: which DequantizeLinear are
- * not to be folded. Where it does so for products alone, they have to read integers with one scale for all, for a column,
- * or for a block of a column, past a Transpose; otherwise any, past views. */
+ * not to be folded. Where it does so for products alone, they have to read integers with one scale for all, for a
+ * column, or for a block of a column, past a Transpose; otherwise any, past views. */
 #include "passes/pass.h"
 #include <string.h>
 
-enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2 };
+enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2, SMALL_TIMES = 16 /* of fold_max_bytes */ };
 
 static bool is_integer(inlay_dtype t)
 {
@@ -106,8 +106,19 @@ static bool is_weights(const graph_node *n, uint32_t i)
            ((i == 1 || i == 2) && (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN")));
 }
 
-/* Is the value read as weights alone, past views? */
-static bool reads_any(const graph *g, const readers *r, uint32_t v, int depth)
+/* Do floats of these weights serve better, small as they are? Transforms and steps of a recurrence read them many
+ * times, so that making them in each run takes up to half of it (README). */
+static bool is_read_often(const graph_node *n, const inlay_value_info *weights)
+{
+    if (pass_is_op(n, "Conv") || pass_is_op(n, "ConvTranspose"))
+        for (uint32_t d = 2; d < weights->rank; d++)
+            if (weights->dims[d].value > 1)
+                return true;
+    return pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN");
+}
+
+/* Is the value read as weights alone, past views? small: its floats would be. */
+static bool reads_any(const graph *g, const readers *r, uint32_t v, bool small, int depth)
 {
     static const char *const views[] = { "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze" };
     bool any = false;
@@ -120,14 +131,15 @@ static bool reads_any(const graph *g, const readers *r, uint32_t v, int depth)
 
         for (size_t i = 0; r->input[at] == 0 && !view && i < sizeof views / sizeof *views; i++)
             view = pass_is_op(n, views[i]);
-        if (view ? !reads_any(g, r, n->info.outputs[0], depth + 1) : !is_weights(n, r->input[at]))
+        if (view ? !reads_any(g, r, n->info.outputs[0], small, depth + 1)
+                 : !is_weights(n, r->input[at]) || (small && is_read_often(n, &g->values[v].info)))
             return false;
         any = true;
     }
     return any;
 }
 
-static bool stays(const graph *g, const readers *r, const graph_node *n, bool any)
+static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const graph_node *n)
 {
     const inlay_value_info *x, *scale;
     int64_t axis = attr_int(n, "axis", 1), count = 1, elements = 1;
@@ -140,13 +152,14 @@ static bool stays(const graph *g, const readers *r, const graph_node *n, bool an
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (n->info.inputs[i] != INLAY_NONE && (g->values[n->info.inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
             return false;
-    for (uint32_t d = 0; d < x->rank && elements < LEAST_FLOATS; d++)
+    for (uint32_t d = 0; d < x->rank; d++)
         elements *= x->dims[d].value;
     if (!is_narrow(x->dtype) || scale->dtype != INLAY_FLOAT ||
         g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < LEAST_FLOATS)
         return false;
-    if (any)
-        return reads_any(g, r, n->info.outputs[0], 0);
+    if (ctx->keeps_weights >= 2)
+        return reads_any(g, r, n->info.outputs[0],
+                         (uint64_t)elements * sizeof(float) / SMALL_TIMES <= ctx->fold_max_bytes, 0);
     for (uint32_t d = 0; d < scale->rank; d++)
         count *= scale->dims[d].value;
     axis += axis < 0 ? 2 : 0;
@@ -167,6 +180,6 @@ bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a)
     if (!any || (found = arena_array(a, (size_t)g->node_count + 1, sizeof *found)) == NULL || !find_readers(g, &r, a))
         return NULL;
     for (uint32_t n = 0; n < g->node_count; n++)
-        found[n] = stays(g, &r, g->nodes[n], ctx->keeps_weights >= 2);
+        found[n] = stays(ctx, g, &r, g->nodes[n]);
     return found;
 }

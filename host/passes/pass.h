@@ -21,7 +21,7 @@ typedef struct pass_ctx {
     graph_model *model;
     pass_fold_fn fold; /* NULL: nothing is folded. A callback, for who computes is found by a later stage */
     void *fold_ctx;
-    uint64_t fold_max_bytes; /* a folded constant may be this much larger than what it is made from */
+    uint64_t fold_max_bytes;  /* a folded constant may be this much larger than what it is made from */
     const char *const *only;  /* [only_count] names of the passes to run beside those of level 0; none = all */
     const char *const *never; /* [never_count] names of passes not to run, level 0 excepted */
     uint32_t only_count, never_count;
@@ -31,9 +31,9 @@ typedef struct pass_ctx {
     pass_offers_fn offers_sparse;
     uint64_t max_densified_bytes, densified;
     uint32_t keeps_weights; /* a provider reads weights of few bits as they are: inlay_ext_weights.packed_products; 0 */
-    int64_t rewrite_limit; /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
-    int64_t rewrites;      /* done so far; {0} */
-    int64_t lowerings;     /* out: how many of them came before all levels */
+    int64_t rewrite_limit;  /* stop after so many rewrites (of level 0 only lowering counts); negative = no limit */
+    int64_t rewrites;       /* done so far; {0} */
+    int64_t lowerings;      /* out: how many of them came before all levels */
     /* Hears what is done, node by node: n is the node that changes or goes. rewrite counts from 1, and what one rewrite
      * does has one number. May be NULL. */
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text);
@@ -45,10 +45,10 @@ typedef struct pass_ctx {
     /* The model is to be written as a file of this opset of ai.onnx: operators of later ones are not made, and those of
      * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
     int64_t newest_opset;
-    bool float_activations; /* option float_activations */
-    bool dynamic_rows;      /* option dynamic_rows */
-    bool widens_halves;     /* a provider on the CPU is fast at floats: products of float16 are made of them */
-    bool quantizes; /* the model has a DynamicQuantizeLinear */
+    bool float_activations;     /* option float_activations */
+    bool dynamic_rows;          /* option dynamic_rows */
+    bool widens_halves;         /* a provider on the CPU is fast at floats: products of float16 are made of them */
+    bool quantizes;             /* the model has a DynamicQuantizeLinear */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
 } pass_ctx;
@@ -65,8 +65,8 @@ INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 /* The i-th pass: its name and level; NULL past the last. */
 const char *pass_name(uint32_t i, uint32_t *out_level);
 
-/* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the arena's;
- * NULL: none stays, or memory ran out. */
+/* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the
+ * arena's; NULL: none stays, or memory ran out. */
 bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a);
 
 /* ------------------------------------------------------------------ tools for passes */

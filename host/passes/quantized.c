@@ -124,8 +124,9 @@ bool quant_bias(const rewrite *w, uint32_t v, int64_t filters, double *out, doub
     if (!rw_is_constant(w, whole) || info->dtype != (back == NULL ? INLAY_FLOAT : INLAY_INT32) ||
         quant_count(info) != filters)
         return false;
-    if (back != NULL && (scale == NULL || !rw_is_constant(w, factor) || scale->dtype != INLAY_FLOAT || scale->rank > 1 ||
-                         (quant_count(scale) != 1 && quant_count(scale) != filters) || !is_zero(w, rw_input(w, back, 2))))
+    if (back != NULL &&
+        (scale == NULL || !rw_is_constant(w, factor) || scale->dtype != INLAY_FLOAT || scale->rank > 1 ||
+         (quant_count(scale) != 1 && quant_count(scale) != filters) || !is_zero(w, rw_input(w, back, 2))))
         return false;
     for (int64_t i = 0; i < filters; i++) {
         out_factor[i] = 1;

@@ -5,11 +5,11 @@
 
 /* One side of DequantizeLinear or QuantizeLinear, one number for each index of an axis or one for all. */
 typedef struct quant {
-    uint32_t value;        /* of 8 bits */
-    uint32_t scale, zero;  /* values of the model; zero may be INLAY_NONE */
+    uint32_t value;       /* of 8 bits */
+    uint32_t scale, zero; /* values of the model; zero may be INLAY_NONE */
     inlay_dtype dtype;
-    int64_t count;         /* of scales */
-    int64_t axis;          /* where count > 1 */
+    int64_t count; /* of scales */
+    int64_t axis;  /* where count > 1 */
 } quant;
 
 /* The scale and zero point of n, in which the integers have type dtype: constants, and scales above 0. */

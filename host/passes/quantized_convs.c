@@ -56,8 +56,8 @@ static bool cut_weights(rewrite *w, const quant *weights, planes *out)
 
             plane[i] = (int8_t)(p == 0 ? first : value - first); /* of -255 to 255 */
         }
-        out->value[p] = plane == NULL ? INLAY_NONE
-                                      : rw_constant_blob(w, INLAY_INT8, info->rank, dims, plane, (uint64_t)count);
+        out->value[p] =
+            plane == NULL ? INLAY_NONE : rw_constant_blob(w, INLAY_INT8, info->rank, dims, plane, (uint64_t)count);
         if (out->value[p] == INLAY_NONE)
             return false;
     }
@@ -92,7 +92,8 @@ static inlay_status insert_conv(rewrite *w, graph_node *conv, const quant *x, co
 {
     const uint32_t inputs[] = { x->value, weights->value[plane], quant_byte(w, x->dtype, quant_zero(w, x, 0)),
                                 weights->zero };
-    graph_node *fresh = rw_make(w, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1), *cast, *mul;
+    graph_node *fresh = rw_make(w, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1), *cast,
+               *mul;
     inlay_status status;
 
     *out = INLAY_NONE;

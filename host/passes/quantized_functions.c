@@ -122,8 +122,7 @@ static inlay_status bias_of(rewrite *w, const graph_node *n, uint32_t *out)
     for (int64_t i = 0; i < count; i++)
         units[i] = (float)(alpha * (double)one[0] * (double)each[i]);
     scale = rw_constant(w, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
-    back = scale == INLAY_NONE ? NULL
-                               : rw_make(w, "DequantizeLinear", 13, n, (const uint32_t[]){ bias, scale }, 2, 1);
+    back = scale == INLAY_NONE ? NULL : rw_make(w, "DequantizeLinear", 13, n, (const uint32_t[]){ bias, scale }, 2, 1);
     if (back == NULL || graph_set_attr_int(w->g, back, "axis", 0) != INLAY_OK)
         return rw_no_memory(w);
     status = rw_insert(w, back, INLAY_FLOAT);

@@ -98,8 +98,15 @@ static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *co
                                  const quant *weights, const quant *y, uint32_t bias, const bounds *b)
 {
     const bounds type = y->dtype == INLAY_INT8 ? (bounds){ -128, 127 } : (bounds){ 0, 255 };
-    const uint32_t inputs[] = { x->value, x->scale, quant_zero_value(w, x), weights->value, weights->scale,
-                                quant_zero_value(w, weights), y->scale, quant_zero_value(w, y), bias };
+    const uint32_t inputs[] = { x->value,
+                                x->scale,
+                                quant_zero_value(w, x),
+                                weights->value,
+                                weights->scale,
+                                quant_zero_value(w, weights),
+                                y->scale,
+                                quant_zero_value(w, y),
+                                bias };
     graph_node *fresh, *clip;
     uint32_t low, high;
     inlay_status status;
@@ -135,7 +142,8 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
     bounds b;
 
     if (v == INLAY_NONE || rw_info(w, v)->dtype != INLAY_FLOAT || rw_attr_int(n, "precision", 0) > 1 ||
-        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 || !read_bounds(w, &v, &y, &b))
+        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||
+        !read_bounds(w, &v, &y, &b))
         return INLAY_OK;
     conv = rw_maker_op(w, v, "Conv");
     if (conv == NULL || !rw_is_only_use(w, v) || !quant_read(w, rw_input(w, conv, 0), &x) ||

@@ -140,8 +140,7 @@ static void release(rewrite *w, uint32_t v)
                 room = (depth + reads) * 2 + 16;
             }
             for (uint32_t i = 0; i < reads; i++)
-                stack[depth++] = i < n->info.input_count ? n->info.inputs[i]
-                                                         : n->captures[i - n->info.input_count];
+                stack[depth++] = i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
         }
         if (depth == 0)
             return;
@@ -421,8 +420,8 @@ const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out
 graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
                     uint32_t input_count, uint32_t output_count)
 {
-    graph_node *n = graph_add_node(w->g, op_type, NULL, like != NULL ? like->info.name.data : NULL, input_count,
-                                   output_count);
+    graph_node *n =
+        graph_add_node(w->g, op_type, NULL, like != NULL ? like->info.name.data : NULL, input_count, output_count);
 
     if (n == NULL)
         return NULL;
@@ -437,8 +436,8 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
 inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
 {
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
-    uint32_t both = old->info.output_count < fresh->info.output_count ? old->info.output_count
-                                                                      : fresh->info.output_count;
+    uint32_t both =
+        old->info.output_count < fresh->info.output_count ? old->info.output_count : fresh->info.output_count;
 
     note(w, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)

@@ -23,13 +23,13 @@
 typedef struct rewrite {
     pass_ctx *ctx;
     graph *g;
-    arena scratch;         /* until the next node is visited */
-    arena own;             /* until the visit of the graph ends */
-    uint32_t *uses;        /* [capacity] readers of a value; outputs of the graph and captures count */
-    uint32_t *maker;       /* [capacity] the place of its maker in g->nodes, INLAY_NONE */
-    uint32_t *forward;     /* [capacity] the value to read instead, INLAY_NONE = itself */
-    bool *is_output;       /* [capacity] */
-    bool *quantized;       /* [quantized_count] see rw_is_quantized_later; NULL: not asked yet */
+    arena scratch;     /* until the next node is visited */
+    arena own;         /* until the visit of the graph ends */
+    uint32_t *uses;    /* [capacity] readers of a value; outputs of the graph and captures count */
+    uint32_t *maker;   /* [capacity] the place of its maker in g->nodes, INLAY_NONE */
+    uint32_t *forward; /* [capacity] the value to read instead, INLAY_NONE = itself */
+    bool *is_output;   /* [capacity] */
+    bool *quantized;   /* [quantized_count] see rw_is_quantized_later; NULL: not asked yet */
     uint32_t quantized_count;
     uint32_t capacity;
     bool changed;

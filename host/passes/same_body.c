@@ -10,10 +10,10 @@ static bool same_text(inlay_str a, inlay_str b)
 
 static bool same_tensor(const inlay_tensor_view *a, const inlay_tensor_view *b)
 {
-    return a == b || (a != NULL && b != NULL && a->dtype == b->dtype && a->dtype != INLAY_STRING &&
-                      a->rank == b->rank && a->bytes == b->bytes &&
-                      (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) &&
-                      (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
+    return a == b ||
+           (a != NULL && b != NULL && a->dtype == b->dtype && a->dtype != INLAY_STRING && a->rank == b->rank &&
+            a->bytes == b->bytes && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) &&
+            (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0));
 }
 
 bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)

@@ -1,12 +1,13 @@
-/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose body
- * takes in a step of the search:
+/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose
+ * body takes in a step of the search:
  *
  *     ids, state = SearchStart(prompt, settings)
  *     Loop: logits, presents = decoder(ids, pasts);  go, state, ids, rows = SearchStep(logits, state)
  *           pasts = Gather(presents, rows)
  *     sequences = SearchEnd(state)
  *
- * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its own
+ * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its
+ * own
  * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
  * other ones (those with buffers that past and present share) are an error. */
 #include "passes/body_nodes.h"
@@ -21,7 +22,7 @@ typedef struct searches {
     graph_node *n;
     const graph_body *decoder, *encoder, *first;
     bool sampling, beams, scored;
-    bool heard; /* Whisper: the encoder reads sound, the prompt is what the decoder begins with */
+    bool heard;     /* Whisper: the encoder reads sound, the prompt is what the decoder begins with */
     uint32_t fixed; /* inputs of the decoder in front of the pasts */
     uint32_t pasts; /* that the decoder makes anew; behind them others may stay as they are */
     uint32_t feeds; /* all inputs of the decoder */
@@ -89,8 +90,8 @@ static bool fits_encoder(searches *s)
                 : s->fixed == 2 && e->output_count == s->feeds - s->fixed - s->pasts && has_past_sizes(s);
 }
 
-/* Whisper: input_ids, encoder_hidden_states?, pasts of its own, what it reads of the encoder. The encoder runs the decoder
- * for the words of decoder_input_ids. */
+/* Whisper: input_ids, encoder_hidden_states?, pasts of its own, what it reads of the encoder. The encoder runs the
+ * decoder for the words of decoder_input_ids. */
 static bool fits_heard(searches *s)
 {
     const graph *d = s->decoder->graph, *e = s->encoder->graph;

@@ -26,8 +26,7 @@ static uint32_t without_bias(const rewrite *w, uint32_t x, int64_t n, uint32_t *
 
     *out_bias = INLAY_NONE;
     for (uint32_t i = 0; add != NULL && add->info.since_version >= 7 && rw_is_only_use(w, x) && i < 2; i++)
-        if (is_vector(w, rw_input(w, add, i), n, rw_info(w, x)->dtype) &&
-            rw_same_type(w, rw_input(w, add, 1 - i), x)) {
+        if (is_vector(w, rw_input(w, add, i), n, rw_info(w, x)->dtype) && rw_same_type(w, rw_input(w, add, 1 - i), x)) {
             *out_bias = rw_input(w, add, i);
             return rw_input(w, add, 1 - i);
         }
@@ -54,7 +53,10 @@ static bool find(const rewrite *w, const graph_node *n, pattern *p)
         return false;
     dtype = rw_info(w, s)->dtype;
     size = rw_dim(rw_info(w, s), -1);
-    *p = (pattern){ .centred = p->centred, .sum = s, .gamma = rw_input(w, n, 1), .beta = rw_input(w, n, 2),
+    *p = (pattern){ .centred = p->centred,
+                    .sum = s,
+                    .gamma = rw_input(w, n, 1),
+                    .beta = rw_input(w, n, 2),
                     .epsilon = rw_attr_float(n, "epsilon", 1e-5) };
     if (size < 1 || !element_is_float(dtype) || !is_vector(w, p->gamma, size, dtype) ||
         (p->beta != INLAY_NONE && !is_vector(w, p->beta, size, dtype)))

@@ -1,6 +1,6 @@
-/* Matrices that stand in the file as values and indices (SparseToDense of ai.inlay, which the loader makes) stay so where
- * products alone read them and a provider takes them as they are; others become dense constants. Level 0: who computes
- * does not depend on the level. */
+/* Matrices that stand in the file as values and indices (SparseToDense of ai.inlay, which the loader makes) stay so
+ * where products alone read them and a provider takes them as they are; others become dense constants. Level 0: who
+ * computes does not depend on the level. */
 #include "base/checked.h"
 #include "passes/pass.h"
 #include <inttypes.h>
@@ -86,7 +86,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         const inlay_value_info *values, *indices;
         inlay_status status;
 
-        if (!is_sparse(n) || n->info.input_count != 2 || n->info.output_count != 1 || n->info.outputs[0] == INLAY_NONE ||
+        if (!is_sparse(n) || n->info.input_count != 2 || n->info.output_count != 1 ||
+            n->info.outputs[0] == INLAY_NONE ||
             (ctx->offers_sparse != NULL && feeds_products(g, n->info.outputs[0]) &&
              ctx->offers_sparse(ctx->fold_ctx, g, n, NULL)))
             continue;

@@ -104,11 +104,10 @@ uint32_t spell_number(spell *b, inlay_dtype dtype, double value)
     brain = (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
     if (b->status != INLAY_OK)
         return INLAY_NONE;
-    v = dtype == INLAY_DOUBLE    ? rw_constant(b->w, dtype, 0, NULL, &value, sizeof value)
-        : dtype == INLAY_FLOAT16 ? rw_constant(b->w, dtype, 0, NULL, &half, sizeof half)
-        : dtype == INLAY_BFLOAT16
-            ? rw_constant(b->w, dtype, 0, NULL, &brain, sizeof brain)
-            : rw_constant(b->w, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
+    v = dtype == INLAY_DOUBLE     ? rw_constant(b->w, dtype, 0, NULL, &value, sizeof value)
+        : dtype == INLAY_FLOAT16  ? rw_constant(b->w, dtype, 0, NULL, &half, sizeof half)
+        : dtype == INLAY_BFLOAT16 ? rw_constant(b->w, dtype, 0, NULL, &brain, sizeof brain)
+                                  : rw_constant(b->w, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
     return v == INLAY_NONE ? fail(b, INLAY_OK) : v;
 }
 

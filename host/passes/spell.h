@@ -10,8 +10,8 @@
 
 typedef struct spell {
     rewrite *w;
-    graph_node *n;     /* what is spelled out */
-    graph_node *last;  /* the node that was made last */
+    graph_node *n;       /* what is spelled out */
+    graph_node *last;    /* the node that was made last */
     uint32_t outputs[8]; /* 1 + the value that becomes output i; 0: nobody asked for it */
     inlay_status status;
 } spell;
@@ -21,10 +21,10 @@ enum { SPELL_OUTPUTS = 8 };
 #define SPELL_END (INLAY_NONE - 1u)
 uint32_t spell_make(spell *b, const char *op_type, int64_t opset, inlay_dtype dtype, uint32_t outputs,
                     const uint32_t *inputs);
-#define spell_op(b, op_type, opset, ...) \
+#define spell_op(b, op_type, opset, ...)                                                                               \
     spell_make(b, op_type, opset, INLAY_UNDEFINED, 1, (const uint32_t[]){ __VA_ARGS__, SPELL_END })
 /* The same, of another type. */
-#define spell_typed(b, op_type, opset, dtype, ...) \
+#define spell_typed(b, op_type, opset, dtype, ...)                                                                     \
     spell_make(b, op_type, opset, dtype, 1, (const uint32_t[]){ __VA_ARGS__, SPELL_END })
 /* Output i of the node that was made last. */
 uint32_t spell_out(const spell *b, uint32_t i);
@@ -47,8 +47,8 @@ uint32_t spell_rank(const spell *b, uint32_t v);
 /* Constants: a number of that float type, integers of rank 1. */
 uint32_t spell_number(spell *b, inlay_dtype dtype, double value);
 uint32_t spell_integers(spell *b, const int64_t *values, uint32_t count);
-#define spell_list(b, ...)                                 \
-    spell_integers(b, (const int64_t[]){ __VA_ARGS__ },    \
+#define spell_list(b, ...)                                                                                             \
+    spell_integers(b, (const int64_t[]){ __VA_ARGS__ },                                                                \
                    (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 uint32_t spell_cast(spell *b, uint32_t v, inlay_dtype to); /* v itself where it is of that type */
 uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t rank);

@@ -204,8 +204,8 @@ static bool stack(unroller *u, const uint32_t *parts, uint32_t y)
     for (int64_t t = 0; t < u->trips; t++) {
         uint32_t inputs[2] = { parts[t], axes };
 
-        rows[t] = put_node(u, "Unsqueeze", inputs, input ? 2 : 1, input ? NULL : "axes",
-                           u->trips == 1 ? y : INLAY_NONE);
+        rows[t] =
+            put_node(u, "Unsqueeze", inputs, input ? 2 : 1, input ? NULL : "axes", u->trips == 1 ? y : INLAY_NONE);
         if (rows[t] == INLAY_NONE)
             return false;
         u->b.to->values[rows[t]].info.dtype = u->b.to->values[y].info.dtype;

@@ -1,5 +1,6 @@
-/* Constants of few bits in front of convolutions, recurrent layers and products that nbits.c has no loops for: beside the
- * reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them. */
+/* Constants of few bits in front of convolutions, recurrent layers and products that nbits.c has no loops for: beside
+ * the reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them.
+ */
 #include "rig.h"
 #include <math.h>
 
@@ -112,12 +113,12 @@ static int64_t put_weights(wire *w, const char *name, const weights *of, uint32_
 
 typedef struct layer {
     const char *name, *op;
-    int64_t w[4];      /* weights: Conv [O, I/g, h, w], ConvTranspose [I, O/g, h, w], MatMul [K, N] */
+    int64_t w[4]; /* weights: Conv [O, I/g, h, w], ConvTranspose [I, O/g, h, w], MatMul [K, N] */
     uint32_t rank;
     int64_t x[4];
     uint32_t x_rank;
     int64_t group, stride;
-    bool views;        /* weights come by Reshape and Transpose of another shape */
+    bool views; /* weights come by Reshape and Transpose of another shape */
 } layer;
 
 static const layer layers[] = {
@@ -235,12 +236,13 @@ static void run_layer(const layer *l, const weights *of, uint32_t seed, const ch
     rig_close(&r);
 }
 
-static const char *const ways[][9] = {
-    { "providers", "onednn,reference", "intra_threads", "1", NULL },
-    { "providers", "onednn,reference", "intra_threads", "2", NULL },
-    { "providers", "onednn,reference", "precision", "strict", NULL },
-    { "providers", "onednn,reference", "precision", "fast", "onednn.activations", "exact", NULL },
-    { "providers", "onednn,reference", "level", "0", NULL },
+static const char *const ways[][11] = {
+    { "fold_max_bytes", "0", "providers", "onednn,reference", "intra_threads", "1", NULL },
+    { "fold_max_bytes", "0", "providers", "onednn,reference", "intra_threads", "2", NULL },
+    { "fold_max_bytes", "0", "providers", "onednn,reference", "precision", "strict", NULL },
+    { "fold_max_bytes", "0", "providers", "onednn,reference", "precision", "fast", "onednn.activations", "exact",
+      NULL },
+    { "fold_max_bytes", "0", "providers", "onednn,reference", "level", "0", NULL },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -256,8 +258,12 @@ static void beside_the_reference(void **state)
     for (int c = 0; c < LAYERS * TYPES; c++) {
         const layer *l = &layers[c % LAYERS];
         const int kind = (c + c / LAYERS) % 4; /* one scale, one for an axis, blocks */
-        const weights of = { .type = c / LAYERS, .axis = kind == 0 ? -1 : l->rank == 2 || kind == 1 ? kind % 2 : 1,
-                             .block = kind == 3 ? 8 : 0, .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
+        const weights of = { .type = c / LAYERS,
+                             .axis = kind == 0                   ? -1
+                                     : l->rank == 2 || kind == 1 ? kind % 2
+                                                                 : 1,
+                             .block = kind == 3 ? 8 : 0,
+                             .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
         const uint32_t seed = noise_bits();
         int64_t count, same, held, bytes;
         float top = 0;
@@ -279,7 +285,8 @@ static void beside_the_reference(void **state)
     }
 }
 
-/* What a session holds of the weights: at most what the file has and a half of it, however large they were as floats. */
+/* What a session holds of the weights: at most what the file has and a half of it, however large they were as floats.
+ */
 static void stay_packed(void **state)
 {
     static float x[MOST], y[MOST];
