@@ -15,12 +15,8 @@ static const struct {
     const char *name;
     int64_t newest;
 } domains[] = {
-    { "ai.onnx", 28 },
-    { "ai.onnx.ml", 5 },
-    { "ai.onnx.preview", 1 },
-    { "ai.onnx.preview.training", 1 },
-    { "com.microsoft", 1 },
-    { "ai.inlay", 1 },
+    { "ai.onnx", 28 },      { "ai.onnx.ml", 5 }, { "ai.onnx.preview", 1 }, { "ai.onnx.preview.training", 1 },
+    { "com.microsoft", 1 }, { "ai.inlay", 1 },
 };
 enum { DOMAIN_COUNT = sizeof domains / sizeof domains[0], OWN_COUNT = 4 };
 

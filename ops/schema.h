@@ -102,9 +102,9 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value);
 
 typedef struct op_formal {
     const char *name;
-    uint32_t option;     /* OP_SINGLE ... */
-    uint32_t min_arity;  /* of variadic ones */
-    int32_t type_param;  /* index into types of the letter; formals with the same index have the same type */
+    uint32_t option;    /* OP_SINGLE ... */
+    uint32_t min_arity; /* of variadic ones */
+    int32_t type_param; /* index into types of the letter; formals with the same index have the same type */
 } op_formal;
 
 typedef struct op_type_param {
@@ -117,9 +117,9 @@ typedef struct op_attr {
     uint32_t kind; /* INLAY_ATTR_*, or OP_ATTR_* below */
     bool required;
     bool has_default;
-    int64_t i;         /* default of INT */
-    double f;          /* default of FLOAT: a float, widened */
-    const char *s;     /* default of STRING */
+    int64_t i;                  /* default of INT */
+    double f;                   /* default of FLOAT: a float, widened */
+    const char *s;              /* default of STRING */
     const int64_t *ints;        /* default of INTS */
     const char *const *strings; /* default of STRINGS */
     const float *floats;        /* default of FLOATS */

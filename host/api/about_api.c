@@ -35,8 +35,7 @@ inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index
     return INLAY_OK;
 }
 
-inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
-                                    inlay_session_provider_info *out_info)
+inlay_status inlay_session_provider(const inlay_session *session, uint32_t index, inlay_session_provider_info *out_info)
 {
     inlay_session_provider_info info = { .plugin_path = "", .plugin_version = "" };
     const session_skipped *skipped = session->skipped;

@@ -10,16 +10,16 @@ struct inlay_context {
     inlay_session *session;
     run_shared shared;
     runner *runner;
-    inlay_value **inputs;    /* [input_count] bound, a reference each */
-    rt_value *in;            /* room for a run's inputs */
-    inlay_value **wanted;    /* [output_count] bound, a reference each */
-    inlay_fence *ready;      /* [input_count + output_count] see runner.ready */
-    inlay_value **defaults;  /* [input_count] initializers that stand in for unbound inputs */
-    run_states *states;      /* NULL: the context keeps none */
-    struct profile *profile; /* while runs are profiled, otherwise NULL */
+    inlay_value **inputs;       /* [input_count] bound, a reference each */
+    rt_value *in;               /* room for a run's inputs */
+    inlay_value **wanted;       /* [output_count] bound, a reference each */
+    inlay_fence *ready;         /* [input_count + output_count] see runner.ready */
+    inlay_value **defaults;     /* [input_count] initializers that stand in for unbound inputs */
+    run_states *states;         /* NULL: the context keeps none */
+    struct profile *profile;    /* while runs are profiled, otherwise NULL */
     struct inlay_context *next; /* among those that are left to a device that hangs */
-    struct async_runs *async; /* NULL: there was no such run */
-    timings *timings;        /* while runs are timed step by step, otherwise NULL */
+    struct async_runs *async;   /* NULL: there was no such run */
+    timings *timings;           /* while runs are timed step by step, otherwise NULL */
 };
 
 /* The open provider of that name. */

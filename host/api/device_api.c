@@ -25,10 +25,16 @@ static inlay_status show_device(void *user, const inlay_device_info *d)
 {
     const device_list *l = user;
     char setting[128] = "";
-    const inlay_device shown = { .struct_size = sizeof shown, .provider = l->provider->table.name,
-                                 .name = or_empty(d->name), .setting = setting, .value = or_empty(d->value),
-                                 .unusable = or_empty(d->unusable), .facts = or_empty(d->facts),
-                                 .memory_bytes = d->memory_bytes, .free_bytes = d->free_bytes, .kind = d->kind,
+    const inlay_device shown = { .struct_size = sizeof shown,
+                                 .provider = l->provider->table.name,
+                                 .name = or_empty(d->name),
+                                 .setting = setting,
+                                 .value = or_empty(d->value),
+                                 .unusable = or_empty(d->unusable),
+                                 .facts = or_empty(d->facts),
+                                 .memory_bytes = d->memory_bytes,
+                                 .free_bytes = d->free_bytes,
+                                 .kind = d->kind,
                                  .unified = (d->flags & INLAY_DEVICE_UNIFIED) != 0 };
 
     if (d->option != NULL)
@@ -117,7 +123,8 @@ void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value
     if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
         in->buffer.bytes == 0 || t->import_host == NULL ||
         (INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, domain - p->env->providers[i].first_domain)->flags &
-         INLAY_DOMAIN_IMPORTS_HOST) == 0 || is_output(c, value))
+         INLAY_DOMAIN_IMPORTS_HOST) == 0 ||
+        is_output(c, value))
         return;
     (void)value_import(value, c->session->open[i], domain, &in->buffer);
 }
@@ -134,7 +141,8 @@ void context_find_ready(inlay_context *context)
 
         context->ready[i] = (inlay_fence){ 0 };
         if (v == NULL || v->ready.timeline == 0 ||
-            (fence_reached(v->ready, &status) && (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
+            (fence_reached(v->ready, &status) &&
+             (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
             continue;
         context->ready[i] = v->ready;
         context->runner->ready = context->ready;
@@ -151,9 +159,9 @@ typedef struct async_runs {
     inlay_run_options options; /* of the run */
     inlay_done_fn done;
     void *user;
-    bool busy, ends;           /* a run is under way; the context goes */
-    inlay_fence run;           /* reached when the run under way is over */
-    inlay_status status;       /* of the last one, and what it said */
+    bool busy, ends;     /* a run is under way; the context goes */
+    inlay_fence run;     /* reached when the run under way is over */
+    inlay_status status; /* of the last one, and what it said */
     inlay_diag diag;
 } async_runs;
 
@@ -271,8 +279,7 @@ inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inl
         return INLAY_OK;
     (void)pthread_mutex_lock(&a->mutex);
     while (a->busy && rc == 0)
-        rc = for_ever ? pthread_cond_wait(&a->moved, &a->mutex)
-                      : pthread_cond_timedwait(&a->moved, &a->mutex, &until);
+        rc = for_ever ? pthread_cond_wait(&a->moved, &a->mutex) : pthread_cond_timedwait(&a->moved, &a->mutex, &until);
     status = a->busy ? inlay_fail(diag, INLAY_BUSY, "the run is not over yet") : a->status;
     if (!a->busy && status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
         const uint64_t size = diag->struct_size;

@@ -47,13 +47,20 @@ static const struct {
     inlay_dtype dtype;
     dl_type type;
 } types[] = {
-    { INLAY_FLOAT, { DL_FLOAT, 32, 1 } },       { INLAY_DOUBLE, { DL_FLOAT, 64, 1 } },
-    { INLAY_FLOAT16, { DL_FLOAT, 16, 1 } },     { INLAY_BFLOAT16, { DL_BFLOAT, 16, 1 } },
-    { INLAY_INT8, { DL_INT, 8, 1 } },           { INLAY_INT16, { DL_INT, 16, 1 } },
-    { INLAY_INT32, { DL_INT, 32, 1 } },         { INLAY_INT64, { DL_INT, 64, 1 } },
-    { INLAY_UINT8, { DL_UINT, 8, 1 } },         { INLAY_UINT16, { DL_UINT, 16, 1 } },
-    { INLAY_UINT32, { DL_UINT, 32, 1 } },       { INLAY_UINT64, { DL_UINT, 64, 1 } },
-    { INLAY_BOOL, { DL_BOOL, 8, 1 } },          { INLAY_COMPLEX64, { DL_COMPLEX, 64, 1 } },
+    { INLAY_FLOAT, { DL_FLOAT, 32, 1 } },
+    { INLAY_DOUBLE, { DL_FLOAT, 64, 1 } },
+    { INLAY_FLOAT16, { DL_FLOAT, 16, 1 } },
+    { INLAY_BFLOAT16, { DL_BFLOAT, 16, 1 } },
+    { INLAY_INT8, { DL_INT, 8, 1 } },
+    { INLAY_INT16, { DL_INT, 16, 1 } },
+    { INLAY_INT32, { DL_INT, 32, 1 } },
+    { INLAY_INT64, { DL_INT, 64, 1 } },
+    { INLAY_UINT8, { DL_UINT, 8, 1 } },
+    { INLAY_UINT16, { DL_UINT, 16, 1 } },
+    { INLAY_UINT32, { DL_UINT, 32, 1 } },
+    { INLAY_UINT64, { DL_UINT, 64, 1 } },
+    { INLAY_BOOL, { DL_BOOL, 8, 1 } },
+    { INLAY_COMPLEX64, { DL_COMPLEX, 64, 1 } },
     { INLAY_COMPLEX128, { DL_COMPLEX, 128, 1 } },
 };
 
@@ -119,8 +126,10 @@ static inlay_status take(const dl_tensor *t, void *owner, void (*free_memory)(vo
     if (status != INLAY_OK)
         return status;
     if (t->device.type != DL_CPU)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor lies on device type %d; copy it to the CPU, or use "
-                          "inlay_session_value_from_dlpack()", (int)t->device.type);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the DLPack tensor lies on device type %d; copy it to the CPU, or use "
+                          "inlay_session_value_from_dlpack()",
+                          (int)t->device.type);
     status = inlay_value_borrow(dtype, (uint32_t)t->rank, t->dims, t->data == NULL ? NULL : (char *)t->data + t->offset,
                                 UINT64_MAX, out_value, diag);
     if (status == INLAY_OK) {
@@ -165,8 +174,11 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
                                              inlay_diag *diag)
 {
     const dl_tensor *t = &tensor->tensor;
-    inlay_native_memory memory = { .struct_size = sizeof memory, .handle = (uintptr_t)t->data, .offset = t->offset,
-                                   .device_type = t->device.type, .device_id = t->device.id };
+    inlay_native_memory memory = { .struct_size = sizeof memory,
+                                   .handle = (uintptr_t)t->data,
+                                   .offset = t->offset,
+                                   .device_type = t->device.type,
+                                   .device_id = t->device.id };
     const provider *p = NULL;
     inlay_dtype dtype;
     inlay_value *shape;
@@ -212,7 +224,8 @@ static void delete_versioned(struct DLManagedTensorVersioned *self)
 /* A view of value, which gains a reference; *out_tensor describes it. */
 static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor *out_tensor, inlay_diag *diag)
 {
-    inlay_native_memory at = { .struct_size = sizeof at, .handle = (uintptr_t)inlay_value_data(value),
+    inlay_native_memory at = { .struct_size = sizeof at,
+                               .handle = (uintptr_t)inlay_value_data(value),
                                .device_type = DL_CPU };
     dl_export *e;
 
@@ -222,8 +235,10 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
         inlay_status status = inlay_value_native(value, &at, diag);
 
         if (status == INLAY_UNSUPPORTED)
-            return inlay_fail(diag, status, "the tensor lies on device %s, which does not tell how others name its memory; "
-                              "inlay_value_copy() it to the host first", inlay_value_device(value));
+            return inlay_fail(diag, status,
+                              "the tensor lies on device %s, which does not tell how others name its memory; "
+                              "inlay_value_copy() it to the host first",
+                              inlay_value_device(value));
         if (status != INLAY_OK)
             return status;
     }
@@ -235,9 +250,12 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a DLPack tensor");
         e->value = inlay_value_ref(value);
         memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
-        *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle, .offset = at.offset,
+        *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle,
+                                   .offset = at.offset,
                                    .device = { at.device_type, at.device_id },
-                                   .rank = (int32_t)value->rank, .type = types[i].type, .dims = e->dims };
+                                   .rank = (int32_t)value->rank,
+                                   .type = types[i].type,
+                                   .dims = e->dims };
         *out = e;
         return INLAY_OK;
     }
@@ -268,8 +286,9 @@ inlay_status inlay_value_to_dlpack_versioned(inlay_value *value, struct DLManage
     *out_tensor = NULL;
     if (status != INLAY_OK)
         return status;
-    e->versioned = (struct DLManagedTensorVersioned){ .major = DL_MAJOR, .context = e, .deleter = delete_versioned,
-                                                      .tensor = tensor };
+    e->versioned = (struct DLManagedTensorVersioned){
+        .major = DL_MAJOR, .context = e, .deleter = delete_versioned, .tensor = tensor
+    };
     *out_tensor = &e->versioned;
     return INLAY_OK;
 }

@@ -55,8 +55,10 @@ static inlay_status part_by_patterns(const extraction *x, graph_model *model, mo
             if (facts_matches(x->args->nodes[p], &g->nodes[i]->info))
                 nodes[i] = found = true;
         if (!found)
-            return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "nodes: no node of the main graph fits '%.200s'; inlay "
-                              "inspect --nodes lists them", x->args->nodes[p]);
+            return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT,
+                              "nodes: no node of the main graph fits '%.200s'; inlay "
+                              "inspect --nodes lists them",
+                              x->args->nodes[p]);
     }
     return model_part_of(model, nodes, x->args->depth, out, x->diag);
 }
@@ -82,8 +84,9 @@ static inlay_status part_by_names(const extraction *x, graph_model *model, model
 {
     const inlay_extract_args *a = x->args;
     const uint32_t *inputs = find_values(model, a->inputs, a->input_count, "inputs", x->diag);
-    const uint32_t *outputs = a->output_count == 0 ? model->main->outputs
-                              : find_values(model, a->outputs, a->output_count, "outputs", x->diag);
+    const uint32_t *outputs = a->output_count == 0
+                                  ? model->main->outputs
+                                  : find_values(model, a->outputs, a->output_count, "outputs", x->diag);
 
     if (inputs == NULL || outputs == NULL)
         return INLAY_INVALID_ARGUMENT;
@@ -113,7 +116,8 @@ done:
     return status;
 }
 
-/* Between inference and the first pass: here all values of the file have their types. What comes after is not needed. */
+/* Between inference and the first pass: here all values of the file have their types. What comes after is not needed.
+ */
 static inlay_status at_start(void *ctx, const inlay_session *s, const char *pass)
 {
     extraction *x = ctx;

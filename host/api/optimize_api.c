@@ -12,12 +12,14 @@ typedef struct follower {
     inlay_diag *diag;
 } follower;
 
-static void on_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n,
-                    const char *text)
+static void on_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n, const char *text)
 {
     const follower *f = ctx;
-    inlay_optimize_event event = { .struct_size = sizeof event, .pass = pass, .graph = g->name,
-                                   .node = n->info.name.data, .text = text,
+    inlay_optimize_event event = { .struct_size = sizeof event,
+                                   .pass = pass,
+                                   .graph = g->name,
+                                   .node = n->info.name.data,
+                                   .text = text,
                                    .rewrite = (uint64_t)rewrite };
 
     if (f->args->event != NULL)
@@ -32,9 +34,14 @@ static double price(follower *f, const graph *g, const program_env *env)
     inlay_graph snapshot;
     partition parts;
     double ns = 0;
-    part_request request = { .graph = g, .snapshot = &snapshot, .providers = env->providers,
-                             .provider_count = env->provider_count, .max_threads = env->max_threads,
-                             .rules = env->rules, .costs = env->costs, .sizes = env->sizes };
+    part_request request = { .graph = g,
+                             .snapshot = &snapshot,
+                             .providers = env->providers,
+                             .provider_count = env->provider_count,
+                             .max_threads = env->max_threads,
+                             .rules = env->rules,
+                             .costs = env->costs,
+                             .sizes = env->sizes };
 
     if (graph_snapshot(g, &a, &snapshot, NULL) == INLAY_OK && partition_graph(&request, &a, &parts, NULL) == INLAY_OK)
         ns = parts.cost_ns;
@@ -48,8 +55,12 @@ static double price(follower *f, const graph *g, const program_env *env)
 static inlay_status after_pass(void *ctx, const inlay_session *s, const char *pass)
 {
     follower *f = ctx;
-    inlay_optimize_event event = { .struct_size = sizeof event, .pass = pass, .graph = s->model->main->name,
-                                   .text = "", .nodes_before = f->nodes, .cost_before_ns = f->cost_ns };
+    inlay_optimize_event event = { .struct_size = sizeof event,
+                                   .pass = pass,
+                                   .graph = s->model->main->name,
+                                   .text = "",
+                                   .nodes_before = f->nodes,
+                                   .cost_before_ns = f->cost_ns };
     inlay_session priced;
 
     f->nodes = session_count_nodes(s->model->main);
@@ -70,8 +81,7 @@ static inlay_status after_pass(void *ctx, const inlay_session *s, const char *pa
     return INLAY_OK;
 }
 
-inlay_status inlay_optimize(const char *path, const inlay_options *options, inlay_optimize_args *args,
-                            inlay_diag *diag)
+inlay_status inlay_optimize(const char *path, const inlay_options *options, inlay_optimize_args *args, inlay_diag *diag)
 {
     follower f = { .args = args, .options = options, .diag = diag };
     session_watch watch = { .note = args->event != NULL ? on_note : NULL, .after = after_pass, .ctx = &f };

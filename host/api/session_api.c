@@ -278,10 +278,11 @@ static inlay_status check_device(const inlay_session *s, const inlay_value *v, i
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         if (domain != INLAY_DOMAIN_HOST && domain - s->providers[i].first_domain < s->providers[i].table->domain_count)
             return INLAY_OK;
-    return domain == INLAY_DOMAIN_HOST
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the value lies on a device (%s) that the session does not have "
-                            "open: make it by this session", inlay_value_device(v));
+    return domain == INLAY_DOMAIN_HOST ? INLAY_OK
+                                       : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                                    "the value lies on a device (%s) that the session does not have "
+                                                    "open: make it by this session",
+                                                    inlay_value_device(v));
 }
 
 inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
@@ -481,9 +482,10 @@ static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
 
         if (want == NULL || made == want)
             continue;
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u ('%s') takes %llu bytes and does not fit the value of "
-                          "%llu bytes that it was bound to", k, c->session->outputs[k].name,
-                          (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "output %u ('%s') takes %llu bytes and does not fit the value of "
+                          "%llu bytes that it was bound to",
+                          k, c->session->outputs[k].name, (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
                           (unsigned long long)want->capacity);
     }
     return INLAY_OK;
@@ -509,8 +511,10 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
     inlay_status status;
 
     if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_run_options.flags has 0x%x, which this library does not "
-                          "know", options->flags);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "inlay_run_options.flags has 0x%x, which this library does not "
+                          "know",
+                          options->flags);
     status = start_run(context, options, diag);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }

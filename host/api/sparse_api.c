@@ -22,8 +22,10 @@ inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_valu
     if (!is_plain(values) || values->rank != 1 || indices->kind != INLAY_KIND_TENSOR || indices->dtype != INLAY_INT64 ||
         indices->buffer.domain != INLAY_DOMAIN_HOST || indices->rank > 2 || indices->rank < 1 ||
         indices->dims[0] != values->count || (!linear && indices->dims[1] != (int64_t)rank))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a sparse tensor has values [n], no strings and no parts of bytes, "
-                          "and indices int64[n] or [n, %u]", rank);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "a sparse tensor has values [n], no strings and no parts of bytes, "
+                          "and indices int64[n] or [n, %u]",
+                          rank);
     status = value_create(values->dtype, rank, dims, true, &made, diag);
     if (status != INLAY_OK)
         return status;
@@ -41,10 +43,11 @@ inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_valu
         }
         if (!inside) {
             inlay_value_unref(made);
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "index %lld of a sparse tensor is out of range", (long long)i);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "index %lld of a sparse tensor is out of range",
+                              (long long)i);
         }
-        memcpy((char *)inlay_value_data(made) + (size_t)at * bytes, (const char *)inlay_value_data(values) + (size_t)i * bytes,
-               bytes);
+        memcpy((char *)inlay_value_data(made) + (size_t)at * bytes,
+               (const char *)inlay_value_data(values) + (size_t)i * bytes, bytes);
     }
     *out_value = made;
     return INLAY_OK;

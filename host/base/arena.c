@@ -40,7 +40,7 @@ void arena_deinit(arena *a)
         free(a->blocks);
         a->blocks = older;
     }
-    *a = (arena){0};
+    *a = (arena){ 0 };
 }
 
 void arena_reset(arena *a)

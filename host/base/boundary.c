@@ -31,7 +31,8 @@ inlay_status boundary_settle(inlay_status status, inlay_diag *own)
     clean(own->node, sizeof own->node);
     clean(own->tensor, sizeof own->tensor);
     if (known != status && own->text[0] == '\0')
-        (void)snprintf(own->text, sizeof own->text, "it returned status %d, which this host does not know", (int)status);
+        (void)snprintf(own->text, sizeof own->text, "it returned status %d, which this host does not know",
+                       (int)status);
     if (own->text[0] == '\0')
         (void)snprintf(own->text, sizeof own->text, "%s, and no reason given", inlay_status_text(known));
     /* 0 is what an author leaves who says nothing. */

@@ -108,8 +108,9 @@ const char *isa_level_text(uint32_t level)
 
 const char *isa_extra_text(uint32_t extra)
 {
-    static const char *const names[] = { "AVX512-VNNI", "AVX512-BF16", "AVX512-FP16",
-                                         "AVX512-VBMI", "AVX-VNNI",    "AMX" };
+    static const char *const names[] = {
+        "AVX512-VNNI", "AVX512-BF16", "AVX512-FP16", "AVX512-VBMI", "AVX-VNNI", "AMX"
+    };
 
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if ((extra >> i & 1) != 0)

@@ -4,7 +4,8 @@
 #include "inlay/status.h"
 #include <stdint.h>
 
-/* The highest level of this CPU, INLAY_ISA_*; *out_extra has the instructions beyond. Thread-safe, as is all of this. */
+/* The highest level of this CPU, INLAY_ISA_*; *out_extra has the instructions beyond. Thread-safe, as is all of this.
+ */
 uint32_t isa_of_cpu(uint32_t *out_extra);
 
 /* The level that the host's own loops may use: that of the CPU, at most what isa_cap() says. */

@@ -92,8 +92,10 @@ static inlay_status fixed_bytes(const collector *k, const inlay_value_info *info
         return inlay_fail(k->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
                           info->name.data, info->dtype == INLAY_STRING ? "a tensor of texts" : "no tensor");
     if (!plan_info_bytes(info, &bytes))
-        return inlay_fail(k->diag, INLAY_UNSUPPORTED, "the size of '%s' is not fixed: fix the open sizes of the inputs "
-                          "with --dim NAME=N; sizes that depend on data cannot be bundled", info->name.data);
+        return inlay_fail(k->diag, INLAY_UNSUPPORTED,
+                          "the size of '%s' is not fixed: fix the open sizes of the inputs "
+                          "with --dim NAME=N; sizes that depend on data cannot be bundled",
+                          info->name.data);
     *out_bytes = bytes;
     return INLAY_OK;
 }
@@ -119,8 +121,8 @@ inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out
     const inlay_value_info *info = &k->c->parts[part].p->graph->values[v].info;
 
     if (k->c->parts[part].item_of[v] == INLAY_NONE && info->data != NULL)
-        k->c->parts[part].item_of[v] = collect_item(k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX,
-                                                                  .bytes = info->data_bytes, .data = info->data });
+        k->c->parts[part].item_of[v] = collect_item(
+            k, (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
     *out = k->c->parts[part].item_of[v];
     if (*out == INLAY_NONE)
         return inlay_fail(k->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
@@ -167,8 +169,10 @@ static inlay_status add_branch(collector *k, uint32_t part, const program_step *
             continue;
         INLAY_TRY(collect_find(k, number, inner->graph->outputs[o], &from));
         if (k->c->items[from].bytes != k->c->items[k->c->parts[part].item_of[v]].bytes) {
-            status = inlay_fail(k->diag, INLAY_UNSUPPORTED, "the branches of If node '%s' make outputs of different "
-                                "sizes", s->node->info.name.data);
+            status = inlay_fail(k->diag, INLAY_UNSUPPORTED,
+                                "the branches of If node '%s' make outputs of different "
+                                "sizes",
+                                s->node->info.name.data);
             goto done;
         }
         INLAY_TRY(collect_copy(k, from, k->c->parts[part].item_of[v]));
@@ -272,8 +276,10 @@ inlay_status collect_walk(collector *k, uint32_t part)
         } else if (s->provider == NULL && strcmp(s->node->info.op_type.data, "Loop") == 0 && s->node->body_count == 1) {
             INLAY_TRY(collect_loop(k, part, s));
         } else if (s->provider == NULL) {
-            return inlay_fail(k->diag, INLAY_UNSUPPORTED, "%s node '%s' cannot be bundled: of control flow a bundle has "
-                              "If and Loop", s->node->info.op_type.data, s->node->info.name.data);
+            return inlay_fail(k->diag, INLAY_UNSUPPORTED,
+                              "%s node '%s' cannot be bundled: of control flow a bundle has "
+                              "If and Loop",
+                              s->node->info.op_type.data, s->node->info.name.data);
         } else if (all_known(p->graph, s->region)) {
             continue; /* shape arithmetic: inference has the elements */
         } else if (s->view && s->region->input_count > 0 && s->region->inputs[0] == s->node->info.inputs[0]) {
@@ -320,8 +326,9 @@ static inlay_status place_outputs(collector *k)
             k->c->items[item].kind = ITEM_OUTPUT;
             k->c->items[item].index = o;
         } else {
-            const uint32_t to = collect_item(k, (bundle_item){ .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX,
-                                                           .bytes = k->c->items[item].bytes });
+            const uint32_t to = collect_item(
+                k, (bundle_item){
+                       .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX, .bytes = k->c->items[item].bytes });
             if (to == INLAY_NONE)
                 return collect_no_memory(k);
             INLAY_TRY(collect_copy(k, item, to));
@@ -341,8 +348,8 @@ static inlay_status lay_out(collector *k)
         return collect_no_memory(k);
     for (uint32_t i = 0; i < c->item_count; i++)
         if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
-            list[count++] = (memory_item){ .bytes = c->items[i].bytes, .first = c->items[i].first,
-                                           .last = c->items[i].last };
+            list[count++] =
+                (memory_item){ .bytes = c->items[i].bytes, .first = c->items[i].first, .last = c->items[i].last };
     if (!memory_place(list, count, c->step_count + 1, 64, &c->a, &c->slab_bytes, &c->lower_bound_bytes))
         return collect_no_memory(k);
     count = 0;

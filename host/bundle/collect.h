@@ -11,8 +11,8 @@ typedef struct bundle_item {
     uint32_t index;       /* of the model's input or output */
     uint32_t first, last; /* steps between which it is in use */
     uint64_t bytes;
-    uint64_t offset;      /* SLAB: in the slab; DATA: set by whoever writes the constants */
-    const void *data;     /* DATA */
+    uint64_t offset;  /* SLAB: in the slab; DATA: set by whoever writes the constants */
+    const void *data; /* DATA */
 } bundle_item;
 
 /* A graph of the session: the main one or a body. */

@@ -154,9 +154,10 @@ static void put_attr_arrays(emitter *e, const inlay_attr_info *a, const char *na
         (void)fprintf(e->to, "static const int64_t %s_dims[] = { ", name);
         for (uint32_t i = 0; i < t->rank; i++)
             (void)fprintf(e->to, "%" PRId64 ", ", t->dims[i]);
-        (void)fprintf(e->to, "0 };\nstatic const inlay_tensor_view %s = { %s_data + %" PRIu64 "u, %" PRIu64
-                      "u, %s_dims, %u, %d };\n", name, e->n->name, put_data(e, t->data, t->bytes), t->bytes, name,
-                      t->rank, (int)t->dtype);
+        (void)fprintf(e->to,
+                      "0 };\nstatic const inlay_tensor_view %s = { %s_data + %" PRIu64 "u, %" PRIu64
+                      "u, %s_dims, %u, %d };\n",
+                      name, e->n->name, put_data(e, t->data, t->bytes), t->bytes, name, t->rank, (int)t->dtype);
     }
 }
 
@@ -218,7 +219,8 @@ static void put_nodes(emitter *e, uint32_t part)
         put_str(e, n->domain);
         (void)fputs(", .op_type = ", e->to);
         put_str(e, n->op_type);
-        (void)fprintf(e->to, ", .since_version = %u, .inputs = in%u_%u, .outputs = out%u_%u, .input_count = %u, "
+        (void)fprintf(e->to,
+                      ", .since_version = %u, .inputs = in%u_%u, .outputs = out%u_%u, .input_count = %u, "
                       ".output_count = %u, .attrs = attrs%u_%u, .attr_count = attrs%u_%u_count, "
                       ".attr_stride = sizeof(inlay_attr_info), .body_stride = sizeof(inlay_body_none) },\n",
                       n->since_version, part, i, part, i, n->input_count, n->output_count, part, i, part, i);
@@ -266,9 +268,10 @@ static void put_values(emitter *e, uint32_t part)
 
         if (e->value[part][v] == INLAY_NONE)
             continue;
-        (void)fprintf(e->to, "    { .name = { \"\", 0 }, .kind = %u, .flags = %u, .dtype = %d, .rank = %uu, "
-                      ".producer = %uu, .content_hash = %" PRIu64 "u", info->kind, info->flags, (int)info->dtype,
-                      info->rank, info->producer, info->content_hash);
+        (void)fprintf(e->to,
+                      "    { .name = { \"\", 0 }, .kind = %u, .flags = %u, .dtype = %d, .rank = %uu, "
+                      ".producer = %uu, .content_hash = %" PRIu64 "u",
+                      info->kind, info->flags, (int)info->dtype, info->rank, info->producer, info->content_hash);
         if (info->rank != INLAY_RANK_UNKNOWN)
             (void)fprintf(e->to, ", .dims = d%u_%u", part, v);
         if (data[v] >= 0)
@@ -307,14 +310,15 @@ static void put_graph(emitter *e, uint32_t part)
     put_values(e, part);
     put_values_of(e, "inputs", part, 0, part, g->inputs, g->input_count);
     put_values_of(e, "outputs", part, 0, part, g->outputs, g->output_count);
-    (void)fprintf(e->to, "static const inlay_graph graph%u = { .struct_size = sizeof(inlay_graph), .name = { \"\", 0 }, "
+    (void)fprintf(e->to,
+                  "static const inlay_graph graph%u = { .struct_size = sizeof(inlay_graph), .name = { \"\", 0 }, "
                   ".content_hash = %" PRIu64 "u, .nodes = nodes%u, .values = values%u, .inputs = inputs%u_0, "
                   ".outputs = outputs%u_0, .node_count = %u, .node_stride = sizeof(inlay_node_info), "
                   ".value_count = %u, .value_stride = sizeof(inlay_value_info), "
                   ".symbol_stride = sizeof(inlay_symbol_info), .input_count = %u, .output_count = %u, "
                   ".constant_bytes = %" PRIu64 "u };\n\n",
-                  part, p->snapshot.content_hash, part, part, part, part, g->node_count, e->values[part], g->input_count,
-                  g->output_count, p->snapshot.constant_bytes);
+                  part, p->snapshot.content_hash, part, part, part, part, g->node_count, e->values[part],
+                  g->input_count, g->output_count, p->snapshot.constant_bytes);
 }
 
 /* ------------------------------------------------------------------ regions and steps */
@@ -367,8 +371,8 @@ static void put_regions(emitter *e)
 
 static void put_steps(emitter *e)
 {
-    static const char *const whats[] = { "BUNDLE_RUN", "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
-                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT", "BUNDLE_SCAN" };
+    static const char *const whats[] = { "BUNDLE_RUN",   "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
+                                         "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT",   "BUNDLE_SCAN" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < e->c->step_count; i++) {
@@ -396,17 +400,18 @@ static uint32_t npy_header(const inlay_value_info *v, char *out, size_t bytes)
 {
     const char *type = bundle_c_type(v->dtype);
     const char kind = strcmp(type, "float") == 0 || strcmp(type, "double") == 0 || v->dtype == INLAY_FLOAT16 ? 'f'
-                      : v->dtype == INLAY_BOOL                                                              ? 'b'
-                      : type[0] == 'u'                                                                      ? 'u'
-                                                                                                            : 'i';
+                      : v->dtype == INLAY_BOOL                                                               ? 'b'
+                      : type[0] == 'u'                                                                       ? 'u'
+                                                                                                             : 'i';
     const uint32_t size = inlay_dtype_bits(v->dtype) / 8;
     size_t used = (size_t)snprintf(out + 10, bytes - 10, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
-                                   size == 1 ? '|' : '<', kind, size) + 10;
+                                   size == 1 ? '|' : '<', kind, size) +
+                  10;
     uint32_t whole;
 
     for (uint32_t d = 0; d < v->rank; d++)
-        used += (size_t)snprintf(out + used, bytes - used, "%" PRId64 ",%s", v->dims[d].value,
-                                 d + 1 < v->rank ? " " : "");
+        used +=
+            (size_t)snprintf(out + used, bytes - used, "%" PRId64 ",%s", v->dims[d].value, d + 1 < v->rank ? " " : "");
     used += (size_t)snprintf(out + used, bytes - used, "), }");
     whole = (uint32_t)((used + 1 + 63) / 64 * 64);
     memset(out + used, ' ', whole - used);
@@ -451,7 +456,7 @@ static void put_packs(emitter *e)
 static void put_parts(emitter *e)
 {
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
-                                        "extern const char" };
+                                         "extern const char" };
 
     (void)fprintf(e->to, "void bundle_missed(const char *name);\n"
                          "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
@@ -506,20 +511,21 @@ static void put_model(emitter *e)
 
     for (uint32_t i = 0; i < e->c->step_count; i++)
         regions += e->c->steps[i].what == DO_RUN;
-    (void)fprintf(e->to, "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
-                  "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
-                  "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
-                  "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
-                  "    .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
-                  e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0",
-                  e->n->name, regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count,
-                  e->f->packs_levels,
-                  e->f->unread == NULL, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
-                  e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
+    (void)fprintf(
+        e->to,
+        "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
+        "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
+        "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
+        "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
+        "    .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
+        e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0", e->n->name,
+        regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count, e->f->packs_levels,
+        e->f->unread == NULL, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
+        e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
 }
 
-/* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own, leaves
- * them to the program. */
+/* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,
+ * leaves them to the program. */
 static void put_resolver(emitter *e)
 {
     (void)fprintf(e->to,
@@ -537,9 +543,11 @@ static void put_functions(emitter *e)
     const char *name = e->n->name;
 
     put_resolver(e);
-    (void)fprintf(e->to, "int %s_start(void)\n{\n    return bundle_start(&%s_model, 0, 0);\n}\n\n"
+    (void)fprintf(e->to,
+                  "int %s_start(void)\n{\n    return bundle_start(&%s_model, 0, 0);\n}\n\n"
                   "int %s_start_in(void *buffer, uint64_t bytes)\n{\n"
-                  "    return bundle_start(&%s_model, buffer, bytes);\n}\n\nint %s_run(", name, name, name, name, name);
+                  "    return bundle_start(&%s_model, buffer, bytes);\n}\n\nint %s_run(",
+                  name, name, name, name, name);
     bundle_write_parameters(e->to, g, e->n);
     (void)fprintf(e->to, ")\n{\n    const void *const in[] = { ");
     for (uint32_t i = 0; i < g->input_count; i++)
@@ -547,11 +555,15 @@ static void put_functions(emitter *e)
     (void)fprintf(e->to, "0 };\n    void *const out[] = { ");
     for (uint32_t i = 0; i < g->output_count; i++)
         (void)fprintf(e->to, "%s, ", e->n->outputs[i]);
-    (void)fprintf(e->to, "0 };\n\n    return bundle_run(&%s_model, in, out);\n}\n\n"
-                  "int %s_run_in(void *buffer, uint64_t bytes, ", name, name);
+    (void)fprintf(e->to,
+                  "0 };\n\n    return bundle_run(&%s_model, in, out);\n}\n\n"
+                  "int %s_run_in(void *buffer, uint64_t bytes, ",
+                  name, name);
     bundle_write_parameters(e->to, g, e->n);
-    (void)fprintf(e->to, ")\n{\n    const int code = bundle_start(&%s_model, buffer, bytes);\n\n"
-                  "    return code != 0 ? code : %s_run(", name, name);
+    (void)fprintf(e->to,
+                  ")\n{\n    const int code = bundle_start(&%s_model, buffer, bytes);\n\n"
+                  "    return code != 0 ? code : %s_run(",
+                  name, name);
     for (uint32_t i = 0; i < g->input_count + g->output_count; i++)
         (void)fprintf(e->to, "%s%s", i > 0 ? ", " : "",
                       i < g->input_count ? e->n->inputs[i] : e->n->outputs[i - g->input_count]);
@@ -567,9 +579,11 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, cons
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the bundle");
     f->value = e.value;
     f->values = e.values;
-    (void)fprintf(to, "/* Made by inlay bundle. */\n#include \"bundle.h\"\n#include \"bundled.h\"\n#include \"%s.h\"\n\n"
-                      "#define inlay_body_none inlay_node_info /* no node has bodies */\n"
-                      "extern const char %s_data[], %s_packs[];\n\n", n->name, n->name, n->name);
+    (void)fprintf(to,
+                  "/* Made by inlay bundle. */\n#include \"bundle.h\"\n#include \"bundled.h\"\n#include \"%s.h\"\n\n"
+                  "#define inlay_body_none inlay_node_info /* no node has bodies */\n"
+                  "extern const char %s_data[], %s_packs[];\n\n",
+                  n->name, n->name, n->name);
     for (uint32_t i = 0; i < c->part_count; i++)
         put_graph(&e, i);
     put_regions(&e);

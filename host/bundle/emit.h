@@ -1,4 +1,5 @@
-/* bundle/emit.h - a collection as C: the header with the model's names, the source with its tables, and the constants. */
+/* bundle/emit.h - a collection as C: the header with the model's names, the source with its tables, and the constants.
+ */
 #ifndef BUNDLE_EMIT_H
 #define BUNDLE_EMIT_H
 #include "bundle/collect.h"
@@ -13,18 +14,18 @@ typedef struct bundle_pack_entry {
 typedef struct bundle_facts {
     bundle_pack_entry *packs; /* [pack_count] sorted by key; offsets in the file of packs */
     uint32_t pack_count;
-    uint32_t packs_levels;  /* see bundle_model */
+    uint32_t packs_levels; /* see bundle_model */
     uint64_t packs_bytes;
     uint64_t arena_bytes; /* 0: not known yet */
-    bool first; /* the program is for its first run: what it lacks, it names */
+    bool first;           /* the program is for its first run: what it lacks, it names */
     uint8_t **unread;     /* [part_count][value_count] 1 = no region reads the constant itself; NULL: not known yet */
     uint32_t **value;     /* out, with the source: [part_count][value_count] the number of a value there */
     uint32_t *values;     /* out: [part_count] how many values there are */
 } bundle_facts;
 
 typedef struct bundle_names {
-    const char *name;          /* of the bundle, a C identifier */
-    const char **inputs;       /* C identifiers of the model's inputs and outputs */
+    const char *name;    /* of the bundle, a C identifier */
+    const char **inputs; /* C identifiers of the model's inputs and outputs */
     const char **outputs;
     struct bundle_part_of *parts; /* what programs can leave out, and what this one needs */
     uint32_t part_count;

@@ -16,10 +16,13 @@ static bool is_taken(const char *const *list, uint32_t count, const char *name)
 
 static bool is_keyword(const char *name)
 {
-    static const char *const words[] = { "auto", "break", "case", "char", "const", "continue", "default", "do",
-        "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
-        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned",
-        "void", "volatile", "while", "buffer", "bytes", "bool", "class", "new", "delete", "this", "template" };
+    static const char *const words[] = {
+        "auto",   "break",    "case",     "char",     "const", "continue", "default", "do",     "double",
+        "else",   "enum",     "extern",   "float",    "for",   "goto",     "if",      "inline", "int",
+        "long",   "register", "restrict", "return",   "short", "signed",   "sizeof",  "static", "struct",
+        "switch", "typedef",  "union",    "unsigned", "void",  "volatile", "while",   "buffer", "bytes",
+        "bool",   "class",    "new",      "delete",   "this",  "template"
+    };
 
     return is_taken(words, sizeof words / sizeof words[0], name);
 }
@@ -66,8 +69,8 @@ const char *bundle_c_type(inlay_dtype dtype)
     case 32:
         return dtype == INLAY_FLOAT ? "float" : dtype == INLAY_INT32 ? "int32_t" : "uint32_t";
     case 64:
-        return dtype == INLAY_DOUBLE  ? "double"
-               : dtype == INLAY_INT64 ? "int64_t"
+        return dtype == INLAY_DOUBLE   ? "double"
+               : dtype == INLAY_INT64  ? "int64_t"
                : dtype == INLAY_UINT64 ? "uint64_t"
                                        : NULL;
     default:
@@ -113,18 +116,26 @@ inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bund
 
     if (status != INLAY_OK)
         return status;
-    (void)fprintf(to, "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
-                      " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
-                      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", n->name, n->name, n->name);
+    (void)fprintf(
+        to,
+        "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
+        " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+        n->name, n->name, n->name);
     if (f->arena_bytes > 0)
-        (void)fprintf(to, "/* Bytes of a buffer for %s_start_in(), which begins at a multiple of 64. */\n"
-                          "#define %s_ARENA_BYTES %" PRIu64 "\n\n", n->name, n->name, f->arena_bytes);
-    (void)fprintf(to, "/* Prepares the model in memory of the system's, or in a buffer that stays the model's. Once. */\n"
-                      "int %s_start(void);\nint %s_start_in(void *buffer, uint64_t bytes);\n\n"
-                      "/* Runs it, and starts it first where that has not been done. Started, it allocates nothing. */\n"
-                      "int %s_run(", n->name, n->name, n->name);
+        (void)fprintf(to,
+                      "/* Bytes of a buffer for %s_start_in(), which begins at a multiple of 64. */\n"
+                      "#define %s_ARENA_BYTES %" PRIu64 "\n\n",
+                      n->name, n->name, f->arena_bytes);
+    (void)fprintf(to,
+                  "/* Prepares the model in memory of the system's, or in a buffer that stays the model's. Once. */\n"
+                  "int %s_start(void);\nint %s_start_in(void *buffer, uint64_t bytes);\n\n"
+                  "/* Runs it, and starts it first where that has not been done. Started, it allocates nothing. */\n"
+                  "int %s_run(",
+                  n->name, n->name, n->name);
     bundle_write_parameters(to, g, n);
-    (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ", n->name);
+    (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ",
+                  n->name);
     bundle_write_parameters(to, g, n);
     (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", n->name);
     return INLAY_OK;

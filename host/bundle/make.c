@@ -130,9 +130,9 @@ inlay_status maker_write_file(maker *m, const char *file, FILE **out)
     char *path = maker_path(m, m->job->dir, file);
 
     *out = path != NULL ? fopen(path, "wb") : NULL;
-    return *out != NULL ? INLAY_OK
-                        : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file,
-                                     strerror(errno));
+    return *out != NULL
+               ? INLAY_OK
+               : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
 }
 
 inlay_status maker_close_file(maker *m, FILE *f, const char *file)
@@ -152,8 +152,9 @@ static inlay_status write_assembly(maker *m)
 
     INLAY_TRY(maker_write_file(m, "data.s", &f));
     for (int i = 0; i < 2; i++)
-        (void)fprintf(f, "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
-                         "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
+        (void)fprintf(f,
+                      "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
+                      "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
                       i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->n.name,
                       i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->job->dir,
                       i == 0 ? "data" : "packs");
@@ -190,14 +191,17 @@ static inlay_status write_sources(maker *m, bool first)
     INLAY_TRY(maker_close_file(m, data, "data.bin"));
     INLAY_TRY(maker_write_file(m, "main.c", &f));
     if (first)
-        (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
-                         "int bundle_prepare(const bundle_model *m, const char *path);\n"
-                         "int main(int argc, char **argv)\n{\n"
-                         "    return argc == 2 ? bundle_prepare(&%s_model, argv[1]) : 2;\n}\n", m->n.name, m->n.name);
+        (void)fprintf(f,
+                      "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
+                      "int bundle_prepare(const bundle_model *m, const char *path);\n"
+                      "int main(int argc, char **argv)\n{\n"
+                      "    return argc == 2 ? bundle_prepare(&%s_model, argv[1]) : 2;\n}\n",
+                      m->n.name, m->n.name);
     else
-        (void)fprintf(f, "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
-                         "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n", m->n.name, m->n.name,
-                      m->n.name);
+        (void)fprintf(f,
+                      "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
+                      "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
+                      m->n.name, m->n.name, m->n.name);
     INLAY_TRY(maker_close_file(m, f, "main.c"));
     if (first) {
         INLAY_TRY(maker_write_file(m, "packs.bin", &f));
@@ -212,11 +216,22 @@ done:
 
 static inlay_status compile(maker *m, const char *source, const char *object)
 {
-    char *include = arena_format(&m->c->a, "-I%s/include", m->parts), *own = arena_format(&m->c->a, "-I%s", m->job->dir);
+    char *include = arena_format(&m->c->a, "-I%s/include", m->parts),
+         *own = arena_format(&m->c->a, "-I%s", m->job->dir);
     char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
-    char *argv[] = { (char *)(uintptr_t)compiler(m), (char *)"-c", (char *)"-O1", (char *)"-fPIC",
-                     (char *)"-fvisibility=hidden", (char *)"-ffunction-sections", (char *)"-fno-asynchronous-unwind-tables",
-                     own, include, in, (char *)"-o", out, NULL };
+    char *argv[] = { (char *)(uintptr_t)compiler(m),
+                     (char *)"-c",
+                     (char *)"-O1",
+                     (char *)"-fPIC",
+                     (char *)"-fvisibility=hidden",
+                     (char *)"-ffunction-sections",
+                     (char *)"-fno-asynchronous-unwind-tables",
+                     own,
+                     include,
+                     in,
+                     (char *)"-o",
+                     out,
+                     NULL };
     int code;
 
     if (include == NULL || own == NULL || in == NULL || out == NULL)
@@ -337,8 +352,8 @@ done:
 static inlay_status publish_header(maker *m)
 {
     const char *slash = strrchr(m->job->output, '/'), *dot = strrchr(m->job->output, '.');
-    const int stem = dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - m->job->output)
-                                                                   : (int)strlen(m->job->output);
+    const int stem =
+        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - m->job->output) : (int)strlen(m->job->output);
     char *path = arena_format(&m->c->a, "%.*s.h", stem, m->job->output);
     inlay_status status;
     FILE *f;
@@ -513,9 +528,10 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     inlay_status status;
 
     if (!find_parts(job->target, m.parts))
-        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no run-time part for target '%s' in %s, seen from this program: it "
-                          "comes with libinlay-dev, and for arm64 host/bundle/runtime/cross.sh makes it", job->target,
-                          INLAY_BUNDLE_FROM_BIN);
+        return inlay_fail(diag, INLAY_NOT_FOUND,
+                          "there is no run-time part for target '%s' in %s, seen from this program: it "
+                          "comes with libinlay-dev, and for arm64 host/bundle/runtime/cross.sh makes it",
+                          job->target, INLAY_BUNDLE_FROM_BIN);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");

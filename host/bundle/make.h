@@ -8,21 +8,21 @@ typedef enum bundle_kind { BUNDLE_PROGRAM, BUNDLE_LIBRARY, BUNDLE_OBJECT } bundl
 
 typedef struct bundle_job {
     const char *output;
-    const char *name;    /* of the functions; NULL: the output's */
-    const char *target;  /* "x86_64-linux-gnu" */
-    const char *isa;     /* "avx2": programs that are smaller and use no more; NULL: what each CPU has */
-    const char *cc;      /* NULL: the target's */
-    const char *dir;     /* where sources and objects are made; there */
+    const char *name;   /* of the functions; NULL: the output's */
+    const char *target; /* "x86_64-linux-gnu" */
+    const char *isa;    /* "avx2": programs that are smaller and use no more; NULL: what each CPU has */
+    const char *cc;     /* NULL: the target's */
+    const char *dir;    /* where sources and objects are made; there */
     bundle_kind kind;
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *user;
     /* Out */
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
     uint32_t pack_count;
-    bool prepared;      /* it was run while it was made: starts find their packs */
-    const char *tried;  /* a program of what was made */
-    char node[128];     /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
-    char op[64];        /* ... and its operator */
+    bool prepared;     /* it was run while it was made: starts find their packs */
+    const char *tried; /* a program of what was made */
+    char node[128];    /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
+    char op[64];       /* ... and its operator */
 } bundle_job;
 
 /* Does this program's installation have the run-time part for the target? */
@@ -30,8 +30,8 @@ bool bundle_has_target(const char *target);
 /* The target that this program was made for. */
 const char *bundle_native_target(void);
 INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag);
-/* Runs the program that was made, or one of the same parts where a library was: inputs are "NAME=FILE.npy", outputs go to
- * DIR/0.npy ... INLAY_UNSUPPORTED: nothing here can run it. */
+/* Runs the program that was made, or one of the same parts where a library was: inputs are "NAME=FILE.npy", outputs go
+ * to DIR/0.npy ... INLAY_UNSUPPORTED: nothing here can run it. */
 INLAY_NODISCARD inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir,
                                         inlay_diag *diag);
 #endif

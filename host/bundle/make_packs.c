@@ -96,8 +96,9 @@ static bool add_packs(maker *m, const pack_account *a, FILE *to, uint64_t *at, u
         p += sizeof head;
         if ((uint64_t)(a->end - p) < head[2])
             return false;
-        entry = (bundle_pack_entry){ { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[2], *at,
-                                     hash_blocks(p, (size_t)head[2], 0) };
+        entry = (bundle_pack_entry){
+            { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[2], *at, hash_blocks(p, (size_t)head[2], 0)
+        };
         while (same < m->f.pack_count && (m->f.packs[same].bytes != entry.bytes || m->f.packs[same].hash != entry.hash))
             same++;
         if (m->f.pack_count == *capacity) {
@@ -144,8 +145,8 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
     if (good)
         maker_keep_untried(m, levels, count);
     bytes = maker_part(m, "byte_set_of_cpu");
-    if (good && count == 2 && (list[0].size != list[1].size ||
-                               memcmp(list[0].fates, list[1].fates, (size_t)list[0].size - 16) != 0))
+    if (good && count == 2 &&
+        (list[0].size != list[1].size || memcmp(list[0].fates, list[1].fates, (size_t)list[0].size - 16) != 0))
         m->f.packs_levels = bytes != NULL && bytes->needed ? UINT32_MAX : LEVEL_ALONE;
     for (uint32_t i = 0; good && m->f.packs_levels != UINT32_MAX && i < count; i++)
         good = find_unread(m, list[i].fates);

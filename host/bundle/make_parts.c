@@ -114,8 +114,8 @@ void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
         const char *end;
         uint64_t bits, value; /* of bundle_level() */
     } ends[] = {
-        { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 }, { "_avx512", 15, 3 }, { "_avx2", 15, 2 }, { "_neon", 15, 1 },
-        { "_c", 0, 1 }, { "_base", 0, 1 },
+        { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 }, { "_avx512", 15, 3 }, { "_avx2", 15, 2 },
+        { "_neon", 15, 1 },         { "_c", 0, 1 },          { "_base", 0, 1 },
     };
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 
@@ -151,8 +151,10 @@ inlay_status maker_write_stubs(maker *m)
         if (p->kind != PART_KERNEL || p->needed)
             continue;
         (void)fprintf(f, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", p->name, p->name, p->name);
-        (void)fprintf(f, arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_lacks\n"
-                             : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_lacks\n", i, i);
+        (void)fprintf(f,
+                      arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_lacks\n"
+                          : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_lacks\n",
+                      i, i);
         (void)fprintf(f, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, p->name);
     }
     (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");

@@ -1,4 +1,5 @@
-/* bundle/maker.h - a bundle while it is made: make.c, make_parts.c and make_packs.c work on it. Private to this folder. */
+/* bundle/maker.h - a bundle while it is made: make.c, make_parts.c and make_packs.c work on it. Private to this folder.
+ */
 #ifndef BUNDLE_MAKER_H
 #define BUNDLE_MAKER_H
 #include "bundle/make.h"
@@ -20,8 +21,8 @@ char *maker_path(maker *m, const char *folder, const char *file);
 INLAY_NODISCARD inlay_status maker_write_file(maker *m, const char *file, FILE **out);
 INLAY_NODISCARD inlay_status maker_close_file(maker *m, FILE *f, const char *file);
 
-/* make_parts.c: which parts of the providers there are, and which the operators need; what functions are needed shows in
- * the first runs. */
+/* make_parts.c: which parts of the providers there are, and which the operators need; what functions are needed shows
+ * in the first runs. */
 INLAY_NODISCARD inlay_status maker_find_needs(maker *m);
 /* NULL: there is none of that name. */
 bundle_part_of *maker_part(const maker *m, const char *name);
@@ -29,8 +30,8 @@ bundle_part_of *maker_part(const maker *m, const char *name);
 /* stubs.s: what stands for parts of kernels in a first program that is without them. It goes on, and names itself. */
 INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
 
-/* What was left out of kernels and cannot be known not to be needed, for first runs were at these levels (bundle_level())
- * alone; count 0: there were none. */
+/* What was left out of kernels and cannot be known not to be needed, for first runs were at these levels
+ * (bundle_level()) alone; count 0: there were none. */
 void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count);
 
 /* make_packs.c: takes over what `count` first runs wrote. Packs that are the same at every level count for all of them,

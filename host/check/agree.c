@@ -95,8 +95,9 @@ bool agree(const bench_result *got, const bench_result *want, char *text, size_t
 
     for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++) {
         const bench_output *w = &want->out[o];
-        const inlay_tensor_view view = { .data = w->data, .bytes = w->bytes, .dims = w->dims, .rank = w->rank,
-                                         .dtype = w->dtype };
+        const inlay_tensor_view view = {
+            .data = w->data, .bytes = w->bytes, .dims = w->dims, .rank = w->rank, .dtype = w->dtype
+        };
         double rtol = agree_rtol(w->dtype);
 
         if (agree_tensor(&got->out[o], &view, rtol, rtol * largest(&view, w->count), inner, sizeof inner))

@@ -44,8 +44,9 @@ void bench_assess(const loaded_provider *p, const case_one *one, bench_answer *o
 {
     static const uint8_t candidate = 1;
     inlay_diag diag = INLAY_DIAG_INIT;
-    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = out, .offer = take_offer,
-                                     .refuse = take_refusal };
+    const inlay_assess_sink sink = {
+        .struct_size = sizeof sink, .ctx = out, .offer = take_offer, .refuse = take_refusal
+    };
 
     *out = (bench_answer){ .kind = BENCH_SILENT };
     if (p->table->assess(p->state, &one->snapshot, &candidate, &sink, &diag) != INLAY_OK) {
@@ -60,9 +61,13 @@ inlay_status bench_cost(const loaded_provider *p, const case_one *one, const ben
                         inlay_cost *out)
 {
     inlay_offer offer = answer->offer;
-    const inlay_cost_request request = { .struct_size = sizeof request, .graph = &one->snapshot, .offer = &offer,
-                                         .values = one->states, .value_count = one->snapshot.value_count,
-                                         .value_stride = sizeof *one->states, .max_threads = threads };
+    const inlay_cost_request request = { .struct_size = sizeof request,
+                                         .graph = &one->snapshot,
+                                         .offer = &offer,
+                                         .values = one->states,
+                                         .value_count = one->snapshot.value_count,
+                                         .value_stride = sizeof *one->states,
+                                         .max_threads = threads };
 
     offer.nodes = &answer->node;
     offer.placements = answer->placements;
@@ -129,12 +134,21 @@ static inlay_status compile(bench *b, inlay_diag *diag)
     inlay_placement *placements = arena_array(&b->a, total + (size_t)1, sizeof *placements);
     constants *k = arena_alloc(&b->a, sizeof *k);
     run_compile_hooks *hooks = arena_alloc(&b->a, sizeof *hooks);
-    inlay_compile_request request = { .struct_size = sizeof request, .handle = hooks, .graph = &one->snapshot,
-                                      .nodes = &node, .node_count = 1, .cookies = &b->answer.offer.cookie,
-                                      .offer_count = 1, .inputs = one->inputs, .input_count = one->input_count,
-                                      .outputs = one->outputs, .output_count = one->output_count,
-                                      .placements = placements, .placement_stride = sizeof *placements,
-                                      .profile = one->states, .profile_stride = sizeof *one->states,
+    inlay_compile_request request = { .struct_size = sizeof request,
+                                      .handle = hooks,
+                                      .graph = &one->snapshot,
+                                      .nodes = &node,
+                                      .node_count = 1,
+                                      .cookies = &b->answer.offer.cookie,
+                                      .offer_count = 1,
+                                      .inputs = one->inputs,
+                                      .input_count = one->input_count,
+                                      .outputs = one->outputs,
+                                      .output_count = one->output_count,
+                                      .placements = placements,
+                                      .placement_stride = sizeof *placements,
+                                      .profile = one->states,
+                                      .profile_stride = sizeof *one->states,
                                       .max_threads = b->threads };
     inlay_status status;
 
@@ -180,8 +194,10 @@ static inlay_status check_plans(const bench *b, inlay_diag *diag)
         if (plan->kind > INLAY_OUTPUT_ALLOCATED)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind %u, which there is not", o, plan->kind);
         if (plan->kind == INLAY_OUTPUT_KNOWN && !known)
-            return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind KNOWN, but its shape depends on data: it "
-                              "must be BOUNDED or ALLOCATED", o);
+            return inlay_fail(diag, INLAY_INTERNAL,
+                              "output %u is of kind KNOWN, but its shape depends on data: it "
+                              "must be BOUNDED or ALLOCATED",
+                              o);
         if (plan->alias != INLAY_NONE && plan->alias >= b->one->input_count)
             return inlay_fail(diag, INLAY_INTERNAL, "output %u may share the buffer of input %u, which there is not", o,
                               plan->alias);
@@ -195,11 +211,15 @@ static inlay_status check_plans(const bench *b, inlay_diag *diag)
 
 static inlay_status specialize(bench *b, inlay_diag *diag)
 {
-    inlay_specialize_request request = { .struct_size = sizeof request, .values = b->one->states,
+    inlay_specialize_request request = { .struct_size = sizeof request,
+                                         .values = b->one->states,
                                          .value_count = b->one->snapshot.value_count,
-                                         .value_stride = sizeof *b->one->states, .max_threads = b->threads,
-                                         .workspace_alignment = ALIGN, .outputs = b->plans,
-                                         .output_count = b->one->output_count, .output_stride = sizeof b->plans[0] };
+                                         .value_stride = sizeof *b->one->states,
+                                         .max_threads = b->threads,
+                                         .workspace_alignment = ALIGN,
+                                         .outputs = b->plans,
+                                         .output_count = b->one->output_count,
+                                         .output_stride = sizeof b->plans[0] };
     inlay_status status;
 
     for (uint32_t o = 0; o < CASE_OUTPUTS; o++)
@@ -241,8 +261,8 @@ inlay_status bench_open(check *c, const loaded_provider *p, const case_one *one,
 }
 
 inlay_status bench_open_region(check *c, const loaded_provider *p, const case_one *one, const op_case *k,
-                               const bench_region *region, const inlay_placement *placements,
-                               uint32_t placement_count, bench *b, inlay_diag *diag)
+                               const bench_region *region, const inlay_placement *placements, uint32_t placement_count,
+                               bench *b, inlay_diag *diag)
 {
     *b = (bench){ .c = c, .p = p, .one = one, .k = k, .threads = 1, .region = region };
     b->answer.kind = BENCH_OFFERED;

@@ -51,7 +51,7 @@ enum { BENCH_REFUSED, BENCH_OFFERED, BENCH_SILENT, BENCH_FAILED };
 typedef struct bench_answer {
     uint32_t kind; /* BENCH_REFUSED ... */
     inlay_offer offer;
-    uint32_t node; /* that offer.nodes points to */
+    uint32_t node;                                          /* that offer.nodes points to */
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS]; /* copies */
     char why[256];
 } bench_answer;
@@ -82,7 +82,7 @@ typedef struct bench {
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
     uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* where the tensors lie */
-    uint8_t *fates; /* [value_count] of constants */
+    uint8_t *fates;                                              /* [value_count] of constants */
     arena a;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
@@ -102,12 +102,12 @@ void bench_close(bench *b);
 
 /* How to run. {0} is a run as the host does it. */
 typedef struct bench_how {
-    bool tight;            /* inputs and outputs aligned to their elements only, as a user's may be */
-    uint8_t fill;          /* what the workspace and outputs hold before */
-    bool in_place;         /* use the alias that the plan offers */
-    bool silent;           /* names no phases: for runs in threads of their own */
-    bool queued;           /* inputs are still being made when execute is called; asynchronous providers only */
-    inlay_status poison;   /* with queued: what becomes of the first input instead, INLAY_OK = it is made */
+    bool tight;             /* inputs and outputs aligned to their elements only, as a user's may be */
+    uint8_t fill;           /* what the workspace and outputs hold before */
+    bool in_place;          /* use the alias that the plan offers */
+    bool silent;            /* names no phases: for runs in threads of their own */
+    bool queued;            /* inputs are still being made when execute is called; asynchronous providers only */
+    inlay_status poison;    /* with queued: what becomes of the first input instead, INLAY_OK = it is made */
     const uint32_t *cancel; /* NULL = never */
 } bench_how;
 

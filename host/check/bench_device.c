@@ -29,8 +29,8 @@ inlay_status device_copy(device_link *l, void *host, const inlay_buffer *device,
 /* Offsets are multiples of the domain's alignment, and never 0 here: who forgets them is found out. */
 static uint64_t margin_of(const loaded_provider *p, uint32_t domain)
 {
-    const uint64_t alignment = INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
-                                        domain - p->first_domain)->alignment;
+    const uint64_t alignment =
+        INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain)->alignment;
     uint64_t margin = alignment > 0 ? alignment : 1;
 
     while (margin < LEAST_MARGIN)

@@ -168,7 +168,8 @@ static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
     size_t bytes = (size_t)plan->max_bytes;
     int64_t count;
 
-    r->outs[o] = (inlay_tensor_arg){ .dims = r->out_dims[o], .dtype = s->dtype,
+    r->outs[o] = (inlay_tensor_arg){ .dims = r->out_dims[o],
+                                     .dtype = s->dtype,
                                      .rank = s->rank == INLAY_RANK_UNKNOWN ? 0 : s->rank };
     for (uint32_t d = 0; d < r->outs[o].rank; d++)
         r->out_dims[o][d] = s->dims[d];
@@ -245,8 +246,10 @@ static inlay_status look_at_device(running *r, inlay_diag *diag)
             shared |= alias_of(r, o) == i;
         if (hurt)
             fault(r->result, "keep to offset and bytes of the inlay_buffer, in copies, too",
-                  "it wrote outside %s %u in device memory", i < CASE_INPUTS ? "input" :
-                  i < CASE_INPUTS + CASE_OUTPUTS ? "output" : "the workspace, buffer",
+                  "it wrote outside %s %u in device memory",
+                  i < CASE_INPUTS                  ? "input"
+                  : i < CASE_INPUTS + CASE_OUTPUTS ? "output"
+                                                   : "the workspace, buffer",
                   i < CASE_INPUTS ? i : i - CASE_INPUTS);
         if (t != NULL && !shared && t->bytes > 0 && memcmp(data, t->data, (size_t)t->bytes) != 0)
             fault(r->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
@@ -353,8 +356,8 @@ static inlay_status queue_input(running *r, gate *g, uint32_t i, inlay_diag *dia
     here.handle = (uintptr_t)source;
     r->waits[r->wait_count] = (inlay_fence){ g->timelines[i], 1 };
     phase(r, "buffer_copy behind a fence");
-    status = p->table->buffer_copy(p->state, NULL, &here, &r->device[i].given, &g->open, 1, r->waits[r->wait_count],
-                                   diag);
+    status =
+        p->table->buffer_copy(p->state, NULL, &here, &r->device[i].given, &g->open, 1, r->waits[r->wait_count], diag);
     if (status == INLAY_OK) {
         g->sources[i] = source;
         r->wait_count++;
@@ -410,9 +413,13 @@ static void close_gate(running *r, gate *g)
 static inlay_status bind_run(const running *r, inlay_exec_args *args, inlay_diag *diag)
 {
     const bench *b = r->b;
-    const inlay_bind_args with = { .struct_size = sizeof with, .inputs = args->inputs, .outputs = args->outputs,
-                                   .input_count = args->input_count, .output_count = args->output_count,
-                                   .arg_stride = args->arg_stride, .workspace = args->workspace };
+    const inlay_bind_args with = { .struct_size = sizeof with,
+                                   .inputs = args->inputs,
+                                   .outputs = args->outputs,
+                                   .input_count = args->input_count,
+                                   .output_count = args->output_count,
+                                   .arg_stride = args->arg_stride,
+                                   .workspace = args->workspace };
     inlay_status status;
 
     if (b->p->table->bind == NULL)
@@ -427,11 +434,18 @@ static inlay_status call(running *r, inlay_diag *diag)
     static const uint32_t never;
     const bench *b = r->b;
     const uint32_t *cancel = r->how->cancel != NULL ? r->how->cancel : &never;
-    inlay_run run = { .cancel = cancel, .max_threads = b->threads, .ctx = r, .output_alloc = give_output,
-                      .string_alloc = give_string };
-    inlay_exec_args args = { .struct_size = sizeof args, .run = &run, .inputs = r->ins, .outputs = r->outs,
-                             .input_count = b->one->input_count, .output_count = b->one->output_count,
-                             .arg_stride = sizeof r->ins[0], .cancel = cancel, .diag = diag };
+    inlay_run run = {
+        .cancel = cancel, .max_threads = b->threads, .ctx = r, .output_alloc = give_output, .string_alloc = give_string
+    };
+    inlay_exec_args args = { .struct_size = sizeof args,
+                             .run = &run,
+                             .inputs = r->ins,
+                             .outputs = r->outs,
+                             .input_count = b->one->input_count,
+                             .output_count = b->one->output_count,
+                             .arg_stride = sizeof r->ins[0],
+                             .cancel = cancel,
+                             .diag = diag };
     const bool queued = r->how->queued && (b->p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     inlay_status status = INLAY_OK;
     heap_counts before;

@@ -372,8 +372,8 @@ static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag 
     return status;
 }
 
-/* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows them
- * to specialize. */
+/* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows
+ * them to specialize. */
 static void show_data(const op_case *k, case_one *one)
 {
     const graph *g = one->model->main;

@@ -31,8 +31,8 @@ typedef struct op_case {
     uint32_t in_count, out_count;
     inlay_attr_info attrs[CASE_ATTRS];
     uint32_t attr_count;
-    bool random;   /* two runs may differ */
-    arena a;       /* of elements and attributes */
+    bool random; /* two runs may differ */
+    arena a;     /* of elements and attributes */
 } op_case;
 
 void case_init(op_case *k, const char *domain, const char *op_type, int64_t opset);
@@ -57,8 +57,8 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
 typedef struct case_one {
     graph_model *model;
     inlay_graph snapshot;
-    inlay_value_state *states; /* [snapshot.value_count] at the case's shapes, as a plan would know them */
-    uint32_t inputs[CASE_INPUTS]; /* values that enter, without constants ... */
+    inlay_value_state *states;      /* [snapshot.value_count] at the case's shapes, as a plan would know them */
+    uint32_t inputs[CASE_INPUTS];   /* values that enter, without constants ... */
     uint32_t input_of[CASE_INPUTS]; /* ... and which of the case's they are */
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;

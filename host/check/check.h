@@ -20,11 +20,11 @@ enum { CHECK_OPTIONS = 16 };
 
 /* What the user asked for. */
 typedef struct check_args {
-    const char *file;     /* the plugin */
-    const char *with;     /* another plugin to compare with, whose operators are known too; or NULL */
-    const char *provider; /* look at this provider only; NULL = at all */
-    const char *op;       /* at operators whose type matches this glob; NULL = at all */
-    const char *data;     /* a folder of ONNX test cases to run besides; or NULL */
+    const char *file;                   /* the plugin */
+    const char *with;                   /* another plugin to compare with, whose operators are known too; or NULL */
+    const char *provider;               /* look at this provider only; NULL = at all */
+    const char *op;                     /* at operators whose type matches this glob; NULL = at all */
+    const char *data;                   /* a folder of ONNX test cases to run besides; or NULL */
     const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
     uint32_t option_count;
     uint64_t seed;

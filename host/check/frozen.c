@@ -154,8 +154,8 @@ static const inlay_symbol_info *copy_symbols(room *r, const inlay_graph *g)
     char *list = take(r, g->symbol_count * stride);
 
     for (uint32_t i = 0; i < g->symbol_count; i++) {
-        inlay_symbol_info s = *INLAY_AT(inlay_symbol_info, g->symbols, g->symbol_stride, i), *to = element(list, stride,
-                                                                                                          i);
+        inlay_symbol_info s = *INLAY_AT(inlay_symbol_info, g->symbols, g->symbol_stride, i),
+                          *to = element(list, stride, i);
         s.name = copy_text(r, s.name);
         if (to != NULL)
             *to = s;

@@ -22,8 +22,8 @@ static const recipe recipes[] = {
 enum { RECIPE_COUNT = sizeof recipes / sizeof recipes[0] };
 
 /* Shapes for operators without a recipe; the last one grows. */
-static const char *const shapes[] = { "3,5", "()", "7", "2,3,4", "2,0,3", "65,33", "1,3,9,9", "1031", "2,1,3,1,2",
-                                      "64n,48n" };
+static const char *const shapes[] = { "3,5",   "()",      "7",    "2,3,4",     "2,0,3",
+                                      "65,33", "1,3,9,9", "1031", "2,1,3,1,2", "64n,48n" };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0], QUICK_SHAPES = 6 };
 /* For operators of two inputs: what the second is beside [3, 5], to be broadcast. */
 static const char *const second[] = { "()", "5", "3,1", "1,1,1", "2,3,5" };
@@ -269,8 +269,8 @@ static void make_shapes(maker *m, bool few)
             make_from(m, r, false);
     }
     for (uint32_t i = 0; i < SHAPE_COUNT && !found && !m->stopped; i++) {
-        if ((m->range->scaled && !grows(shapes[i])) || (few && i >= 2) || (m->range->quick && !m->range->scaled &&
-                                                                           i >= QUICK_SHAPES))
+        if ((m->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
+            (m->range->quick && !m->range->scaled && i >= QUICK_SHAPES))
             continue;
         make_generic(m, shapes[i], shapes[i], false);
         if (s->max_inputs > s->min_inputs && !m->range->scaled)
@@ -466,8 +466,11 @@ static bool give_source(case_source source, const char *signature, source_fn fn,
 
 static bool give_own(const inlay_operator *op, source_fn fn, void *user)
 {
-    return give_source((case_source){ .domain = op->domain, .op_type = op->op_type, .opset = op->since_version,
-                                      .own = op, .random = (op->flags & INLAY_OPERATOR_RANDOM) != 0 },
+    return give_source((case_source){ .domain = op->domain,
+                                      .op_type = op->op_type,
+                                      .opset = op->since_version,
+                                      .own = op,
+                                      .random = (op->flags & INLAY_OPERATOR_RANDOM) != 0 },
                        op->signature, fn, user);
 }
 
@@ -510,8 +513,10 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
             if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[t], r)) ||
                 (match != NULL && fnmatch(match, row->op_type, 0) != 0))
                 continue;
-            if (!give_source((case_source){ .domain = tables[t]->domain, .op_type = row->op_type,
-                                            .opset = row->since_version, .random = (row->flags & OP_RANDOM) != 0 },
+            if (!give_source((case_source){ .domain = tables[t]->domain,
+                                            .op_type = row->op_type,
+                                            .opset = row->since_version,
+                                            .random = (row->flags & OP_RANDOM) != 0 },
                              row->signature, fn, user))
                 return;
         }

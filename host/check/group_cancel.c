@@ -77,8 +77,9 @@ static bool try_source(void *user, const case_source *source)
 {
     search *s = user;
     const case_range small = { .seed = 1, .scale = 1, .quick = true, .scaled = true };
-    const case_range range = { .seed = 1, .scale = s->c->args->quick ? QUICK_SCALE : SCALE, .quick = true,
-                               .scaled = true };
+    const case_range range = {
+        .seed = 1, .scale = s->c->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
+    };
 
     check_subject(s->c, "%s-%lld", source->op_type, (long long)source->opset);
     check_phase(s->c, "assess");

@@ -128,8 +128,8 @@ static void judge(const costing *t)
     else if (ratio > off || ratio < 1 / off)
         check_warn(t->c, "cost", big->text, "a prediction within a factor of 3",
                    "tell the number of operations, or measure: set cost->ns and confidence",
-                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
-                   time_text(big->measured, b), ratio);
+                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
+                   ratio);
     else
         check_pass(t->c, "cost", big->text, "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
                    time_text(big->measured, b), ratio);

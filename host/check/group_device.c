@@ -37,9 +37,10 @@ static inlay_status look_at_one(void *user, const inlay_device_info *d)
     if (!INLAY_HAS(d, flags) || !is_text(d->name) || is_text(d->option) != is_text(d->value) ||
         (is_text(d->option) && !has_option(n->p, d->option)) || d->kind < INLAY_DEVICE_CPU ||
         d->kind > INLAY_DEVICE_OTHER) {
-        check_fail(n->c, "device.list", n->p->name, "a name, a kind, and an option of the provider with its value, or none",
-                   "fill in inlay_device_info", "device %u '%s', option '%s', kind %u", n->count,
-                   is_text(d->name) ? d->name : "", is_text(d->option) ? d->option : "", d->kind);
+        check_fail(n->c, "device.list", n->p->name,
+                   "a name, a kind, and an option of the provider with its value, or none", "fill in inlay_device_info",
+                   "device %u '%s', option '%s', kind %u", n->count, is_text(d->name) ? d->name : "",
+                   is_text(d->option) ? d->option : "", d->kind);
         n->faulty = true;
     }
     n->count++;
@@ -75,8 +76,8 @@ static void check_list(check *c, const inlay_provider *p)
                    "say why in diag", "%s after %u devices: %.200s", inlay_status_text(status), n.count, diag.text);
         return;
     }
-    if (n.count > 0 && (p->enumerate(p->ctx, host_table(), stop_at_first, &calls, &ignored) != INLAY_CANCELLED ||
-                        calls != 1)) {
+    if (n.count > 0 &&
+        (p->enumerate(p->ctx, host_table(), stop_at_first, &calls, &ignored) != INLAY_CANCELLED || calls != 1)) {
         check_fail(c, "device.list", p->name, "an end of the list where the callback says so",
                    "return what the callback returned", "%u more calls", calls - 1);
         return;
@@ -110,9 +111,11 @@ static uint32_t check_description(check *c, const loaded_provider *p)
             a >= INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, i)->alignment &&
             ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0 || t->buffer_map != NULL))
             continue;
-        check_fail(c, "device.description", p->name, "domains with a name, an alignment that is no smaller than before, "
-                   "and functions for what their flags promise", "leave what is not known as it was",
-                   "domain %u is aligned to %llu, flags 0x%x", i, (unsigned long long)a, domains[i].flags);
+        check_fail(c, "device.description", p->name,
+                   "domains with a name, an alignment that is no smaller than before, "
+                   "and functions for what their flags promise",
+                   "leave what is not known as it was", "domain %u is aligned to %llu, flags 0x%x", i,
+                   (unsigned long long)a, domains[i].flags);
         return 0;
     }
     if (status != INLAY_OK)
@@ -142,8 +145,13 @@ static inlay_status copy_all(scene *s, bool to_device, const inlay_fence *wait, 
 {
     const inlay_provider *t = s->link.p->table;
     inlay_copy list[BUFFERS];
-    inlay_copy_request r = { .struct_size = sizeof r, .copies = list, .copy_count = BUFFERS, .copy_stride = sizeof list[0],
-                             .waits = wait, .wait_count = wait != NULL, .signal = signal };
+    inlay_copy_request r = { .struct_size = sizeof r,
+                             .copies = list,
+                             .copy_count = BUFFERS,
+                             .copy_stride = sizeof list[0],
+                             .waits = wait,
+                             .wait_count = wait != NULL,
+                             .signal = signal };
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < BUFFERS; i++) {
@@ -266,8 +274,8 @@ static void check_map(scene *s)
         check_pass(s->c, "device.map", s->link.p->name, "what is written through a mapping is there");
 }
 
-/* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the memory,
- * and it is the host's again when the buffer has gone. */
+/* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the
+ * memory, and it is the host's again when the buffer has gone. */
 static void check_import(scene *s)
 {
     const inlay_provider *t = s->link.p->table;
@@ -320,7 +328,8 @@ static void check_native(scene *s)
         check_skip(s->c, "device.native", s->link.p->name, "%.200s", diag.text);
     else if (status != INLAY_OK || m.handle == 0 || m.bytes < BYTES || m.device_type == 0 ||
              (twin.handle != 0 && memcmp(s->got[1], s->sent[1], BYTES) != 0))
-        check_fail(s->c, "device.native", s->link.p->name, "memory that export_native names and import_native takes back",
+        check_fail(s->c, "device.native", s->link.p->name,
+                   "memory that export_native names and import_native takes back",
                    "fill in handle, bytes and device_type", "%s", status != INLAY_OK ? diag.text : "other memory");
     else
         check_pass(s->c, "device.native", s->link.p->name, "device type %d%s", (int)m.device_type,

@@ -27,8 +27,8 @@ static bool case_of(check *c, const char *subject, const inlay_operator *op, con
         if (!view_fits(t)) {
             check_fail(c, "examples", subject, "tensors whose bytes follow from dims and dtype",
                        "set bytes = sizeof data", "%s %u of rank %u has %llu bytes",
-                       i < e->input_count ? "input" : "output",
-                       i < e->input_count ? i : i - e->input_count, t->rank, (unsigned long long)t->bytes);
+                       i < e->input_count ? "input" : "output", i < e->input_count ? i : i - e->input_count, t->rank,
+                       (unsigned long long)t->bytes);
             return false;
         }
         if (i >= e->input_count)

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096,
-       RELOADS = 3 };
+enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096, RELOADS = 3 };
 
 /* A case of each of a few operators. */
 typedef struct picks {

@@ -250,7 +250,7 @@ typedef struct inquiry {
     const loaded_provider *p;
     const uint8_t *candidates;
     uint32_t node_count, offers;
-    uint32_t both; /* nodes that were offered alone and refused ... */
+    uint32_t both;        /* nodes that were offered alone and refused ... */
     char one_of_both[80]; /* ... one of them */
     bool failed;
 } inquiry;
@@ -265,12 +265,16 @@ static void complain(inquiry *r, const char *expected, const char *fix, const ch
 static bool hear(inquiry *r, const inlay_graph *g, hearing *h, const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = h, .offer = hear_offer,
-                                     .refuse = hear_refusal };
+    const inlay_assess_sink sink = {
+        .struct_size = sizeof sink, .ctx = h, .offer = hear_offer, .refuse = hear_refusal
+    };
     inlay_status status;
     char got[700];
 
-    *h = (hearing){ .graph = g, .candidates = r->candidates, .node = INLAY_NONE, .hash = 1,
+    *h = (hearing){ .graph = g,
+                    .candidates = r->candidates,
+                    .node = INLAY_NONE,
+                    .hash = 1,
                     .answered = calloc(g->node_count + (size_t)1, 1) };
     if (h->answered == NULL)
         return false;
@@ -304,8 +308,12 @@ static void ask_cost(inquiry *r, const inlay_graph *g, const hearing *h)
 {
     inlay_value_state *states = calloc(g->value_count + (size_t)1, sizeof *states);
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = h->cookie, .nodes = &h->node, .node_count = 1 };
-    const inlay_cost_request request = { .struct_size = sizeof request, .graph = g, .offer = &offer, .values = states,
-                                         .value_count = g->value_count, .value_stride = sizeof *states,
+    const inlay_cost_request request = { .struct_size = sizeof request,
+                                         .graph = g,
+                                         .offer = &offer,
+                                         .values = states,
+                                         .value_count = g->value_count,
+                                         .value_stride = sizeof *states,
                                          .max_threads = 1 };
     static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
     char got[300];
@@ -313,7 +321,8 @@ static void ask_cost(inquiry *r, const inlay_graph *g, const hearing *h)
     for (uint32_t v = 0; states != NULL && v < g->value_count; v++) {
         const inlay_value_info *info = inlay_graph_value(g, v);
 
-        states[v] = (inlay_value_state){ .dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : unknown, .rank = info->rank,
+        states[v] = (inlay_value_state){ .dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : unknown,
+                                         .rank = info->rank,
                                          .dtype = info->dtype };
     }
     for (int known = 0; states != NULL && known < 2; known++) {
@@ -419,9 +428,10 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
         check_pass(c, "offers", p->name, "%u graphs, %u nodes, %u offers: each node answered, the same each time",
                    tried, r.node_count, r.offers);
     if (r.both > 0)
-        check_warn(c, "offers", p->name, "an offer or a refusal", "refuse only what is in no offer: the refusal of an "
-                   "offered node is not shown", "%u nodes are both offered and refused, such as %s", r.both,
-                   r.one_of_both);
+        check_warn(c, "offers", p->name, "an offer or a refusal",
+                   "refuse only what is in no offer: the refusal of an "
+                   "offered node is not shown",
+                   "%u nodes are both offered and refused, such as %s", r.both, r.one_of_both);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);

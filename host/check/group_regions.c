@@ -22,8 +22,8 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
     memcpy(o->nodes, offer->nodes, offer->node_count * sizeof *offer->nodes);
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++)
         if (o->placement_count < CASE_INPUTS + CASE_OUTPUTS)
-            o->placements[o->placement_count++] = *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride,
-                                                            i);
+            o->placements[o->placement_count++] =
+                *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
     r->offer_count++;
     return INLAY_OK;
 }
@@ -129,8 +129,8 @@ static bool choose_region(regions *r, const inlay_graph *s)
     uint32_t inside = 0;
 
     for (uint32_t j = 0; j < r->part_count; j++)
-        r->parts[j].inside = single_of(r, &r->parts[j]) != NULL && has_known_sizes(s, &r->parts[j]) &&
-                             region_roll(r, 6) != 0;
+        r->parts[j].inside =
+            single_of(r, &r->parts[j]) != NULL && has_known_sizes(s, &r->parts[j]) && region_roll(r, 6) != 0;
     make_convex(r);
     keep_connected(r);
     for (uint32_t o = 0; o < r->offer_count; o++) {
@@ -248,8 +248,8 @@ static void name_nodes(const regions *r, char *text, size_t bytes)
     for (uint32_t j = 0; j < r->part_count && used < bytes; j++) {
         const part *p = &r->parts[j];
 
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", p->inside ? "" : "(",
-                                 p->k.op_type);
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", p->inside ? "" : "(", p->k.op_type);
         for (uint32_t i = 0; i < p->k.in_count && used < bytes; i++)
             if (p->from[i] != INLAY_NONE || p->twin[i] != INLAY_NONE)
                 used += (size_t)snprintf(text + used, bytes - used, "%c%u", p->from[i] != INLAY_NONE ? '<' : '=',
@@ -267,8 +267,10 @@ static void complain(regions *r, const char *expected, const char *fix, const ch
     if (r->failed > 2)
         return;
     name_nodes(r, nodes, sizeof nodes);
-    check_fail(r->c, "regions", r->p->name, expected, fix, "%s: %.400s (region: nodes without brackets; <k reads what "
-               "node k makes, =k what it reads)", nodes, got);
+    check_fail(r->c, "regions", r->p->name, expected, fix,
+               "%s: %.400s (region: nodes without brackets; <k reads what "
+               "node k makes, =k what it reads)",
+               nodes, got);
 }
 
 static void run_region(regions *r, const case_one *one, const op_case *whole, const bench_region *region,
@@ -309,8 +311,9 @@ static void run_region(regions *r, const case_one *one, const op_case *whole, co
 
 static void try_region(regions *r)
 {
-    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = r, .offer = hear_offer,
-                                     .refuse = hear_refusal };
+    const inlay_assess_sink sink = {
+        .struct_size = sizeof sink, .ctx = r, .offer = hear_offer, .refuse = hear_refusal
+    };
     static const uint8_t candidates[PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -364,8 +367,10 @@ static void try_provider(check *c, const world *w, const loaded_provider *p, con
                    "offer without INLAY_OFFER_MERGE what compiles alone only", "all %u regions were declined",
                    r->tried);
     else if (r->failed == 0 && r->tried > 0)
-        check_pass(c, "regions", p->name, "%u regions of %u kinds of node, %u of them not connected, %u declined: what "
-                   "the nodes compute alone", r->tried, r->count, r->unconnected, r->declined);
+        check_pass(c, "regions", p->name,
+                   "%u regions of %u kinds of node, %u of them not connected, %u declined: what "
+                   "the nodes compute alone",
+                   r->tried, r->count, r->unconnected, r->declined);
     for (uint32_t i = 0; i < r->count; i++)
         case_deinit(&r->pool[i]);
     free(r->pool);

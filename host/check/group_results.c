@@ -18,17 +18,17 @@ typedef struct tally {
     const loaded_provider *p;
     const case_source *source;
     char subject[160];
-    uint32_t sources;   /* operators that --op let through */
-    uint32_t cases;     /* of the operator at hand, that the provider offered and ran */
-    uint32_t compared;  /* of these, with a peer */
+    uint32_t sources;  /* operators that --op let through */
+    uint32_t cases;    /* of the operator at hand, that the provider offered and ran */
+    uint32_t compared; /* of these, with a peer */
     uint32_t complaints;
     uint32_t heap_cases; /* that called malloc while running */
     char heap_at[300];
-    uint32_t variants;  /* further runs that agreed */
-    bool concurrent;    /* tried already */
-    bool large;         /* the case at hand is one */
+    uint32_t variants; /* further runs that agreed */
+    bool concurrent;   /* tried already */
+    bool large;        /* the case at hand is one */
     uint32_t large_cases;
-    bool lost; /* the device went, and that was looked at */
+    bool lost;         /* the device went, and that was looked at */
     bool threads_told; /* of threads that a run starts */
 } tally;
 
@@ -74,7 +74,8 @@ static void check_loss(tally *t, const bench *b)
                    "keep what a loss leaves in the state, which destroy ends", "'%s': %.300s",
                    inlay_status_text(status), diag.text);
     else
-        check_pass(t->c, "loss", t->p->name, "after 'device lost' calls come back, and a provider that is opened anew "
+        check_pass(t->c, "loss", t->p->name,
+                   "after 'device lost' calls come back, and a provider that is opened anew "
                    "runs; nothing more of this one is checked");
 }
 
@@ -218,8 +219,10 @@ static void compare_with_itself(tally *t, const bench *b, const bench_result *wa
     const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
     bool aliased = false;
 
-    compare_variant(t, b, &tight, want, "with a user's buffers, aligned to their elements only, and a workspace "
-                    "that is not cleared", "use unaligned loads for inputs and outputs; clear what has to be zero");
+    compare_variant(t, b, &tight, want,
+                    "with a user's buffers, aligned to their elements only, and a workspace "
+                    "that is not cleared",
+                    "use unaligned loads for inputs and outputs; clear what has to be zero");
     compare_variant(t, b, &again, want, "the second time", "leave no trace of a run in the state");
     for (uint32_t o = 0; o < b->one->output_count; o++)
         aliased |= b->plans[o].alias != INLAY_NONE;
@@ -245,9 +248,10 @@ static void compare_workers(tally *t, const op_case *k, const case_one *one, con
         return;
     }
     for (int again = 0; again < (t->large && !t->c->args->quick ? 2 : 1); again++)
-        compare_variant(t, &b, &how, want, workers == 2   ? "with 2 threads"
-                                           : workers == 4 ? "with 4 threads"
-                                                          : "with 16 threads",
+        compare_variant(t, &b, &how, want,
+                        workers == 2   ? "with 2 threads"
+                        : workers == 4 ? "with 4 threads"
+                                       : "with 16 threads",
                         "let ranges of a parallel loop not share what they write, and take scratch by worker");
     bench_close(&b);
 }
@@ -390,8 +394,7 @@ static bool try_case(void *user, op_case *k)
     case_one_deinit(&one);
     if (t->large && answer.kind == BENCH_OFFERED)
         t->large_cases++;
-    return t->complaints < 8 &&
-           (!t->large || t->large_cases < (t->c->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
+    return t->complaints < 8 && (!t->large || t->large_cases < (t->c->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -399,8 +402,9 @@ static bool try_source(void *user, const case_source *source)
     tally *t = user;
     const case_range range = { .seed = t->c->args->seed, .scale = 1, .quick = t->c->args->quick };
 
-    const case_range large = { .seed = t->c->args->seed, .scale = t->c->args->quick ? QUICK_SCALE : LARGE_SCALE,
-                               .quick = true, .scaled = true };
+    const case_range large = {
+        .seed = t->c->args->seed, .scale = t->c->args->quick ? QUICK_SCALE : LARGE_SCALE, .quick = true, .scaled = true
+    };
     char changed[600];
     manners before;
 
@@ -425,8 +429,10 @@ static bool try_source(void *user, const case_source *source)
         check_fail(t->c, "results", t->subject, "agreement", "see the lines above", "%u further complaints",
                    t->complaints - MAX_COMPLAINTS);
     else if (t->complaints == 0 && t->cases > 0)
-        check_pass(t->c, "results", t->subject, "%u cases, %u compared with another provider, %u runs in other memory, "
-                   "threads and order", t->cases, t->compared, t->variants);
+        check_pass(t->c, "results", t->subject,
+                   "%u cases, %u compared with another provider, %u runs in other memory, "
+                   "threads and order",
+                   t->cases, t->compared, t->variants);
     else if (source->own != NULL && t->cases == 0 && t->complaints == 0 && t->w->own_count == 1)
         check_warn(t->c, "results", t->subject, "a case that the plugin's own provider runs",
                    "add an inlay_op_example: cases of other sizes are made of it",
@@ -461,8 +467,10 @@ static void try_folder(tally *t, const char *dir)
         check_fail(t->c, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*", "%s",
                    diag.text);
     else if (t->complaints == 0)
-        check_pass(t->c, "results", dir, "%u of its %u cases of one operator are offered, %u compared with another "
-                   "provider", t->cases, count, t->compared);
+        check_pass(t->c, "results", dir,
+                   "%u of its %u cases of one operator are offered, %u compared with another "
+                   "provider",
+                   t->cases, count, t->compared);
 }
 
 void check_group_results(check *c)
@@ -474,7 +482,8 @@ void check_group_results(check *c)
     if (!world_open(c, "results", true, &w))
         return;
     if (w.peer_count == 0 && !w.is_reference && w.own_count > 0)
-        check_skip(c, "results", "peers", "there is no reference provider beside this executable and no --with: what "
+        check_skip(c, "results", "peers",
+                   "there is no reference provider beside this executable and no --with: what "
                    "comes out is compared with nothing but itself");
     (void)heap_watch(w.plugins[0].handle);
     custom_count = world_operators(&w, custom, 64);

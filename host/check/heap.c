@@ -155,9 +155,12 @@ typedef struct hook {
     void (*function)(void);
 } hook;
 
-#define HOOK(name) { #name, (void (*)(void))see_##name }
-static const hook hooks[] = { HOOK(malloc), HOOK(calloc), HOOK(realloc), HOOK(aligned_alloc), HOOK(posix_memalign),
-                              HOOK(strdup), HOOK(pthread_create), HOOK(free) };
+#define HOOK(name)                                                                                                     \
+    {                                                                                                                  \
+#name, (void (*)(void))see_##name                                                                              \
+    }
+static const hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
+                              HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
 #undef HOOK
 
 static bool write_slot(uintptr_t slot, void (*function)(void))
@@ -171,7 +174,7 @@ static bool write_slot(uintptr_t slot, void (*function)(void))
     return true;
 }
 
-static bool hook_list(const struct link_map *map, const ElfW(Rela) *list, size_t bytes, const ElfW(Sym) *symbols,
+static bool hook_list(const struct link_map *map, const ElfW(Rela) * list, size_t bytes, const ElfW(Sym) * symbols,
                       const char *names)
 {
     bool ok = true;

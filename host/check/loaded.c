@@ -20,8 +20,10 @@ static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
 
     if (t->provider_count > MOST || (t->provider_count > 0 && (t->providers == NULL || t->provider_stride < 64)) ||
         t->operator_count > MOST || (t->operator_count > 0 && (t->operators == NULL || t->operator_stride < 64)))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u providers, %u bytes apart, and %u operators, %u bytes "
-                          "apart", t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%u providers, %u bytes apart, and %u operators, %u bytes "
+                          "apart",
+                          t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
     p->providers = arena_array(&p->a, t->provider_count, sizeof *p->providers);
     p->operators = arena_array(&p->a, t->operator_count, sizeof *p->operators);
     if (p->providers == NULL || p->operators == NULL)
@@ -125,8 +127,11 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_a
     inlay_option *options = arena_array(&a, t->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&a, t->option_count + (size_t)1, sizeof *values);
     provider_setting *settings = settings_of(asked, &a);
-    inlay_create_args args = { .struct_size = sizeof args, .options = values, .option_count = t->option_count,
-                               .option_stride = sizeof *values, .first_domain = next_domain,
+    inlay_create_args args = { .struct_size = sizeof args,
+                               .options = values,
+                               .option_count = t->option_count,
+                               .option_stride = sizeof *values,
+                               .first_domain = next_domain,
                                .max_threads = threads_budget() };
     inlay_status status = INLAY_OK;
 
@@ -138,7 +143,7 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_a
     }
     for (uint32_t i = 0; i < t->option_count; i++)
         known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
-              t->option_stride);
+                   t->option_stride);
     INLAY_TRY(provider_parse_options(t->name, options, t->option_count, settings,
                                      asked != NULL ? asked->option_count : 0, values, diag));
     INLAY_TRY(t->create(t->ctx, host_table(), &args, &out->state, diag));

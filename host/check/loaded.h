@@ -13,7 +13,7 @@ typedef struct loaded_plugin {
     inlay_plugin table;        /* the same as this host knows it, like the next two */
     inlay_provider *providers; /* [table.provider_count]; their options and domains keep the plugin's strides */
     inlay_operator *operators; /* [table.operator_count] */
-    uint32_t sanitizers; /* INLAY_SANITIZER_*, by its file */
+    uint32_t sanitizers;       /* INLAY_SANITIZER_*, by its file */
     arena a;
 } loaded_plugin;
 

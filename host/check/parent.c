@@ -339,10 +339,10 @@ static inlay_status run_once(const watch *w, const char *group, uint32_t *io_fro
         hung = !await_end(w, &k, &wait_status);
     if (status == INLAY_OK && (hung || !k.done || wait_status != 0)) {
         say_crash(w, &k, group, wait_status, hung);
-        *out_end = k.done                             ? ENDED
-                   : k.beacon->open != 0              ? CANNOT_OPEN
+        *out_end = k.done                            ? ENDED
+                   : k.beacon->open != 0             ? CANNOT_OPEN
                    : k.beacon->unit == CHECK_NO_UNIT ? CRASHED_OUTSIDE
-                                                      : CRASHED;
+                                                     : CRASHED;
         *io_from = k.beacon->unit + 1;
         if (hung && strcmp(k.beacon->phase, "assess") == 0)
             *out_end = CANNOT_ASSESS;
@@ -363,7 +363,11 @@ static inlay_status run_group(const watch *w, const char *group, uint32_t *out_e
         status = run_once(w, group, &from, out_end, diag);
     } while (status == INLAY_OK && *out_end == CRASHED && ++crashes < MAX_CRASHES);
     if (crashes == MAX_CRASHES)
-        say(w, &(check_line){ .result = CHECK_SKIP, .check = group, .subject = "", .expected = "", .fix = "",
+        say(w, &(check_line){ .result = CHECK_SKIP,
+                              .check = group,
+                              .subject = "",
+                              .expected = "",
+                              .fix = "",
                               .got = "the rest of these checks: it crashed too often" });
     return status;
 }
@@ -376,15 +380,22 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     uint32_t end = ENDED;
 
     *out_summary = (check_summary){ { 0 } };
-    for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
-         g++)
+    for (uint32_t g = 0; g < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS; g++)
         if (args->group == NULL || strcmp(args->group, groups[g]) == 0)
             status = run_group(&w, groups[g], &end, diag);
     if (status == INLAY_OK && end == CANNOT_OPEN && args->group == NULL)
-        say(&w, &(check_line){ .result = CHECK_SKIP, .check = "all", .subject = "", .expected = "", .fix = "",
+        say(&w, &(check_line){ .result = CHECK_SKIP,
+                               .check = "all",
+                               .subject = "",
+                               .expected = "",
+                               .fix = "",
                                .got = "the other checks: the plugin cannot be opened" });
     if (status == INLAY_OK && end == CANNOT_ASSESS && args->group == NULL)
-        say(&w, &(check_line){ .result = CHECK_SKIP, .check = "all", .subject = "", .expected = "", .fix = "",
+        say(&w, &(check_line){ .result = CHECK_SKIP,
+                               .check = "all",
+                               .subject = "",
+                               .expected = "",
+                               .fix = "",
                                .got = "the other checks: every one begins with assess, which does not come back" });
     return status;
 }

@@ -23,7 +23,8 @@ static int count_entries(const char *path)
 
 process_state process_look(void)
 {
-    process_state s = { .threads = count_entries("/proc/self/task"), .files = count_entries("/proc/self/fd"),
+    process_state s = { .threads = count_entries("/proc/self/task"),
+                        .files = count_entries("/proc/self/fd"),
                         .resident_kb = -1 };
     FILE *f = fopen("/proc/self/statm", "re");
     long pages;
@@ -79,9 +80,8 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
 
             /* Weak symbols may be missing. dlsym with a handle looks at the file and at what it names. */
             if (gelf_getsym(data, (int)i, &s) == NULL || s.st_shndx != SHN_UNDEF ||
-                GELF_ST_BIND(s.st_info) != STB_GLOBAL ||
-                (name = elf_strptr(elf, header.sh_link, s.st_name)) == NULL || name[0] == '\0' || is_sanitizer(name) ||
-                dlsym(handle, name) != NULL)
+                GELF_ST_BIND(s.st_info) != STB_GLOBAL || (name = elf_strptr(elf, header.sh_link, s.st_name)) == NULL ||
+                name[0] == '\0' || is_sanitizer(name) || dlsym(handle, name) != NULL)
                 continue;
             count++;
             if (used + strlen(name) + 3 < bytes)

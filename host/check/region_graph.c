@@ -70,8 +70,9 @@ bool region_take_source(void *user, const case_source *source)
 
 static bool is_free(const case_tensor *t)
 {
-    return !t->constant && t->given == NULL && (t->dtype == INLAY_FLOAT || t->dtype == INLAY_DOUBLE ||
-                                                t->dtype == INLAY_FLOAT16 || t->dtype == INLAY_BFLOAT16);
+    return !t->constant && t->given == NULL &&
+           (t->dtype == INLAY_FLOAT || t->dtype == INLAY_DOUBLE || t->dtype == INLAY_FLOAT16 ||
+            t->dtype == INLAY_BFLOAT16);
 }
 
 static bool same_type(const case_tensor *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
@@ -243,8 +244,8 @@ bool region_make_states(case_one *one)
     one->states = arena_array(&one->a, s->value_count + (size_t)1, sizeof *one->states);
     for (uint32_t v = 0; one->states != NULL && v < s->value_count; v++) {
         const inlay_value_info *info = inlay_graph_value(s, v);
-        int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, info->rank + (size_t)1,
-                                                                              sizeof *dims);
+        int64_t *dims =
+            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, info->rank + (size_t)1, sizeof *dims);
         one->states[v] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;

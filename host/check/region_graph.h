@@ -15,7 +15,7 @@ typedef struct part {
     graph_node *n;
     uint32_t from[CASE_INPUTS], of[CASE_INPUTS]; /* input i is output of[i] of part from[i]; INLAY_NONE = its own */
     uint32_t twin[CASE_INPUTS], twin_of[CASE_INPUTS]; /* ... or the same value as input twin_of[i] of part twin[i] */
-    uint32_t index; /* of the node in the snapshot */
+    uint32_t index;                                   /* of the node in the snapshot */
     bool inside;
 } part;
 

@@ -32,8 +32,8 @@ static bool is_listed(const char *list, const char *name, size_t length)
  * of others would be refused, and who runs what is not up to it then. */
 static bool holds_for(const inlay_setting *item, const char *providers)
 {
-    static const char *const placing[] = { "pin", "forbid", "require", "plan", "policy", "max_partitions", "no_cpu",
-                                           "memory_limit" };
+    static const char *const placing[] = { "pin",    "forbid",         "require", "plan",
+                                           "policy", "max_partitions", "no_cpu",  "memory_limit" };
     const char *dot = strchr(item->name, '.');
 
     if (providers == NULL || providers[0] == '\0')

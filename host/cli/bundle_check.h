@@ -5,9 +5,9 @@
 #include "cli/cli.h"
 
 typedef struct bundle_check {
-    bool ran;        /* there was something to run it */
-    bool same;       /* every bit */
-    double largest;  /* difference, over the largest element of that output; floats only */
+    bool ran;       /* there was something to run it */
+    bool same;      /* every bit */
+    double largest; /* difference, over the largest element of that output; floats only */
 } bundle_check;
 
 /* Runs both with the same random inputs; files go to job->dir. */

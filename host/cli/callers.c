@@ -114,8 +114,8 @@ static inlay_status run_all(caller *list, uint32_t count, inlay_diag *diag)
     for (uint32_t i = 1; i < count && status == INLAY_OK; i++) {
         list[i].started = pthread_create(&list[i].thread, NULL, call, &list[i]) == 0;
         if (!list[i].started) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for caller %u of %u; ask for fewer", i + 1,
-                                count);
+            status =
+                inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for caller %u of %u; ask for fewer", i + 1, count);
             __atomic_store_n(&list[0].all->failed, true, __ATOMIC_RELAXED);
         }
     }
@@ -132,8 +132,8 @@ static inlay_status run_all(caller *list, uint32_t count, inlay_diag *diag)
     return status;
 }
 
-inlay_status callers_run(const callers *how, inlay_session *session, inlay_value *const *inputs,
-                         inlay_context *context, calls *out, inlay_diag *diag)
+inlay_status callers_run(const callers *how, inlay_session *session, inlay_value *const *inputs, inlay_context *context,
+                         calls *out, inlay_diag *diag)
 {
     crowd all = { .how = how };
     caller *list = calloc(how->count, sizeof *list);

@@ -24,6 +24,6 @@ typedef struct calls {
 
 /* Runs context, and one more of the session with the same inputs for each further caller; at least one run each, unless
  * `most` is less. Says on a terminal how far it is. The first failure ends all; then *out has what was timed so far. */
-inlay_status callers_run(const callers *how, inlay_session *session, inlay_value *const *inputs,
-                         inlay_context *context, calls *out, inlay_diag *diag);
+inlay_status callers_run(const callers *how, inlay_session *session, inlay_value *const *inputs, inlay_context *context,
+                         calls *out, inlay_diag *diag);
 #endif

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 
 /* Exit codes; `inlay help exit-codes` prints this list. */
-#define CLI_EXIT_LIST(X)                                                          \
-    X(0, OK, "done")                                                              \
-    X(1, FAILED, "the work failed: a run, a test case, a comparison, a check")    \
-    X(2, USAGE, "wrong use: an unknown verb, a wrong flag, setting or value")     \
-    X(3, BAD_FILE, "a model or another file is missing, unreadable or invalid")   \
-    X(4, UNSUPPORTED, "no provider runs an operator, version or type of the model") \
+#define CLI_EXIT_LIST(X)                                                                                               \
+    X(0, OK, "done")                                                                                                   \
+    X(1, FAILED, "the work failed: a run, a test case, a comparison, a check")                                         \
+    X(2, USAGE, "wrong use: an unknown verb, a wrong flag, setting or value")                                          \
+    X(3, BAD_FILE, "a model or another file is missing, unreadable or invalid")                                        \
+    X(4, UNSUPPORTED, "no provider runs an operator, version or type of the model")                                    \
     X(130, CANCELLED, "stopped with Ctrl-C")
 enum {
 #define CLI_EXIT_ENUM(number, name, text) CLI_##name = number,
@@ -25,20 +25,20 @@ enum {
 
 /* The flags that all verbs take, and the session options that come from files, environment and flags. */
 typedef struct cli_common {
-    const char *verb;       /* "inlay run", for error lines */
-    inlay_options *options; /* every option of the library, see inlay config */
+    const char *verb;        /* "inlay run", for error lines */
+    inlay_options *options;  /* every option of the library, see inlay config */
     const char *config_file; /* --config, or NULL */
-    bool no_config; /* --no-config */
+    bool no_config;          /* --no-config */
     bool json;
-    bool quiet;   /* no progress bar */
+    bool quiet;         /* no progress bar */
     bool many_sessions; /* set by a verb that makes many and draws the bar itself */
-    bool verbose; /* print the library's log down to debug lines */
+    bool verbose;       /* print the library's log down to debug lines */
 } cli_common;
 
 /* Parses a verb's flags on top of the common ones. verb has its own options, parser, args_doc and doc; its parser gets
  * input as state->input. with_session adds the library's options, as flags and from files and environment. What is
- * wrong with them ends the process, with CLI_USAGE or, for files that cannot be read, CLI_BAD_FILE; --help ends it with CLI_OK, as argp
- * does it. Release with cli_common_deinit(). */
+ * wrong with them ends the process, with CLI_USAGE or, for files that cannot be read, CLI_BAD_FILE; --help ends it with
+ * CLI_OK, as argp does it. Release with cli_common_deinit(). */
 void cli_parse(const struct argp *verb, bool with_session, int argc, char **argv, cli_common *common, void *input);
 void cli_common_deinit(cli_common *common);
 
@@ -57,9 +57,11 @@ typedef struct cli_files {
 
 enum { CLI_KEY_EXTERNAL = 0x5000 };
 /* Rows for the argp_option table of such a verb. */
-#define CLI_FILE_FLAGS                                                        \
-    { "output", 'o', "FILE", 0, "The file to write", 0 },                     \
-    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 }
+#define CLI_FILE_FLAGS                                                                                                 \
+    { "output", 'o', "FILE", 0, "The file to write", 0 },                                                              \
+    {                                                                                                                  \
+        "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0                   \
+    }
 
 /* For a verb's parser: takes the flags above and MODEL; without MODEL or -o the process ends with CLI_USAGE.
  * ARGP_ERR_UNKNOWN: the key is another one. */

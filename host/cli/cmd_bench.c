@@ -198,8 +198,11 @@ done:
 static inlay_status bench(bench_args *args, cli_common *common, bench_result *result, inlay_diag *diag)
 {
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
-    const callers how = { .count = args->callers, .seconds = args->seconds, .interval_ms = args->interval_ms,
-                          .warmup = args->warmup, .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
+    const callers how = { .count = args->callers,
+                          .seconds = args->seconds,
+                          .interval_ms = args->interval_ms,
+                          .warmup = args->warmup,
+                          .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
                           .options = &options };
     inlay_session *session = NULL;
     inlay_context *context = NULL;

@@ -244,9 +244,9 @@ static void print_nodes(const verdict *v)
         (void)printf("%zu nodes of one region, wrong only together: ", count);
     else if (count > 1)
         (void)printf("%zu nodes together: ", count);
-    json_array_foreach(v->place.nodes, i, node)
-        (void)printf("%s%s '%s'", i > 0 ? ", " : "", json_string_value(json_object_get(node, "op")),
-                     json_string_value(json_object_get(node, "name")));
+    json_array_foreach(v->place.nodes, i, node)(void)
+        printf("%s%s '%s'", i > 0 ? ", " : "", json_string_value(json_object_get(node, "op")),
+               json_string_value(json_object_get(node, "name")));
     (void)printf(" on %s", v->place.provider);
     if (v->place.graph[0] != '\0')
         (void)printf(", in the body %s", v->place.graph);
@@ -334,8 +334,10 @@ int cmd_bisect(int argc, char **argv)
     common.many_sessions = true;
     status = default_against(&common, &args, &diag);
     if (status == INLAY_OK && !read_against(args.against, name, sizeof name, &against))
-        status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against %s: write reference, or NAME=VALUE such as "
-                            "level=0", args.against);
+        status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
+                            "--against %s: write reference, or NAME=VALUE such as "
+                            "level=0",
+                            args.against);
     if (status == INLAY_OK && inlay_options_get(common.options, against.name, old, sizeof old, &diag) != INLAY_OK)
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against: %s", strcpy(text, diag.text));
     if (status == INLAY_OK)

@@ -9,11 +9,14 @@
 #include <string.h>
 
 static const char doc[] =
-    "Makes a static, self-contained program of MODEL: the run-time part, the kernels that the model needs, its weights. "
+    "Makes a static, self-contained program of MODEL: the run-time part, the kernels that the model needs, its "
+    "weights. "
     "With --library or --object a library or an object to link, with a C header beside it.\v"
-    "Sizes have to be fixed: --dim fixes those that are open, by their name or as INPUT:AXIS. --set makes a constant of "
+    "Sizes have to be fixed: --dim fixes those that are open, by their name or as INPUT:AXIS. --set makes a constant "
+    "of "
     "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
-    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn has "
+    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn "
+    "has "
     "of its own, never on libdnnl: where `inlay run` uses that library, results differ in the last digits. Of control "
     "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
@@ -141,7 +144,8 @@ done:
     return status;
 }
 
-/* What the session has to be: the providers that bundles have, one thread, nothing that prices of this machine decide. */
+/* What the session has to be: the providers that bundles have, one thread, nothing that prices of this machine decide.
+ */
 static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
 {
     inlay_status status;
@@ -237,18 +241,19 @@ static int print_result(const bundle_args *args, const cli_common *common)
                          "priority`\n");
         else
             (void)printf("tried with random inputs: up to %.1e of the largest result from a session of the same "
-                         "providers, which has other kernels %s\n", args->check.largest,
+                         "providers, which has other kernels %s\n",
+                         args->check.largest,
                          strcmp(job->target, bundle_native_target()) == 0 ? "(libdnnl's)" : "on this CPU");
         for (uint32_t i = 0; i < args->moved_count; i++)
-            (void)printf("%s runs on the provider reference: onednn has no loop of its own for it\n",
-                         args->moved[i]);
+            (void)printf("%s runs on the provider reference: onednn has no loop of its own for it\n", args->moved[i]);
         return CLI_OK;
     }
-    return cli_print_json(common, json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
-                                            (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
-                                            "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count, "tried",
-                                            args->check.ran, "same", args->check.ran && args->check.same, "difference",
-                                            args->check.largest),
+    return cli_print_json(common,
+                          json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
+                                    (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
+                                    "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count, "tried",
+                                    args->check.ran, "same", args->check.ran && args->check.same, "difference",
+                                    args->check.largest),
                           CLI_OK);
 }
 

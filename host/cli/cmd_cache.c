@@ -194,8 +194,10 @@ static int print_cache(const cli_common *common, const char *root, const tally *
         (void)json_array_append_new(list, kind_json(i, &tallies[i]));
     }
     if (common->json)
-        return cli_print_json(common, json_pack("{s:s, s:I, s:I, s:o}", "folder", root, "bytes", (json_int_t)all.bytes,
-                                                "removed", (json_int_t)all.removed, "parts", list), CLI_OK);
+        return cli_print_json(common,
+                              json_pack("{s:s, s:I, s:I, s:o}", "folder", root, "bytes", (json_int_t)all.bytes,
+                                        "removed", (json_int_t)all.removed, "parts", list),
+                              CLI_OK);
     json_decref(list);
     if (root[0] == '\0') {
         (void)printf("no cache: option cache_dir is empty\n");

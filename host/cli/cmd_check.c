@@ -6,7 +6,8 @@
 
 static const char doc[] =
     "Says whether MODEL is valid: the file, the graph, operators and their versions, attributes, types, shapes.\v"
-    "Prints OK with some numbers, or a line for each thing that is wrong, with where it is and how to fix it (exit code "
+    "Prints OK with some numbers, or a line for each thing that is wrong, with where it is and how to fix it (exit "
+    "code "
     "3). What breaks a rule of ONNX and runs nonetheless is a warning; with --strict-model 1 it is wrong, too.\n\n"
     "Examples:\n"
     "  inlay check model.onnx\n"
@@ -79,8 +80,9 @@ static void print_findings(const cli_common *common, const graph_finding *first)
         const bool says = f->fix[0] == '\0' || strchr(f->text, ';') != NULL; /* the sentence has a fix of its own */
 
         if (f->status != INLAY_OK || !common->quiet)
-            (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb, f->status != INLAY_OK ? "" : "warning: ",
-                          f->text, says ? "" : "; ", says ? "" : f->fix, f->code, f->path);
+            (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb,
+                          f->status != INLAY_OK ? "" : "warning: ", f->text, says ? "" : "; ", says ? "" : f->fix,
+                          f->code, f->path);
     }
 }
 
@@ -93,7 +95,8 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
     const bool ended = last.status != INLAY_OK;
     json_t *list;
 
-    for (const graph_finding *f = model == NULL ? NULL : model->findings; f != NULL && first.code == INLAY_OK; f = f->next) {
+    for (const graph_finding *f = model == NULL ? NULL : model->findings; f != NULL && first.code == INLAY_OK;
+         f = f->next) {
         if (f->status == INLAY_OK)
             continue;
         first.code = f->status;
@@ -110,10 +113,10 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
     list = findings_json(model == NULL ? NULL : model->findings);
     if (ended)
         (void)json_array_append_new(list, finding_json(&last));
-    return cli_print_json(common,
-                          json_pack("{s:s, s:b, s:o, s:o}", "model", path, "ok", 0, "error", cli_diag_json(&first),
-                                    "findings", list),
-                          cli_exit_code(first.code));
+    return cli_print_json(
+        common,
+        json_pack("{s:s, s:b, s:o, s:o}", "model", path, "ok", 0, "error", cli_diag_json(&first), "findings", list),
+        cli_exit_code(first.code));
 }
 
 static int print_ok(const cli_common *common, const char *path, const graph_model *model)

@@ -89,8 +89,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
             args->command = arg + 7;
         else if (args->metric == AGREE_METRIC_COUNT)
-            argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or "
-                         "custom:COMMAND", arg);
+            argp_failure(state, CLI_USAGE, 0,
+                         "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or "
+                         "custom:COMMAND",
+                         arg);
         return 0;
     case KEY_LAYERS:
         args->layers = true;
@@ -121,7 +123,8 @@ static inlay_status add_pair(comparison *c, uint32_t i, uint32_t own)
     inlay_status status;
 
     INLAY_TRY(inlay_session_output(c->session[0], i, &info));
-    *p = (pair){ .name = info.name, .at = { i, inlay_session_find_output(c->session[1], info.name) },
+    *p = (pair){ .name = info.name,
+                 .at = { i, inlay_session_find_output(c->session[1], info.name) },
                  .is_layer = i >= own };
     if (p->at[1] == INLAY_NONE)
         return INLAY_OK;
@@ -149,15 +152,19 @@ static inlay_status find_pairs(comparison *c, uint32_t own, inlay_diag *diag)
     if (c->pair_count > 0 && !c->pairs[0].is_layer)
         return INLAY_OK;
     if (own != inlay_session_output_count(c->session[1]) && !c->args->layers)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no output of the same name, and not as many "
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the models have no output of the same name, and not as many "
                           "outputs; inlay inspect lists them");
     for (uint32_t i = 0; i < own && !c->args->layers; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
         INLAY_TRY(inlay_session_output(c->session[0], i, &info));
-        c->pairs[c->pair_count++] = (pair){ .name = info.name, .at = { i, i }, .sum.metric =
-            c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
-                ? agree_metric_of(c->session[0]->model->main, i) : c->args->metric };
+        c->pairs[c->pair_count++] =
+            (pair){ .name = info.name,
+                    .at = { i, i },
+                    .sum.metric = c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
+                                      ? agree_metric_of(c->session[0]->model->main, i)
+                                      : c->args->metric };
     }
     if (c->pair_count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
@@ -210,8 +217,8 @@ static inlay_status run_samples(comparison *c, const samples *set, inlay_diag *d
             INLAY_TRY(samples_run(set, values, c->session[k], c->context[k], diag));
         INLAY_TRY(compare_outputs(c, diag));
         if (c->args->command != NULL) {
-            INLAY_TRY(custom_score(&c->command, c->session[0], c->context[0], c->session[1], c->context[1], &score,
-                                   diag));
+            INLAY_TRY(
+                custom_score(&c->command, c->session[0], c->context[0], c->session[1], c->context[1], &score, diag));
             agree_add_score(&c->custom, score);
         }
         samples_release(set, values);
@@ -439,7 +446,10 @@ int cmd_compare(int argc, char **argv)
     c.command.command = args.command;
     INLAY_TRY(open_both(&c, &own, &diag));
     INLAY_TRY(find_pairs(&c, own, &diag));
-    INLAY_TRY(dataset_open(args.data, args.samples > 0 ? args.samples : args.data == NULL ? MADE_UP_SAMPLES : 0,
+    INLAY_TRY(dataset_open(args.data,
+                           args.samples > 0    ? args.samples
+                           : args.data == NULL ? MADE_UP_SAMPLES
+                                               : 0,
                            &common, c.session[0], &set, &diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, c.session[1], &diag));

@@ -152,8 +152,8 @@ static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_
                   list);
     if (done->count > 0 && j != NULL)
         (void)json_object_set_new(j, "written",
-                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output, "fixed",
-                                            (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
+                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
+                                            "fixed", (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
                                             done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
                                             "samples", (int)done->times.samples));
     return j;
@@ -238,9 +238,9 @@ static int tell_missing(const doctor_args *args, const cli_common *common, const
 
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->files.model, "error",
-                                        cli_diag_json(diag), "findings", "severity", "error", "code", code, "value",
-                                        diag->tensor, "text", diag->text, "fix", way),
+                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->files.model,
+                                        "error", cli_diag_json(diag), "findings", "severity", "error", "code", code,
+                                        "value", diag->tensor, "text", diag->text, "fix", way),
                               CLI_BAD_FILE);
     (void)printf("error   %s: %s; %s\n", code, diag->text, way);
     return CLI_BAD_FILE;

@@ -35,7 +35,8 @@ static const struct argp_option flags[] = {
       0 },
     { "measure", KEY_MEASURE, NULL, 0,
       "Run the model and show the time of each part, as the median of several runs; open sizes are those that "
-      "prices assume", 0 },
+      "prices assume",
+      0 },
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },

@@ -42,9 +42,9 @@ typedef struct summary {
     op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
     uint32_t op_kinds, op_capacity;
     uint64_t nodes, subgraphs, initializers;
-    uint32_t depth;      /* of subgraphs within each other */
-    uint64_t parameters; /* elements of initializers and of Constant nodes */
-    uint64_t bytes;      /* that they take */
+    uint32_t depth;            /* of subgraphs within each other */
+    uint64_t parameters;       /* elements of initializers and of Constant nodes */
+    uint64_t bytes;            /* that they take */
     quant_report quantization; /* where it was asked for */
     bool out_of_memory;
 } summary;

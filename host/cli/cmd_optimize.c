@@ -149,13 +149,15 @@ int cmd_optimize(int argc, char **argv)
         cli_progress_clear();
         code = cli_fail(&common, &diag);
     } else if (common.json) {
-        code = cli_print_json(&common, json_pack("{s:i, s:i, s:s?, s:O}", "nodes_before", (int)work.nodes_before,
-                                                 "nodes_after", (int)work.nodes_after, "output", args.files.output, "events",
-                                                 args.events), CLI_OK);
+        code = cli_print_json(&common,
+                              json_pack("{s:i, s:i, s:s?, s:O}", "nodes_before", (int)work.nodes_before, "nodes_after",
+                                        (int)work.nodes_after, "output", args.files.output, "events", args.events),
+                              CLI_OK);
     } else {
         cli_progress_clear();
         (void)printf("%u -> %u nodes%s%s\n", work.nodes_before, work.nodes_after,
-                     args.files.output != NULL ? ", written to " : "", args.files.output != NULL ? args.files.output : "");
+                     args.files.output != NULL ? ", written to " : "",
+                     args.files.output != NULL ? args.files.output : "");
     }
     json_decref(args.events);
 done:

@@ -143,8 +143,8 @@ static void print_graph(const json_t *graph)
     unsigned number = 0;
 
     (void)printf("%s%s: %" JSON_INTEGER_FORMAT " partition%s, %" JSON_INTEGER_FORMAT " cop%s, predicted",
-                 text_at(graph, "graph")[0] != '\0' ? "graph " : "main graph", text_at(graph, "graph"),
-                 parts, parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
+                 text_at(graph, "graph")[0] != '\0' ? "graph " : "main graph", text_at(graph, "graph"), parts,
+                 parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
     print_ns(json_number_value(json_object_get(graph, "cost_ns")));
     (void)printf(count > 0 ? "\n part  provider      nodes  regions    predicted  from .. to\n" : "\n");
     for (size_t from = 0, to; from < count; from = to) {
@@ -170,8 +170,7 @@ static int print_plan(const cli_common *common, const text *plan)
 
     if (common->json || root == NULL)
         return cli_print_json(common, root, CLI_OK);
-    json_array_foreach(json_object_get(root, "graphs"), i, graph)
-        print_graph(graph);
+    json_array_foreach(json_object_get(root, "graphs"), i, graph) print_graph(graph);
     json_decref(root);
     return CLI_OK;
 }

@@ -119,9 +119,9 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     }
     INLAY_TRY(scratch_publish(&s, path, &bytes, diag));
     *out_told =
-        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes", (json_int_t)bytes,
-                  "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count), "outputs",
-                  name_list(whole->main, whole->main->outputs, whole->main->output_count));
+        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
+                  (json_int_t)bytes, "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count),
+                  "outputs", name_list(whole->main, whole->main->outputs, whole->main->output_count));
 done:
     cli_progress_clear();
     scratch_remove(&s);

@@ -31,8 +31,8 @@ static const struct argp_option flags[] = {
     { "provider", KEY_PROVIDER, "NAME", 0, "Check this provider only", 0 },
     { "option", KEY_OPTION, "NAME=VALUE", 0, "Set an option of its providers; may be given several times", 0 },
     { "op", KEY_OP, "GLOB", 0, "Check operators of this type only, for instance 'Conv*'", 0 },
-    { "with", KEY_WITH, "FILE", 0,
-      "Another plugin: its operators are known too, and its provider is compared with", 0 },
+    { "with", KEY_WITH, "FILE", 0, "Another plugin: its operators are known too, and its provider is compared with",
+      0 },
     { "data", KEY_DATA, "DIR", 0, "ONNX test cases whose models of one operator are run besides", 0 },
     { "seed", KEY_SEED, "N", 0, "Seed of generated graphs and values (default: 0)", 0 },
     { "quick", KEY_QUICK, NULL, 0, "Fewer shapes, types and versions: seconds instead of minutes", 0 },
@@ -157,8 +157,10 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&argp, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: there are file, open, infer, offers, examples, "
-                         "results, cost, cancel, leaks", args.check.group);
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
+                         "--group %s: there are file, open, infer, offers, examples, "
+                         "results, cost, cancel, leaks",
+                         args.check.group);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
         return code;
@@ -178,11 +180,12 @@ int cmd_plugin_check(int argc, char **argv)
     } else {
         code = summary.counts[CHECK_FAIL] > 0 ? CLI_FAILED : CLI_OK;
         if (common.json) {
-            code = cli_print_json(&common, json_pack("{s:o, s:i, s:i, s:i, s:i}", "checks", o.lines, "passed",
-                                                     (int)summary.counts[CHECK_PASS], "failed",
-                                                     (int)summary.counts[CHECK_FAIL], "warnings",
-                                                     (int)summary.counts[CHECK_WARN], "skipped",
-                                                     (int)summary.counts[CHECK_SKIP]), code);
+            code = cli_print_json(&common,
+                                  json_pack("{s:o, s:i, s:i, s:i, s:i}", "checks", o.lines, "passed",
+                                            (int)summary.counts[CHECK_PASS], "failed", (int)summary.counts[CHECK_FAIL],
+                                            "warnings", (int)summary.counts[CHECK_WARN], "skipped",
+                                            (int)summary.counts[CHECK_SKIP]),
+                                  code);
         } else {
             (void)printf("%u passed, %u failed, %u warnings\n", summary.counts[CHECK_PASS], summary.counts[CHECK_FAIL],
                          summary.counts[CHECK_WARN]);

@@ -123,9 +123,10 @@ static void put_input(wire *w, uint32_t field, const char *name, inlay_dtype dty
     wire_end(w, value);
 }
 
-/* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8. */
-static void write_model(wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank, const void *weights,
-                        size_t bytes)
+/* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8.
+ */
+static void write_model(wire *w, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
+                        const void *weights, size_t bytes)
 {
     const bool integers = dtype == INLAY_UINT8;
     wire_mark part, node;
@@ -161,7 +162,8 @@ static void write_model(wire *w, const char *op, inlay_dtype dtype, const int64_
 /* Options for models of ours: what is about the user's model (sizes, pins) stays behind. NULL: no memory. */
 static inlay_options *bare_options(const inlay_options *from)
 {
-    static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads", "cache_dir", "precision", "isa" };
+    static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads",
+                                        "cache_dir", "precision",   "isa" };
     inlay_options *options = NULL;
     char text[4096];
 
@@ -174,7 +176,8 @@ static inlay_options *bare_options(const inlay_options *from)
 }
 
 /* The shortest run of the model in seconds; 0 when it can't be run. */
-static double best_seconds(const inlay_options *options, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank)
+static double best_seconds(const inlay_options *options, const char *op, inlay_dtype dtype, const int64_t *dims,
+                           uint32_t rank)
 {
     const bool product = strcmp(op, "Add") != 0;
     const size_t bytes = product ? (size_t)(dims[0] * dims[1]) * inlay_dtype_bits(dtype) / 8 : 0;
@@ -189,8 +192,8 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
         feed_random(dtype == INLAY_UINT8 ? INLAY_INT8 : dtype, weights, dims[0] * dims[1], 7);
     write_model(&w, op, dtype, dims, rank, weights, bytes);
     free(weights);
-    status = w.failed ? INLAY_OUT_OF_MEMORY
-                      : inlay_session_create_from_bytes(w.bytes, w.count, options, &session, NULL);
+    status =
+        w.failed ? INLAY_OUT_OF_MEMORY : inlay_session_create_from_bytes(w.bytes, w.count, options, &session, NULL);
     if (status == INLAY_OK)
         status = inlay_context_create(session, &context, NULL);
     for (uint32_t i = 0; status == INLAY_OK && i < (product ? 1 : 2); i++) {
@@ -273,8 +276,8 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
         INLAY_TRY(inlay_context_profile_peaks(context, &peaks, diag));
     }
     cli_progress_clear();
-    INLAY_TRY(inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout,
-                                          diag));
+    INLAY_TRY(
+        inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout, diag));
     for (uint32_t i = 0; i < 3; i++)
         if (args->files[i] != NULL)
             INLAY_TRY(write_format(context, formats[i], args->files[i], flops, bytes, diag));

@@ -9,7 +9,8 @@
 static const char doc[] =
     "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
     "operators that plugins bring. --operators lists those that inlay knows by itself as well.\v"
-    "Providers that can list the devices of the machine do so, without opening one: each with the option that chooses it, "
+    "Providers that can list the devices of the machine do so, without opening one: each with the option that chooses "
+    "it, "
     "its memory, and why it can't be used, if so. "
     "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
     "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
@@ -30,8 +31,10 @@ typedef struct providers_flags {
 
 enum { KEY_RETRY = 0x100, KEY_KERNELS, KEY_OPERATORS, KEY_TYPES };
 static const struct argp_option flags[] = {
-    { "retry", KEY_RETRY, "NAME|FILE", 0, "Try a plugin again that is in quarantine, by its name, a provider's or the "
-      "file's", 0 },
+    { "retry", KEY_RETRY, "NAME|FILE", 0,
+      "Try a plugin again that is in quarantine, by its name, a provider's or the "
+      "file's",
+      0 },
     { "operators", KEY_OPERATORS, NULL, 0, "List the operators of every domain and their versions instead", 0 },
     { "kernels", KEY_KERNELS, NULL, 0, "List the sources of kernels and their instances instead", 0 },
     { "types", KEY_TYPES, NULL, 0, "Table in Markdown: the types of each version of each operator that providers take",
@@ -186,8 +189,8 @@ static int print_operators(const cli_common *common, const plugin_set *set)
     {
         (void)printf("%s.%s", json_string_value(json_object_get(one, "domain")),
                      json_string_value(json_object_get(one, "operator")));
-        json_array_foreach(json_object_get(one, "versions"), k, version)
-            (void)printf("%s%d", k == 0 ? " " : ", ", (int)json_integer_value(version));
+        json_array_foreach(json_object_get(one, "versions"), k, version)(void)
+            printf("%s%d", k == 0 ? " " : ", ", (int)json_integer_value(version));
         (void)putchar('\n');
     }
     json_decref(list);
@@ -196,11 +199,10 @@ static int print_operators(const cli_common *common, const plugin_set *set)
 
 static inlay_status add_device(void *user, const inlay_device_info *d)
 {
-    (void)json_array_append_new(user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", d->name, "option",
-                                                d->option, "value", d->value, "unusable", d->unusable, "facts",
-                                                d->facts, "kind", device_text(d->kind), "bytes",
-                                                (json_int_t)d->memory_bytes, "unified",
-                                                (d->flags & INLAY_DEVICE_UNIFIED) != 0));
+    (void)json_array_append_new(
+        user, json_pack("{s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:I, s:b}", "name", d->name, "option", d->option, "value",
+                        d->value, "unusable", d->unusable, "facts", d->facts, "kind", device_text(d->kind), "bytes",
+                        (json_int_t)d->memory_bytes, "unified", (d->flags & INLAY_DEVICE_UNIFIED) != 0));
     return INLAY_OK;
 }
 
@@ -245,11 +247,11 @@ static json_t *make_json(const plugin_set *set)
 
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *f = plugin_set_file(set, i);
-        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path",
-                                                     f->path, "loaded", (int)f->loaded, "outcome",
-                                                     plugin_outcome_text(f->outcome), "reason", f->reason, "fix",
-                                                     f->fix, "name", f->name, "version", f->version, "build_id",
-                                                     f->build_id, "note_providers", f->providers));
+        (void)json_array_append_new(files,
+                                    json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path", f->path,
+                                              "loaded", (int)f->loaded, "outcome", plugin_outcome_text(f->outcome),
+                                              "reason", f->reason, "fix", f->fix, "name", f->name, "version",
+                                              f->version, "build_id", f->build_id, "note_providers", f->providers));
     }
     for (uint32_t i = 0; i < plugin_set_provider_count(set); i++)
         (void)json_array_append_new(providers, provider_json(plugin_set_provider(set, i)));

@@ -165,7 +165,8 @@ static void check(command *c, struct argp_state *state)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
     if (!isnan(c->q.prune)) {
         if (c->q.must || c->has_mode)
-            argp_failure(state, CLI_USAGE, 0, "--prune leaves weights floats: give its result to another inlay quantize --weights");
+            argp_failure(state, CLI_USAGE, 0,
+                         "--prune leaves weights floats: give its result to another inlay quantize --weights");
         c->q.mode = QUANTIZE_WEIGHTS;
         c->q.must = true;
     }
@@ -277,13 +278,13 @@ static json_t *report_json(const command *c, const quantize_report *r)
             (void)json_object_set_new(j, "kept", json_string(l->kept));
         (void)json_array_append_new(layers, j);
     }
-    return json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}",
-                     "output", c->q.output, "what", r->what, "handed_back", r->handed, "unmeasured", r->unmeasured,
-                     "bytes_before", (json_int_t)r->bytes_before, "bytes_after", (json_int_t)r->bytes_after, "ms_before", r->ms_before,
-                     "ms_after", r->ms_after, "metric", agree_metric_name(r->agreement.metric), "worst_output",
-                     r->agreement.output, "agreement", r->agreement.score.value, "low", r->agreement.score.low, "high",
-                     r->agreement.score.high, "samples", (int)r->agreement.samples, "made_up", c->data == NULL,
-                     "seconds", r->seconds, "layers", layers);
+    return json_pack(
+        "{s:s, s:s, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
+        c->q.output, "what", r->what, "handed_back", r->handed, "unmeasured", r->unmeasured, "bytes_before",
+        (json_int_t)r->bytes_before, "bytes_after", (json_int_t)r->bytes_after, "ms_before", r->ms_before, "ms_after",
+        r->ms_after, "metric", agree_metric_name(r->agreement.metric), "worst_output", r->agreement.output, "agreement",
+        r->agreement.score.value, "low", r->agreement.score.low, "high", r->agreement.score.high, "samples",
+        (int)r->agreement.samples, "made_up", c->data == NULL, "seconds", r->seconds, "layers", layers);
 }
 
 static void print_layers(const quantize_report *r)
@@ -383,8 +384,11 @@ int cmd_quantize(int argc, char **argv)
     INLAY_TRY(isa_cap(options_text(common.options, OPTION_isa), &diag));
     INLAY_TRY(c.data != NULL ? look(&common, c.q.model, &session, &diag)
                              : cli_open(&common, c.q.model, &session, &diag)); /* made-up inputs are tried by a run */
-    INLAY_TRY(dataset_open(c.data, c.samples > 0 ? c.samples : c.data == NULL ? MADE_UP_SAMPLES : 0, &common, session,
-                           &set, &diag));
+    INLAY_TRY(dataset_open(c.data,
+                           c.samples > 0    ? c.samples
+                           : c.data == NULL ? MADE_UP_SAMPLES
+                                            : 0,
+                           &common, session, &set, &diag));
     list = dataset_samples(set);
     c.q.data = &list;
     c.q.made_up = c.data == NULL;

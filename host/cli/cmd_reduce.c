@@ -238,9 +238,9 @@ static int print_result(const trying *t, const cli_common *common, uint64_t byte
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model", t->args->files.model,
-                                        "output", t->args->files.output, "nodes", (int)t->left, "of", (int)t->all, "tries",
-                                        (int)t->tries, "exit_code", t->code, "bytes", (json_int_t)bytes, "seconds",
-                                        seconds, "stopped", stopped),
+                                        "output", t->args->files.output, "nodes", (int)t->left, "of", (int)t->all,
+                                        "tries", (int)t->tries, "exit_code", t->code, "bytes", (json_int_t)bytes,
+                                        "seconds", seconds, "stopped", stopped),
                               code);
     (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", t->left, t->all,
                  t->code, stopped ? "stopped" : "found", t->tries, t->args->files.output);

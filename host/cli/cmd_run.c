@@ -27,8 +27,8 @@ enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
-    { "expect", KEY_EXPECT, "DIR", 0, "Compare each output with DIR/<name>.npy, .pb or .npz; exit code 1 where one differs",
-      0 },
+    { "expect", KEY_EXPECT, "DIR", 0,
+      "Compare each output with DIR/<name>.npy, .pb or .npz; exit code 1 where one differs", 0 },
     { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
     { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
     { "values", KEY_VALUES, "N", 0, "Print the first N values of each output (default: 8)", 0 },
@@ -143,7 +143,8 @@ static inlay_status load_expected(const char *dir, const inlay_io_info *info, in
             status = value_load(path, info, out_value, diag);
     }
     if (status == INLAY_OK && *out_value == NULL)
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': none of .npy, .pb, .npz of that name in %s", info->name, dir);
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': none of .npy, .pb, .npz of that name in %s",
+                            info->name, dir);
     arena_deinit(&a);
     return status;
 }
@@ -265,7 +266,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(compare_outputs(args, common, session, context, &wrong, diag));
     *out_code = wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
-        *out_code = cli_print_json(common, make_json(args, session, context, create_ms, run_ms, inputs, wrong), *out_code);
+        *out_code =
+            cli_print_json(common, make_json(args, session, context, create_ms, run_ms, inputs, wrong), *out_code);
     else
         print_text(args, common, session, context, create_ms, run_ms);
 done:

@@ -52,7 +52,7 @@ typedef struct test_run {
     const test_args *args;
     cli_common *common;
     uint32_t counts[OUTCOMES];
-    json_t *cases; /* with --json */
+    json_t *cases;       /* with --json */
     inlay_session *last; /* kept until the next one is there, so that devices stay open in between */
 } test_run;
 

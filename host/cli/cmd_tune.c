@@ -59,9 +59,9 @@ static void note_change(void *user, const inlay_tune_change *c)
     changes *x = user;
 
     if (x->list != NULL)
-        (void)json_array_append_new(x->list, json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", c->node, "op_type",
-                                                       c->op_type, "from", c->from, "to", c->to, "from_ns",
-                                                       c->from_ns, "to_ns", c->to_ns));
+        (void)json_array_append_new(x->list,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "node", c->node, "op_type", c->op_type,
+                                              "from", c->from, "to", c->to, "from_ns", c->from_ns, "to_ns", c->to_ns));
     if (x->count < SHOWN_CHANGES)
         (void)snprintf(x->lines[x->count], sizeof x->lines[0],
                        "  %-14.40s %-12.40s -> %-12.40s %10.1f -> %.1f us  %.80s", c->op_type, c->from, c->to,
@@ -76,30 +76,31 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         x->list = NULL;
         return cli_print_json(
             common,
-            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "model", args->model,
-                      "offers", (int)r->offer_count, "kernels", (int)r->kernel_count, "known", (int)r->known_count,
-                      "measured", (int)r->measured_count, "failed", (int)r->failed_count, "pruned",
-                      (int)r->pruned_count, "stopped", (int)r->stopped, "before_ms", r->before_ns * 1e-6,
-                      "measured_ms", r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds,
-                      "run_before_ms", r->run_before_ns * 1e-6, "run_after_ms", r->run_after_ns * 1e-6, "dropped",
-                      (int)r->dropped, "changes", list),
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "model",
+                      args->model, "offers", (int)r->offer_count, "kernels", (int)r->kernel_count, "known",
+                      (int)r->known_count, "measured", (int)r->measured_count, "failed", (int)r->failed_count, "pruned",
+                      (int)r->pruned_count, "stopped", (int)r->stopped, "before_ms", r->before_ns * 1e-6, "measured_ms",
+                      r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds, "run_before_ms",
+                      r->run_before_ns * 1e-6, "run_after_ms", r->run_after_ns * 1e-6, "dropped", (int)r->dropped,
+                      "changes", list),
             CLI_OK);
     }
     (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
-                 "too dear to try%s\n", r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count,
-                 r->offer_count, r->pruned_count, r->stopped ? "; stopped early" : "");
+                 "too dear to try%s\n",
+                 r->measured_count, r->kernel_count, r->seconds, r->known_count, r->failed_count, r->offer_count,
+                 r->pruned_count, r->stopped ? "; stopped early" : "");
     if (r->measured_count == 0 && r->known_count == 0) {
         (void)printf("expected         %10.3f ms; nothing was measured%s\n", r->before_ns * 1e-6,
                      r->stopped ? ": --budget-s was too short for one kernel" : "");
         return CLI_OK;
     }
     (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
-                 "%10.3f ms, %u node%s change provider\n", r->before_ns * 1e-6, r->measured_ns * 1e-6,
-                 r->after_ns * 1e-6, r->changed_count, r->changed_count == 1 ? "" : "s");
+                 "%10.3f ms, %u node%s change provider\n",
+                 r->before_ns * 1e-6, r->measured_ns * 1e-6, r->after_ns * 1e-6, r->changed_count,
+                 r->changed_count == 1 ? "" : "s");
     if (r->run_before_ns > 0)
         (void)printf("a run takes     %10.3f ms as assigned now, %.3f ms as the figures have it%s\n",
-                     r->run_before_ns * 1e-6, r->run_after_ns * 1e-6,
-                     r->dropped ? ": they are not kept" : "");
+                     r->run_before_ns * 1e-6, r->run_after_ns * 1e-6, r->dropped ? ": they are not kept" : "");
     for (uint32_t i = 0; i < x->count && i < SHOWN_CHANGES; i++)
         (void)printf("%s\n", x->lines[i]);
     if (x->count > SHOWN_CHANGES)

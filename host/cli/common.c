@@ -61,8 +61,9 @@ static void describe_flags(void)
             (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s (default: %s)", doc.doc, doc.default_value);
         else
             (void)snprintf(flag_docs[n], sizeof flag_docs[n], "%s", doc.doc);
-        session_flags[n] = (struct argp_option){ .name = flag_names[n], .key = KEY_SESSION + (int)n,
-                                                 .arg = placeholder(&doc), .doc = flag_docs[n] };
+        session_flags[n] = (struct argp_option){
+            .name = flag_names[n], .key = KEY_SESSION + (int)n, .arg = placeholder(&doc), .doc = flag_docs[n]
+        };
     }
     session_flags[n++] = (struct argp_option){
         .name = "option",
@@ -71,10 +72,15 @@ static void describe_flags(void)
         .doc = "Set any option by its name, for instance one of a provider: --option reference.NAME=VALUE",
     };
     session_flags[n++] = (struct argp_option){
-        .name = "config", .key = KEY_CONFIG, .arg = "FILE", .doc = "Read this YAML file too, over the standard ones",
+        .name = "config",
+        .key = KEY_CONFIG,
+        .arg = "FILE",
+        .doc = "Read this YAML file too, over the standard ones",
     };
     session_flags[n] = (struct argp_option){
-        .name = "no-config", .key = KEY_NO_CONFIG, .doc = "Do not read the standard files (see inlay config)",
+        .name = "no-config",
+        .key = KEY_NO_CONFIG,
+        .doc = "Do not read the standard files (see inlay config)",
     };
 }
 
@@ -319,8 +325,10 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     if (!common->many_sessions)
         cli_progress_clear();
     if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first time */
-        (void)fprintf(stderr, "%s: packed weights are kept in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
-                      "`inlay cache` lists and clears them, --cache-dir= keeps none\n", common->verb, folder);
+        (void)fprintf(stderr,
+                      "%s: packed weights are kept in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
+                      "`inlay cache` lists and clears them, --cache-dir= keeps none\n",
+                      common->verb, folder);
     return status;
 }
 

@@ -136,8 +136,10 @@ bool compare_datum(const inlay_value *v, model_datum *out)
 {
     *out = (model_datum){ .kind = inlay_value_kind(v), .name = "" };
     if (out->kind == INLAY_KIND_TENSOR) {
-        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v), .bytes = inlay_value_bytes(v),
-                                           .dims = inlay_value_dims(v), .rank = inlay_value_rank(v),
+        out->tensor = (inlay_tensor_view){ .data = inlay_value_data(v),
+                                           .bytes = inlay_value_bytes(v),
+                                           .dims = inlay_value_dims(v),
+                                           .rank = inlay_value_rank(v),
                                            .dtype = inlay_value_dtype(v) };
         return true;
     }

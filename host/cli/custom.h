@@ -8,7 +8,7 @@
 
 typedef struct custom {
     const char *command;
-    char dir[4096];    /* temporary, with folders a and b; "" = not made yet */
+    char dir[4096]; /* temporary, with folders a and b; "" = not made yet */
 } custom;
 
 /* The score of one sample; the outputs are those of the last run of each context. */

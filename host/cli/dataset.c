@@ -22,9 +22,9 @@ typedef struct source {
 
 /* Where the values of one input come from, while its source is open. */
 typedef struct column {
-    FILE *npy;      /* or NULL */
-    char *pb;       /* path of a .pb file, or NULL */
-    char *label;    /* for messages */
+    FILE *npy;       /* or NULL */
+    char *pb;        /* path of a .pb file, or NULL */
+    char *label;     /* for messages */
     int64_t samples; /* 1: the same for all samples of the source */
     int64_t rows;    /* of the array in one sample; 0: the whole array */
     bool keeps_axis; /* the rows stay the first axis */
@@ -84,9 +84,9 @@ static void shape_text(const int64_t *dims, uint32_t rank, char *text, size_t by
     size_t used = (size_t)snprintf(text, bytes, "[");
 
     for (uint32_t i = 0; i < rank && used < bytes; i++)
-        used += (size_t)(dims[i] < 0 ? snprintf(text + used, bytes - used, "%s?", i > 0 ? ", " : "")
-                                     : snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "",
-                                                (long long)dims[i]));
+        used += (size_t)(dims[i] < 0
+                             ? snprintf(text + used, bytes - used, "%s?", i > 0 ? ", " : "")
+                             : snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]));
     if (used < bytes)
         (void)snprintf(text + used, bytes - used, "]");
 }
@@ -272,8 +272,10 @@ static inlay_status open_source(dataset *d, uint32_t index, inlay_diag *diag)
         return INLAY_OK;
     close_source(d);
     if (s->kind == IS_FILE && d->input_count != 1)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: one file for a model with %u inputs; put the inputs of a "
-                          "sample into a .npz file or a folder", s->path, d->input_count);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%s: one file for a model with %u inputs; put the inputs of a "
+                          "sample into a .npz file or a folder",
+                          s->path, d->input_count);
     INLAY_TRY(s->kind == IS_NPZ      ? open_archive(d, s->path, diag)
               : s->kind == IS_FOLDER ? open_folder(d, s->path, diag)
                                      : open_file(d, 0, s->path, diag));
@@ -385,8 +387,10 @@ static inlay_status list_sources(dataset *d, const char *path, inlay_diag *diag)
         INLAY_TRY(add_source(d, path, &added, diag));
     }
     if (d->source_count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--data %s: has no samples: .npz files, or files or folders of "
-                          "<input>.npy and <input>.pb (inlay help compare)", path);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "--data %s: has no samples: .npz files, or files or folders of "
+                          "<input>.npy and <input>.pb (inlay help compare)",
+                          path);
 done:
     return status;
 }
@@ -400,8 +404,9 @@ inlay_status dataset_open(const char *path, uint32_t most, const cli_common *com
     *out_set = NULL;
     if (d == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the samples");
-    *d = (dataset){ .common = common, .session = session, .input_count = inlay_session_input_count(session),
-                    .at = INLAY_NONE };
+    *d = (dataset){
+        .common = common, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
+    };
     d->columns = arena_array(&d->a, (size_t)d->input_count + 1, sizeof *d->columns);
     if (d->columns == NULL) {
         status = no_memory(d, diag);

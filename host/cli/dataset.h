@@ -4,8 +4,8 @@
  *                         only input; with one axis more than the input, or more rows along its first axis, the array
  *                         holds that many samples
  *     --data FILE.npy     the same for a model with one input
- *     --data DIR          <input>.npy or .pb for each input, as --inputs has it; or folders of such, and files as above,
- *                         each of them a sample or several, in the order of their names */
+ *     --data DIR          <input>.npy or .pb for each input, as --inputs has it; or folders of such, and files as
+ * above, each of them a sample or several, in the order of their names */
 #ifndef CLI_DATASET_H
 #define CLI_DATASET_H
 #include "cli/cli.h"

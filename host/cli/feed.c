@@ -433,8 +433,8 @@ static inlay_status check_names(const feed *f, const inlay_session *session, inl
     return INLAY_OK;
 }
 
-static inlay_status make_all(feed *f, const cli_common *common, const inlay_session *session,
-                             inlay_value ***out_values, inlay_diag *diag)
+static inlay_status make_all(feed *f, const cli_common *common, const inlay_session *session, inlay_value ***out_values,
+                             inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session);
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));

@@ -16,9 +16,11 @@ typedef struct grow {
 
 enum { GROW_KEY = 0x5000 };
 /* A row for a verb's argp_option table. */
-#define GROW_FLAG                                                                                             \
-    { "grow", GROW_KEY, "NAME=START+STEP", 0,                                                                 \
-      "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost", 0 }
+#define GROW_FLAG                                                                                                      \
+    {                                                                                                                  \
+        "grow", GROW_KEY, "NAME=START+STEP", 0,                                                                        \
+            "Time runs whose axes called NAME grow by STEP each, from START if that is there: what new sizes cost", 0  \
+    }
 
 /* Keeps an argument of --grow; a mistake in it ends the process as argp's do. ENOMEM: no memory. */
 error_t grow_add(grow *g, char *arg, struct argp_state *state);

@@ -108,9 +108,11 @@ static const char *weights_fault(const pairs *p, const graph_node *n, uint32_t a
 
 static bool is_quantized_again(const pairs *p, uint32_t v, int depth)
 {
-    static const char *const between[] = { "Add", "Sub", "Mul", "Div", "Max", "Min", "Relu", "Clip", "LeakyRelu",
-                                           "HardSwish", "Sigmoid", "Tanh", "AveragePool", "GlobalAveragePool",
-                                           "Softmax", "ReduceMean", "Resize", "Concat", "HardSigmoid" };
+    static const char *const between[] = {
+        "Add",     "Sub",        "Mul",       "Div",     "Max",        "Min",         "Relu",
+        "Clip",    "LeakyRelu",  "HardSwish", "Sigmoid", "Tanh",       "AveragePool", "GlobalAveragePool",
+        "Softmax", "ReduceMean", "Resize",    "Concat",  "HardSigmoid"
+    };
 
     for (uint32_t at = p->first[v]; at != INLAY_NONE; at = p->next[at]) {
         const graph_node *n = p->g->nodes[p->reader[at]];
@@ -127,10 +129,11 @@ static bool is_quantized_again(const pairs *p, uint32_t v, int depth)
 /* Why reader n of what is dequantized computes with floats; NULL: it does not. */
 static const char *reader_fault(const pairs *p, const graph_node *n, uint32_t v)
 {
-    static const char *const moves[] = { "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice",
-                                         "Split", "Gather", "Identity", "Pad", "Concat", "QuantizeLinear" };
-    static const char *const functions[] = { "Add", "Sub", "Mul", "Div", "Max", "Min", "Relu", "Clip", "LeakyRelu",
-                                             "HardSwish", "Sigmoid", "Tanh" };
+    static const char *const moves[] = { "MaxPool", "Reshape", "Transpose",     "Squeeze", "Unsqueeze",
+                                         "Flatten", "Slice",   "Split",         "Gather",  "Identity",
+                                         "Pad",     "Concat",  "QuantizeLinear" };
+    static const char *const functions[] = { "Add",  "Sub",  "Mul",       "Div",       "Max",     "Min",
+                                             "Relu", "Clip", "LeakyRelu", "HardSwish", "Sigmoid", "Tanh" };
     const inlay_attr_info *turned = graph_attr(n, "transA");
 
     if (n->body_count > 0 || is_any_of(n, moves, sizeof moves / sizeof moves[0]))

@@ -14,7 +14,8 @@ static const struct {
                         "activations are quantized in each run by one range for all rows: a large value in one row "
                         "costs "
                         "the others their digits",
-                        "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 gives each row "
+                        "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 "
+                        "gives each row "
                         "a range of its own" },
     [QUANT_HALVES] = { "float16-in-float", "float constants hold nothing but float16 numbers",
                        "inlay quantize --weights exact stores them as what they are" },
@@ -257,8 +258,8 @@ json_t *quant_to_json(const quant_report *r)
     json_t *list = json_array(), *pairs = json_array();
 
     for (uint32_t i = 0; i < r->unused_count; i++)
-        (void)json_array_append_new(pairs, json_pack("{s:s, s:s*, s:s}", "node", r->unused[i].node, "by", r->unused[i].by,
-                                                     "reason", r->unused[i].reason));
+        (void)json_array_append_new(pairs, json_pack("{s:s, s:s*, s:s}", "node", r->unused[i].node, "by",
+                                                     r->unused[i].by, "reason", r->unused[i].reason));
     for (int k = 0; k < QUANT_KINDS; k++)
         if (r->found[k].count > 0)
             (void)json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "code", kinds[k].code,

@@ -9,7 +9,8 @@ enum { QUANT_DYNAMIC, QUANT_HALVES, QUANT_DEAD, QUANT_UNUSED, QUANT_SCALE, QUANT
 
 /* DequantizeLinear of a QuantizeLinear that no kernel on integers reads. */
 typedef struct quant_unused {
-    const char *node, *by; /* names of the model; by: the operator that reads it, NULL where it is the pair's own fault */
+    const char *node,
+        *by; /* names of the model; by: the operator that reads it, NULL where it is the pair's own fault */
     const char *reason;
 } quant_unused;
 

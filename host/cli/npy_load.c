@@ -225,8 +225,10 @@ inlay_status npy_load_rows(FILE *f, const char *path, inlay_dtype want, int64_t 
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: has no rows %lld to %lld", path, (long long)first,
                           (long long)(first + count - 1));
     if (h.fortran && h.rank > 1)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: rows of an array in Fortran order cannot be read one by one; save "
-                          "it with numpy.ascontiguousarray", path);
+        return inlay_fail(diag, INLAY_IO_ERROR,
+                          "%s: rows of an array in Fortran order cannot be read one by one; save "
+                          "it with numpy.ascontiguousarray",
+                          path);
     if (!dims_count(h.dims + 1, h.rank - 1, &all) || __builtin_mul_overflow((uint64_t)all, h.item_bytes, &row) ||
         __builtin_mul_overflow(row, (uint64_t)first, &skip) || skip > left || fseeko(f, (off_t)skip, SEEK_CUR) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,

@@ -65,8 +65,8 @@ static bool is_list(const inlay_value *v, int64_t count)
 
 /* Places [n, 2] of the elements of a matrix: row and column stand in two lists, or one of them is given by where the
  * other's pieces begin. */
-static inlay_status places(const archive *z, const inlay_value *major, const inlay_value *minor, bool pieces, bool turned,
-                           inlay_value **out)
+static inlay_status places(const archive *z, const inlay_value *major, const inlay_value *minor, bool pieces,
+                           bool turned, inlay_value **out)
 {
     const int64_t count = inlay_value_count(minor), dims[2] = { count, 2 };
     const int64_t *first = inlay_value_data(major), *second = inlay_value_data(minor);
@@ -112,14 +112,18 @@ static inlay_status read_sparse(archive *z, inlay_dtype dtype, inlay_value **out
         inlay_value_count(shape) > INLAY_MAX_RANK ||
         (matrix && (major == NULL || !is_list(indices, count) || inlay_value_rank(major) != 1 ||
                     inlay_value_count(shape) != 2))) {
-        status = inlay_fail(z->diag, INLAY_INVALID_ARGUMENT, "%s: expected data, indices, indptr and shape (csr, csc), data, "
-                            "row, col and shape (coo), values, indices and shape, keys and values, or one array", z->path);
+        status = inlay_fail(z->diag, INLAY_INVALID_ARGUMENT,
+                            "%s: expected data, indices, indptr and shape (csr, csc), data, "
+                            "row, col and shape (coo), values, indices and shape, keys and values, or one array",
+                            z->path);
         goto done;
     }
     if (matrix) {
-        const inlay_str *name = format != NULL && inlay_value_dtype(format) == INLAY_STRING ? inlay_value_data(format) : NULL;
+        const inlay_str *name =
+            format != NULL && inlay_value_dtype(format) == INLAY_STRING ? inlay_value_data(format) : NULL;
         const bool csc = name != NULL && name->bytes == 3 && memcmp(name->data, "csc", 3) == 0;
-        const bool coo = is_list(major, count) && (name == NULL || memcmp(name->data, "coo", name->bytes < 3 ? 0 : 3) == 0);
+        const bool coo =
+            is_list(major, count) && (name == NULL || memcmp(name->data, "coo", name->bytes < 3 ? 0 : 3) == 0);
 
         INLAY_TRY(places(z, major, indices, !coo, csc, &made));
     }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Opens provider i as a session with these options would, as far as it matters here: *list, what it says of its sources,
- * is NULL where it says nothing, and lasts until provider_close(). */
+/* Opens provider i as a session with these options would, as far as it matters here: *list, what it says of its
+ * sources, is NULL where it says nothing, and lasts until provider_close(). */
 static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_options *options, const provider **out,
                                  const inlay_ext_sources **list, inlay_diag *diag)
 {
@@ -104,9 +104,9 @@ json_t *cli_sources_json(plugin_set *set, const inlay_options *options)
             (void)json_array_append_new(kernels, json_pack("{s:s, s:s, s:o, s:s?}", "name", s->name, "source", s->file,
                                                            "instances", split(s->instances), "chosen", s->chosen));
         }
-        (void)json_array_append_new(providers, json_pack("{s:s, s:o, s:s?}", "provider",
-                                                         plugin_set_provider(set, i)->table.name, "kernels", kernels,
-                                                         "error", status != INLAY_OK ? diag.text : NULL));
+        (void)json_array_append_new(providers,
+                                    json_pack("{s:s, s:o, s:s?}", "provider", plugin_set_provider(set, i)->table.name,
+                                              "kernels", kernels, "error", status != INLAY_OK ? diag.text : NULL));
         provider_close(p);
     }
     return providers;

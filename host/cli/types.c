@@ -82,11 +82,7 @@ static bool is_spelled(const case_source *source)
 #define CONTRIBUTED(name, function) #name,
 #include "passes/contributed.def"
 #undef CONTRIBUTED
-        "BeamSearch",
-        "FlexAttention",
-        "Gradient",
-        "GreedySearch",
-        "Sampling",
+        "BeamSearch", "FlexAttention", "Gradient", "GreedySearch", "Sampling",
     };
 
     if (strcmp(source->domain, "ai.onnx") == 0)

@@ -84,7 +84,7 @@ inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, 
 {
     if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
         model_datum_load(path, MODEL_DATUM_SPARSE, a, out, NULL) == INLAY_OK)
-        return INLAY_OK; /* otherwise it may be dense in the file */
+        return INLAY_OK;                                     /* otherwise it may be dense in the file */
     return model_datum_load(path, info->kind, a, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
 }
 
@@ -110,7 +110,8 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
         if (info->kind == INLAY_KIND_OPTIONAL)
             INLAY_TRY(wrap_optional(&value, diag));
     } else {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
         goto done;
     }
     if (inlay_value_kind(value) != info->kind) {
@@ -155,7 +156,8 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
         return npy_save(path, &view, diag);
     if (kind == INLAY_KIND_MAP) {
         path = value_path(a, dir, name, ".pb");
-        return path == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path") : pb_save_map(path, value, diag);
+        return path == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path")
+                            : pb_save_map(path, value, diag);
     }
     for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
         const inlay_value *item = inlay_value_item(value, (uint32_t)i);
@@ -172,7 +174,8 @@ inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_
 {
     arena a = { 0 };
     char *path = info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&a, dir, info->name, ".pb") : NULL;
-    inlay_status status = path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
+    inlay_status status =
+        path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
 
     arena_deinit(&a);
     return status;

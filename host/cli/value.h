@@ -18,10 +18,10 @@ bool value_view(const inlay_value *value, inlay_tensor_view *out);
 /* model_datum_load() of what info declares: a sparse tensor may be a SparseTensorProto or dense. */
 INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, model_datum *out,
                                          inlay_diag *diag);
-/* Reads path for an input of that kind and type: .npy (tensors), .npz (sparse tensors, maps; npz.h) or .pb (TensorProto,
- * SparseTensorProto, SequenceProto, OptionalProto, MapProto). A
- * tensor for an optional input is wrapped. The element type must be right, there is no conversion; but bfloat16 may
- * come as its bits in uint16, as ONNX's test data had it before it knew the type. */
+/* Reads path for an input of that kind and type: .npy (tensors), .npz (sparse tensors, maps; npz.h) or .pb
+ * (TensorProto, SparseTensorProto, SequenceProto, OptionalProto, MapProto). A tensor for an optional input is wrapped.
+ * The element type must be right, there is no conversion; but bfloat16 may come as its bits in uint16, as ONNX's test
+ * data had it before it knew the type. */
 INLAY_NODISCARD inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value,
                                         inlay_diag *diag);
 
@@ -31,9 +31,9 @@ static inline bool value_same_bits(inlay_dtype stored, inlay_dtype meant)
     return stored == INLAY_UINT16 && meant == INLAY_BFLOAT16;
 }
 
-/* Writes a value below dir: a tensor as <name>.npy, declared as sparse as <name>.pb (SparseTensorProto), a map as <name>.pb
- * (MapProto), the items of a list as <name>.0.npy and so on, an optional as its content or not at all. '/' and ':' in names
- * become '_'. */
+/* Writes a value below dir: a tensor as <name>.npy, declared as sparse as <name>.pb (SparseTensorProto), a map as
+ * <name>.pb (MapProto), the items of a list as <name>.0.npy and so on, an optional as its content or not at all. '/'
+ * and ':' in names become '_'. */
 INLAY_NODISCARD inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_value *value,
                                         inlay_diag *diag);
 

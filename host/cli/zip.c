@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 enum {
-    END_BYTES = 22,      /* the end record, behind which a comment may stand */
+    END_BYTES = 22, /* the end record, behind which a comment may stand */
     END64_BYTES = 56,
     LOCATOR_BYTES = 20,
     CENTRAL_BYTES = 46,
@@ -234,8 +234,10 @@ inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **o
 
     *out_file = NULL;
     if (e->method != 0 && e->method != 8)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: entry '%.100s' is packed by method %u; stored and deflated ones "
-                          "can be read (numpy.savez, savez_compressed)", path, e->name, e->method);
+        return inlay_fail(diag, INLAY_IO_ERROR,
+                          "%s: entry '%.100s' is packed by method %u; stored and deflated ones "
+                          "can be read (numpy.savez, savez_compressed)",
+                          path, e->name, e->method);
     if (!read_at(f, e->offset, local, sizeof local) || number(local, 4) != 0x04034b50 ||
         fseeko(f, (off_t)(number(local + 26, 2) + number(local + 28, 2)), SEEK_CUR) != 0)
         return broken(path, "an entry is not where the directory says", diag);

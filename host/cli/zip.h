@@ -11,7 +11,7 @@ typedef struct zip_entry {
     const char *name; /* ends with NUL */
     uint64_t offset;  /* of its local header */
     uint64_t packed, bytes;
-    uint32_t method;  /* 0 stored, 8 deflated */
+    uint32_t method; /* 0 stored, 8 deflated */
     uint32_t crc;
 } zip_entry;
 
@@ -20,8 +20,8 @@ typedef struct zip_list {
     uint32_t count;
 } zip_list;
 
-/* Reads the directory of the archive; all memory is the arena's. INLAY_IO_ERROR: no archive, cut short, encrypted, or in
- * several parts. path is for messages. */
+/* Reads the directory of the archive; all memory is the arena's. INLAY_IO_ERROR: no archive, cut short, encrypted, or
+ * in several parts. path is for messages. */
 INLAY_NODISCARD inlay_status zip_read(FILE *f, const char *path, arena *a, zip_list *out, inlay_diag *diag);
 
 /* Unpacks an entry into a new temporary file without a name, which the caller closes. INLAY_IO_ERROR also when the

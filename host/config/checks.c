@@ -9,8 +9,8 @@ bool option_bytes(const char *text, uint64_t *out_bytes)
     static const struct {
         const char *suffix;
         unsigned shift;
-    } units[] = { { "", 0 }, { "B", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 }, { "G", 30 },
-                  { "GiB", 30 } };
+    } units[] = { { "", 0 },   { "B", 0 },    { "K", 10 }, { "KiB", 10 },
+                  { "M", 20 }, { "MiB", 20 }, { "G", 30 }, { "GiB", 30 } };
     unsigned long long number;
     char *end;
 

@@ -28,10 +28,14 @@ typedef struct provider_row {
 #define MEMBER_TEXT(name) char *name;
 #define MEMBER_INT(name) MEMBER_TEXT(name)
 #define MEMBER_PATH(name) MEMBER_TEXT(name)
-#define MEMBER_LIST(name) char **name; uint32_t name##_count;
+#define MEMBER_LIST(name)                                                                                              \
+    char **name;                                                                                                       \
+    uint32_t name##_count;
 #define MEMBER_PAIRS(name) MEMBER_LIST(name)
 #define MEMBER_PATHS(name) MEMBER_LIST(name)
-#define MEMBER_NAMES(name) provider_row *name; uint32_t name##_count;
+#define MEMBER_NAMES(name)                                                                                             \
+    provider_row *name;                                                                                                \
+    uint32_t name##_count;
 typedef struct file_rows {
 #define OPTION(name, kind, otherwise, min, max, doc) MEMBER_##kind(name)
 #include "config/options.def"
@@ -40,7 +44,7 @@ typedef struct file_rows {
 
 enum { REQUIRED_TEXT = CYAML_FLAG_POINTER, OPTIONAL = CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL };
 
-static const cyaml_strval_t switch_words[] = { { "false", 0 }, { "no", 0 }, { "off", 0 }, { "0", 0 },
+static const cyaml_strval_t switch_words[] = { { "false", 0 }, { "no", 0 },  { "off", 0 }, { "0", 0 },
                                                { "true", 1 },  { "yes", 1 }, { "on", 1 },  { "1", 1 } };
 static const cyaml_schema_field_t pair_fields[] = {
     CYAML_FIELD_STRING_PTR("key", REQUIRED_TEXT, pair_row, key, 1, CYAML_UNLIMITED),
@@ -134,8 +138,9 @@ static const char *after(const char *text, const char *prefix)
 /* libyaml's word for a kind of node in ours. */
 static const char *in_words(const char *event)
 {
-    return strncmp(event, "SEQUENCE", 8) == 0 ? "a list" : strncmp(event, "MAPPING", 7) == 0 ? "a mapping"
-                                                                                             : "a single value";
+    return strncmp(event, "SEQUENCE", 8) == 0  ? "a list"
+           : strncmp(event, "MAPPING", 7) == 0 ? "a mapping"
+                                               : "a single value";
 }
 
 static const char *provider_key(const void *ctx, uint32_t i)
@@ -163,8 +168,10 @@ static void unknown_key(mistakes *m, const tree_node *entry, const char *key)
     if (near != NULL)
         (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; did you mean '%s'?", key, near);
     else if (node != entry)
-        (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "unknown key '%s' of a provider; it has name, optional and "
-                      "options", key);
+        (void)mistake(m, line, INLAY_INVALID_ARGUMENT,
+                      "unknown key '%s' of a provider; it has name, optional and "
+                      "options",
+                      key);
     else
         (void)mistake(m, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; inlay config lists them all", key);
 }
@@ -268,8 +275,8 @@ static bool can_join(reader *r, const tree_node *entry, const char *text, const 
     if (text[0] == '\0')
         (void)mistake(r->m, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
     else if (bad != NULL)
-        (void)mistake(r->m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have",
-                      entry->key, text, *bad);
+        (void)mistake(r->m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have", entry->key,
+                      text, *bad);
     return text[0] != '\0' && bad == NULL;
 }
 
@@ -383,12 +390,13 @@ static bool is_complete(mistakes *m, const tree_node *node, const char *key)
 static inlay_status load_rows(reader *r, const tree_node *entry, uint32_t option, const char *text, size_t bytes)
 {
     complaint c = { .line = 0 };
-    cyaml_config_t config = { .log_fn = listen, .log_ctx = &c, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR,
-                              .flags = CYAML_CFG_NO_ALIAS };
+    cyaml_config_t config = {
+        .log_fn = listen, .log_ctx = &c, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS
+    };
     file_rows *rows = NULL;
     inlay_status status = INLAY_OK;
-    cyaml_err_t error = cyaml_load_data((const uint8_t *)text, bytes, &config, &file_schema,
-                                        (cyaml_data_t **)(void *)&rows, NULL);
+    cyaml_err_t error =
+        cyaml_load_data((const uint8_t *)text, bytes, &config, &file_schema, (cyaml_data_t **)(void *)&rows, NULL);
 
     if (error != CYAML_OK)
         explain(r->m, entry, error, &c);
@@ -412,9 +420,9 @@ static inlay_status read_entry(reader *r, const tree_node *entry)
     if (!is_complete(r->m, entry, entry->key))
         return INLAY_OK;
     /* An option of a provider, or a list written as it is on the command line: nothing that a schema could say. */
-    if (entry->kind == TREE_SCALAR && ((option == OPTION_COUNT && strchr(entry->key, '.') != NULL) ||
-                                       (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES ||
-                                                                  options_kind(option) == KIND_PATHS))))
+    if (entry->kind == TREE_SCALAR &&
+        ((option == OPTION_COUNT && strchr(entry->key, '.') != NULL) ||
+         (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES || options_kind(option) == KIND_PATHS))))
         return add(r, entry->key, entry->text, entry->key_line);
     if (!long_form(entry, option, r->arena, &text, &bytes))
         return no_memory(r);

@@ -53,8 +53,7 @@ static inlay_status read_all(int fd, arena *a, mistakes *m, char **out_text, siz
             break;
         bytes += (size_t)n;
         if (bytes > MAX_FILE_BYTES)
-            return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have",
-                           MAX_FILE_BYTES);
+            return mistake(m, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have", MAX_FILE_BYTES);
         if (bytes == capacity) {
             char *more = arena_alloc(a, capacity * 2);
 

@@ -35,8 +35,7 @@ int64_t options_int(const inlay_options *options, uint32_t option)
 
 uint32_t options_source(const inlay_options *options, uint32_t option)
 {
-    return options->values[option].count > 0 ? options->values[option].items[0].source
-                                             : (uint32_t)INLAY_SOURCE_DEFAULT;
+    return options->values[option].count > 0 ? options->values[option].items[0].source : (uint32_t)INLAY_SOURCE_DEFAULT;
 }
 
 const char *options_list(const inlay_options *options, uint32_t option, uint32_t i)

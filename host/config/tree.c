@@ -34,11 +34,11 @@ inlay_status mistake(mistakes *m, uint32_t line, inlay_status status, const char
 /* A list or mapping that is not closed yet. */
 typedef struct level {
     tree_node *node;
-    tree_node *last;    /* of its items */
-    const char *key;    /* read, its value comes next */
+    tree_node *last; /* of its items */
+    const char *key; /* read, its value comes next */
     uint32_t key_line;
-    bool drop;          /* that key is there already */
-    names_table keys;   /* of a mapping, with their lines */
+    bool drop;        /* that key is there already */
+    names_table keys; /* of a mapping, with their lines */
 } level;
 
 typedef struct builder {

@@ -19,14 +19,14 @@ typedef struct busy_range {
 typedef struct binder {
     runner *r;
     bound *b;
-    uint32_t *maker;    /* [place_count] asynchronous step that fills the place, INLAY_NONE */
-    busy_range *busy;   /* what the steps before this one may still use */
+    uint32_t *maker;  /* [place_count] asynchronous step that fills the place, INLAY_NONE */
+    busy_range *busy; /* what the steps before this one may still use */
     uint32_t busy_count;
-    uint32_t *waits;    /* [step_count] what this step waits for so far ... */
+    uint32_t *waits; /* [step_count] what this step waits for so far ... */
     uint32_t wait_count;
     uint32_t port_count; /* places on devices that are the caller's, which it uses */
-    uint32_t *waits_of; /* ... [step_count] and who has it in that list: 1 + the number of the step */
-    uint32_t leader;    /* the copy that those behind it go with, INLAY_NONE */
+    uint32_t *waits_of;  /* ... [step_count] and who has it in that list: 1 + the number of the step */
+    uint32_t leader;     /* the copy that those behind it go with, INLAY_NONE */
     inlay_diag *diag;
 } binder;
 
@@ -159,9 +159,13 @@ static void release_binding(bound_step *s)
 static inlay_status make_binding(bound_step *s, inlay_diag *diag)
 {
     const part_provider *p = s->plan->step->provider;
-    const inlay_bind_args args = { .struct_size = sizeof args, .inputs = s->args.inputs, .outputs = s->args.outputs,
-                                   .input_count = s->args.input_count, .output_count = s->args.output_count,
-                                   .arg_stride = s->args.arg_stride, .workspace = s->args.workspace };
+    const inlay_bind_args args = { .struct_size = sizeof args,
+                                   .inputs = s->args.inputs,
+                                   .outputs = s->args.outputs,
+                                   .input_count = s->args.input_count,
+                                   .output_count = s->args.output_count,
+                                   .arg_stride = s->args.arg_stride,
+                                   .workspace = s->args.workspace };
     inlay_status status;
 
     if (p->table->bind == NULL)
@@ -252,7 +256,8 @@ static void use_bytes(binder *k, uint32_t index, uint32_t place)
         k->busy[k->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
 }
 
-/* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them. */
+/* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them.
+ */
 static uint32_t written(const bound *b, const plan_step *ps, uint32_t i)
 {
     const uint32_t v = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
@@ -363,9 +368,9 @@ static bool start_waits(binder *k, const plan *p)
     size_t uses = 1;
 
     for (uint32_t i = 0; i < p->step_count; i++)
-        uses += p->steps[i].kind == PLAN_COPY ? 2
-                                              : p->steps[i].step->region->input_count +
-                                                    p->steps[i].step->region->output_count + 1;
+        uses += p->steps[i].kind == PLAN_COPY
+                    ? 2
+                    : p->steps[i].step->region->input_count + p->steps[i].step->region->output_count + 1;
     k->busy = malloc(uses * sizeof *k->busy);
     k->waits = calloc((size_t)p->step_count + 1, sizeof *k->waits);
     k->waits_of = calloc((size_t)p->step_count + 1, sizeof *k->waits_of);
@@ -394,17 +399,20 @@ static inlay_status bind_exec(binder *k, uint32_t index)
     s->execute = provider_direct(ps->step->provider->table, &s->state);
     s->compiled = ps->step->compiled;
     s->instance = ps->instance;
-    s->args = (inlay_exec_args){ .struct_size = sizeof s->args, .run = &k->r->shared->run, .inputs = args,
-                                 .outputs = args + r->input_count, .input_count = r->input_count,
-                                 .output_count = r->output_count, .arg_stride = sizeof *args,
+    s->args = (inlay_exec_args){ .struct_size = sizeof s->args,
+                                 .run = &k->r->shared->run,
+                                 .inputs = args,
+                                 .outputs = args + r->input_count,
+                                 .input_count = r->input_count,
+                                 .output_count = r->output_count,
+                                 .arg_stride = sizeof *args,
                                  .diag = &k->r->shared->diag };
     for (uint32_t i = 0; i < r->input_count; i++) {
         fill_arg(&args[i], &b->plan->states[r->inputs[i]], &ps->step->placements[i]);
         add_patch(k, ps->in[i], &args[i].buffer);
     }
     for (uint32_t i = 0; i < r->output_count; i++) {
-        fill_arg(&args[r->input_count + i], &b->plan->states[r->outputs[i]],
-                 &ps->step->placements[r->input_count + i]);
+        fill_arg(&args[r->input_count + i], &b->plan->states[r->outputs[i]], &ps->step->placements[r->input_count + i]);
         add_patch(k, ps->out[i], &args[r->input_count + i].buffer);
     }
     return INLAY_OK;
@@ -539,7 +547,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
     if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||
-        k.maker == NULL || b->steps == NULL || (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
+        k.maker == NULL || b->steps == NULL ||
+        (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
         goto done;
     }

@@ -98,7 +98,8 @@ static uint32_t stacks_in(const host_call *c, const inlay_value *v)
     const uint32_t domain = v->buffer.domain;
 
     return domain == INLAY_DOMAIN_HOST || v->buffer.bytes % plan_alignment(c->r->prog->env, domain) != 0
-               ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+               ? (uint32_t)INLAY_DOMAIN_HOST
+               : domain;
 }
 
 /* Room in the domain; of the host's where a device has none. */

@@ -25,8 +25,8 @@ typedef struct stack {
     inlay_dtype dtype;
     uint32_t rank; /* of one result */
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *room; /* a tensor of bytes, taken anew when it gets too small; NULL at first. On a device where the results
-                          lie there and are as long as its alignment asks for */
+    inlay_value *room; /* a tensor of bytes, taken anew when it gets too small; NULL at first. On a device where the
+                          results lie there and are as long as its alignment asks for */
     size_t used;
     int64_t count;
 } stack;
@@ -45,21 +45,21 @@ typedef struct loop {
     runner *body;
     const graph *g;
     rt_value *in;
-    uint32_t carried;      /* loop-carried values */
-    uint32_t scans;        /* scan outputs */
-    inlay_value **held;    /* [carried] references to what `in` shows, NULL for the node's own inputs */
-    stack *stacks;         /* [scans] */
-    uint32_t first_input;  /* of the body that is carried */
-    uint32_t *homes;       /* [carried + scans] domains that they stay in; NULL: the host's */
-    bool lifts;            /* some are to go there before the first iteration */
+    uint32_t carried;     /* loop-carried values */
+    uint32_t scans;       /* scan outputs */
+    inlay_value **held;   /* [carried] references to what `in` shows, NULL for the node's own inputs */
+    stack *stacks;        /* [scans] */
+    uint32_t first_input; /* of the body that is carried */
+    uint32_t *homes;      /* [carried + scans] domains that they stay in; NULL: the host's */
+    bool lifts;           /* some are to go there before the first iteration */
 } loop;
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */
 INLAY_NODISCARD inlay_status loop_init(loop *l, host_call *c, uint32_t carried, uint32_t scans);
 /* The same for the body of that number; l->c is set. */
 INLAY_NODISCARD inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans);
-/* What is carried stays on the device whose regions make it; its numbers among the body's inputs and outputs. stacks: what
- * is stacked, along the first axis, stays where it is read next. */
+/* What is carried stays on the device whose regions make it; its numbers among the body's inputs and outputs. stacks:
+ * what is stacked, along the first axis, stays where it is read next. */
 void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks);
 /* The results of a branch stay where they are read next. */
 void branch_stay(loop *l);

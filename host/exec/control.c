@@ -11,7 +11,10 @@ static rt_value one_element(const graph *g, uint32_t input, inlay_dtype dtype, c
     const graph_value *v = &g->values[g->inputs[input]];
     bool vector = v->declared && v->declared_rank == 1;
 
-    return (rt_value){ .kind = INLAY_KIND_TENSOR, .dtype = dtype, .rank = vector, .dims = &one,
+    return (rt_value){ .kind = INLAY_KIND_TENSOR,
+                       .dtype = dtype,
+                       .rank = vector,
+                       .dims = &one,
                        .buffer = { .handle = (uintptr_t)element, .bytes = inlay_dtype_bits(dtype) / 8 } };
 }
 

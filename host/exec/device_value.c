@@ -80,8 +80,8 @@ inlay_status value_create_on(const provider *p, inlay_dtype dtype, uint32_t rank
     if (status != INLAY_OK)
         return status;
     v->capacity = v->buffer.bytes > 0 ? v->buffer.bytes : 1;
-    status = p->table->buffer_alloc(p->state, p->first_domain + p->table->default_domain - 1, v->capacity, &buffer,
-                                    diag);
+    status =
+        p->table->buffer_alloc(p->state, p->first_domain + p->table->default_domain - 1, v->capacity, &buffer, diag);
     if (status != INLAY_OK) {
         inlay_value_unref(v);
         free(owner);
@@ -112,8 +112,8 @@ inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory,
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the memory has %llu bytes; this shape needs %llu",
                             (unsigned long long)memory->bytes, (unsigned long long)v->buffer.bytes);
     if (status == INLAY_OK)
-        status = p->table->import_native(p->state, p->first_domain + p->table->default_domain - 1, memory, &buffer,
-                                         diag);
+        status =
+            p->table->import_native(p->state, p->first_domain + p->table->default_domain - 1, memory, &buffer, diag);
     if (status != INLAY_OK) {
         inlay_value_unref(v);
         free(owner);
@@ -146,7 +146,8 @@ inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *di
     if (p == NULL)
         return INLAY_OK;
     if ((p->table->domains[value->buffer.domain - p->first_domain].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it", p->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
+                          p->name);
     return p->table->buffer_map(p->state, &value->buffer, out_data, diag);
 }
 
@@ -170,15 +171,15 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
     status = p->table->export_native(p->state, &value->buffer, &found, diag);
     if (status != INLAY_OK)
         return status;
-    return known_give(out_memory, &found, sizeof found) ? INLAY_OK
-                                                        : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                                                     "inlay_native_memory.struct_size is not set");
+    return known_give(out_memory, &found, sizeof found)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
 }
 
 /* ------------------------------------------------------------------ host memory that a device reads */
 
 struct value_import {
-    const provider *p;   /* NULL: it refused */
+    const provider *p; /* NULL: it refused */
     inlay_buffer buffer;
 };
 
@@ -282,7 +283,7 @@ inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag 
     inlay_status status = find_streams(value, &e, diag);
 
     return status != INLAY_OK || fence_reached(value->ready, NULL) ? status
-                                                                  : ask(value, e->wait, stream, value->ready, diag);
+                                                                   : ask(value, e->wait, stream, value->ready, diag);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -337,7 +338,9 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
         return INLAY_OK;
     }
     if (source != NULL && target != NULL && source != target)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s and %s know nothing of each other; copy by way of a value in host "
-                          "memory", source->name, target->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "%s and %s know nothing of each other; copy by way of a value in host "
+                          "memory",
+                          source->name, target->name);
     return copy_by(source != NULL ? source : target, from, to, diag);
 }

@@ -14,15 +14,15 @@
 typedef struct dynamic_cache {
     inlay_instance *instance;
     look seen; /* the inputs that the instance is for */
-    arena a; /* plans and dims */
+    arena a;   /* plans and dims */
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
     uint64_t workspace_bytes, workspace_alignment;
-    void *workspace;           /* host */
+    void *workspace; /* host */
     uint64_t workspace_room;
-    run_memory *memory;        /* that it came from */
+    run_memory *memory;           /* that it came from */
     uint64_t timeline, signalled; /* of asynchronous providers */
-    bool looks, looked;        /* at what lies on devices, too: it decides sizes. Whether it does is known */
+    bool looks, looked;           /* at what lies on devices, too: it decides sizes. Whether it does is known */
 } dynamic_cache;
 
 typedef struct dynamic_call {
@@ -30,7 +30,7 @@ typedef struct dynamic_call {
     bound *b;
     bound_step *s;
     const part_provider *provider;
-    uint32_t domain;        /* the provider's default one */
+    uint32_t domain; /* the provider's default one */
     dynamic_cache *cache;
     inlay_tensor_arg *in, *out;
     inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
@@ -130,10 +130,12 @@ static inlay_status specialize(dynamic_call *c)
     const program_step *ps = c->s->plan->step;
     const part_region *r = ps->region;
     dynamic_cache *cache = c->cache;
-    inlay_specialize_request request = { .struct_size = sizeof request, .values = c->b->states,
+    inlay_specialize_request request = { .struct_size = sizeof request,
+                                         .values = c->b->states,
                                          .value_count = c->r->prog->graph->value_count,
                                          .value_stride = sizeof *c->b->states,
-                                         .max_threads = c->r->prog->env->max_threads, .workspace_alignment = 64,
+                                         .max_threads = c->r->prog->env->max_threads,
+                                         .workspace_alignment = 64,
                                          .output_count = r->output_count,
                                          .output_stride = sizeof *cache->outputs };
     inlay_diag why = INLAY_DIAG_INIT;
@@ -163,8 +165,8 @@ static inlay_status specialize(dynamic_call *c)
     }
     if (request.workspace_bytes > PTRDIFF_MAX / 2) {
         release_instance(c);
-        return inlay_fail(c->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace",
-                          c->provider->name, (unsigned long long)request.workspace_bytes);
+        return inlay_fail(c->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace", c->provider->name,
+                          (unsigned long long)request.workspace_bytes);
     }
     cache->workspace_bytes = request.workspace_bytes;
     cache->workspace_alignment = request.workspace_alignment < 64 ? 64 : request.workspace_alignment;
@@ -303,8 +305,10 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         if (shape->dims != NULL)
             memcpy(c->made[i]->dims, shape->dims, arg->rank * sizeof *shape->dims);
     } else if (!shape_known(shape)) {
-        return inlay_fail(c->diag, INLAY_INTERNAL, "provider %s leaves the size of output %u to the host, which can't "
-                          "know it: the operator has no shape inference", c->provider->name, i);
+        return inlay_fail(c->diag, INLAY_INTERNAL,
+                          "provider %s leaves the size of output %u to the host, which can't "
+                          "know it: the operator has no shape inference",
+                          c->provider->name, i);
     } else if (has_place(c, v)) {
         arg->buffer = c->b->buffers[c->b->plan->values[v].place];
         arg->dims = (int64_t *)(uintptr_t)c->b->plan->states[v].dims;
@@ -395,10 +399,16 @@ static inlay_status execute(dynamic_call *c)
     const program_step *ps = c->s->plan->step;
     const part_region *r = ps->region;
     run_shared *shared = c->r->shared;
-    inlay_exec_args args = { .struct_size = sizeof args, .run = &shared->run, .inputs = c->in, .outputs = c->out,
-                             .input_count = r->input_count, .output_count = r->output_count,
-                             .arg_stride = sizeof *c->in, .cancel = shared->run.cancel,
-                             .deadline_ns = shared->run.deadline_ns, .diag = c->diag };
+    inlay_exec_args args = { .struct_size = sizeof args,
+                             .run = &shared->run,
+                             .inputs = c->in,
+                             .outputs = c->out,
+                             .input_count = r->input_count,
+                             .output_count = r->output_count,
+                             .arg_stride = sizeof *c->in,
+                             .cancel = shared->run.cancel,
+                             .deadline_ns = shared->run.deadline_ns,
+                             .diag = c->diag };
     inlay_status status = give_workspace(c, &args);
 
     if (status != INLAY_OK)
@@ -420,8 +430,10 @@ static inlay_status move_to_place(dynamic_call *c, uint32_t i)
     const inlay_buffer *to = &c->b->buffers[c->b->plan->values[v].place];
 
     if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
-        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "provider %s gave output %u another shape than the operator's "
-                          "shape inference", c->provider->name, i);
+        return inlay_fail(c->diag, INLAY_SHAPE_MISMATCH,
+                          "provider %s gave output %u another shape than the operator's "
+                          "shape inference",
+                          c->provider->name, i);
     if (made->buffer.domain != INLAY_DOMAIN_HOST)
         return stay_copy(c->r, &made->buffer, to, c->diag);
     if (made->buffer.bytes > 0)
@@ -497,8 +509,9 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     const program_step *ps = s->plan->step;
     const part_region *region = ps->region;
     size_t tensors = (size_t)region->input_count + region->output_count + 1;
-    dynamic_call c = { .r = r, .b = b, .s = s, .provider = ps->provider, .diag = diag,
-                       .domain = part_default_domain(ps->provider) };
+    dynamic_call c = {
+        .r = r, .b = b, .s = s, .provider = ps->provider, .diag = diag, .domain = part_default_domain(ps->provider)
+    };
     rt_value *in;
 
     arena_reset(&b->scratch);
@@ -519,8 +532,9 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "input '%s' is %s where %s was expected",
                               r->prog->graph->values[v].info.name.data, inlay_dtype_name(in[i].dtype),
                               inlay_dtype_name(r->prog->graph->values[v].info.dtype));
-        c.in[i] = (inlay_tensor_arg){ .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims,
-                                      .rank = in[i].rank, .dtype = in[i].dtype };
+        c.in[i] = (inlay_tensor_arg){
+            .buffer = in[i].buffer, .dims = (int64_t *)(uintptr_t)in[i].dims, .rank = in[i].rank, .dtype = in[i].dtype
+        };
         if (b->plan->places[s->plan->in[i]].source != PLACE_DYNAMIC)
             c.in[i].buffer = b->buffers[s->plan->in[i]];
         if (!plan_is_ready(&b->plan->places[b->plan->values[v].place]))

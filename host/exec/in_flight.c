@@ -49,10 +49,9 @@ static inlay_status abandon(runner *r, const part_provider *p, uint64_t limit_ms
     provider_lost(p->state);
     shared->abandoned = shared->unwinding = true;
     shared->run.cancel = &always;
-    return inlay_fail(diag, INLAY_DEVICE_LOST,
-                      "the device did not end its work in %llu ms%s; the context is of no use any more",
-                      (unsigned long long)limit_ms,
-                      limit_ms == r->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
+    return inlay_fail(
+        diag, INLAY_DEVICE_LOST, "the device did not end its work in %llu ms%s; the context is of no use any more",
+        (unsigned long long)limit_ms, limit_ms == r->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
 }
 
 static uint64_t until(uint64_t limit_ms)
@@ -87,8 +86,7 @@ static inlay_status settle(const runner *r, const part_provider *p, inlay_fence 
 inlay_status in_flight_finish(runner *r, const part_provider *p, inlay_fence fence, inlay_diag *diag)
 {
     bool hangs;
-    inlay_status status =
-        wait_for(fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
+    inlay_status status = wait_for(fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
 
     if (hangs)
         return abandon(r, p, r->prog->env->device_timeout_ms, diag);
@@ -101,8 +99,7 @@ inlay_status in_flight_finish(runner *r, const part_provider *p, inlay_fence fen
 inlay_status in_flight_wait(runner *r, bound *b, const bound_step *s, inlay_diag *diag)
 {
     bool hangs;
-    inlay_status status =
-        wait_for(s->fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
+    inlay_status status = wait_for(s->fence, &r->shared->run, r->prog->env->device_timeout_ms, &hangs, diag);
 
     if (!hangs)
         return status;
@@ -143,8 +140,8 @@ inlay_status in_flight_settle(runner *r, bound *b, inlay_status status, inlay_di
         if (!r->shared->unwinding) {
             waited = settle(r, provider_of(r, s), s->fence, &hangs);
             if (hangs)
-                status = runner_step_failed(r, s, abandon(r, provider_of(r, s), grace_ms(r, provider_of(r, s)), diag),
-                                            diag);
+                status =
+                    runner_step_failed(r, s, abandon(r, provider_of(r, s), grace_ms(r, provider_of(r, s)), diag), diag);
             else if (waited == INLAY_DEVICE_LOST)
                 in_flight_note(r, in_flight_origin(b, s), waited);
         }

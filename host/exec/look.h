@@ -1,5 +1,5 @@
-/* exec/look.h - what the inputs of a step look like, as bytes that can be compared: their types and dims, and the elements
- * of those whose data may decide a shape. */
+/* exec/look.h - what the inputs of a step look like, as bytes that can be compared: their types and dims, and the
+ * elements of those whose data may decide a shape. */
 #ifndef EXEC_LOOK_H
 #define EXEC_LOOK_H
 #include "exec/value.h"

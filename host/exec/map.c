@@ -111,7 +111,8 @@ static inlay_status row_begin(const host_call *c, inlay_dtype dtype, int64_t cou
     out->room = calloc((size_t)count + 1, TEXT);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)
         out->texts[i].data = "";
-    return out->texts == NULL || out->room == NULL ? fail(c, INLAY_OUT_OF_MEMORY, "no memory for its result") : INLAY_OK;
+    return out->texts == NULL || out->room == NULL ? fail(c, INLAY_OUT_OF_MEMORY, "no memory for its result")
+                                                   : INLAY_OK;
 }
 
 static inlay_status row_end(host_call *c, inlay_status status, row *r)
@@ -207,8 +208,9 @@ static inlay_status run_cast(host_call *c)
         const int64_t at = sparse ? key[order[i]] : i;
 
         if (at < 0 || at >= r.count)
-            status = inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "CastMap node '%s': key %lld is not below max_map %lld",
-                                c->node->info.name.data, (long long)at, (long long)r.count);
+            status =
+                inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "CastMap node '%s': key %lld is not below max_map %lld",
+                           c->node->info.name.data, (long long)at, (long long)r.count);
         else
             row_put(&r, at, values, order[i]);
     }
@@ -240,8 +242,9 @@ static inlay_status run_vectorize(host_call *c)
         return status;
     words = attr(c, keys->dtype == INLAY_INT64 ? "int64_vocabulary" : "string_vocabulary");
     if (words == NULL)
-        return fail(c, INLAY_INVALID_ARGUMENT, keys->dtype == INLAY_INT64 ? "it has no int64_vocabulary for keys of int64"
-                                                                         : "it has no string_vocabulary for its keys");
+        return fail(c, INLAY_INVALID_ARGUMENT,
+                    keys->dtype == INLAY_INT64 ? "it has no int64_vocabulary for keys of int64"
+                                               : "it has no string_vocabulary for its keys");
     status = row_begin(c, values->dtype, words->count, &r);
     for (uint32_t w = 0; status == INLAY_OK && w < words->count; w++)
         for (int64_t i = 0; i < keys->count; i++)

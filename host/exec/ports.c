@@ -1,4 +1,5 @@
-/* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants them. */
+/* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants
+ * them. */
 #include "exec/runner.h"
 #include "threads/fence.h"
 #include <string.h>
@@ -16,8 +17,9 @@ rt_value runner_value(const bound *b, uint32_t v)
     if (p->places[place].source == PLACE_DYNAMIC ||
         (p->places[place].source == PLACE_INPUT && (b->dynamic[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
         return b->dynamic[v];
-    return (rt_value){ .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims,
-                       .buffer = b->buffers[place] };
+    return (rt_value){
+        .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims, .buffer = b->buffers[place]
+    };
 }
 
 void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
@@ -43,8 +45,7 @@ void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
         uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
         uint32_t place = b->plan->values[v].place;
 
-        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT ||
-            b->plan->places[place].index != i)
+        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT || b->plan->places[place].index != i)
             continue;
         b->buffers[place] = inputs[i].buffer;
         /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
@@ -76,8 +77,10 @@ static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_v
 
 static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *want, inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u takes %llu bytes: the value on the device that it is bound to "
-                      "has %llu, or is an input, too", k, (unsigned long long)bytes, (unsigned long long)want->capacity);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                      "output %u takes %llu bytes: the value on the device that it is bound to "
+                      "has %llu, or is an input, too",
+                      k, (unsigned long long)bytes, (unsigned long long)want->capacity);
 }
 
 inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
@@ -133,8 +136,7 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
                 r->spares[pl->index] = *out;
                 *out = swap;
             }
-            if (*out != NULL &&
-                (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+            if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
                 inlay_value_unref(*out);
                 *out = NULL;
             }
@@ -151,7 +153,9 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
 
 uint32_t runner_wanted(const runner *r, uint32_t k)
 {
-    return r->wanted[k] != NULL ? r->wanted[k]->buffer.domain : r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    return r->wanted[k] != NULL ? r->wanted[k]->buffer.domain
+           : r->homes != NULL   ? r->homes[k]
+                                : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
 uint32_t runner_wants(const runner *r, plan_input *out)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 struct run_memory {
-    uint32_t references; /* atomic */
+    uint32_t references;       /* atomic */
     inlay_allocator allocator; /* alloc NULL: malloc */
     uint64_t budget, cap;
     uint64_t held;       /* atomic: between runs */
@@ -59,8 +59,10 @@ bool run_memory_fits(const run_memory *m, uint64_t more, uint64_t mine, uint64_t
 
 inlay_status run_memory_over(const run_memory *m, const char *what, uint64_t least, inlay_diag *diag)
 {
-    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
-                     "for weights and plans", what, (unsigned long long)least, (unsigned long long)m->cap,
+    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                     "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
+                     "for weights and plans",
+                     what, (unsigned long long)least, (unsigned long long)m->cap,
                      (unsigned long long)__atomic_load_n(&m->held, __ATOMIC_RELAXED));
     if (diag != NULL)
         diag->error_class = INLAY_CLASS_MEMORY;
@@ -92,9 +94,11 @@ static inlay_status over_budget(const run_memory *m, uint64_t bytes, inlay_diag 
 
     if (!run_memory_fits(m, bytes, 0, &least))
         return run_memory_over(m, "the run", least, diag);
-    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
-                     "raise it, or run fewer contexts or smaller inputs", (unsigned long long)bytes,
-                     (unsigned long long)__atomic_load_n(&m->used, __ATOMIC_RELAXED), (unsigned long long)m->budget);
+    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                     "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
+                     "raise it, or run fewer contexts or smaller inputs",
+                     (unsigned long long)bytes, (unsigned long long)__atomic_load_n(&m->used, __ATOMIC_RELAXED),
+                     (unsigned long long)m->budget);
     if (diag != NULL)
         diag->error_class = INLAY_CLASS_MEMORY;
     return INLAY_LIMIT_EXCEEDED;

@@ -20,7 +20,10 @@ inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_b
     static const uint32_t never;
 
     *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes, .memory = memory };
-    s->run = (inlay_run){ .cancel = &never, .max_threads = max_threads, .ctx = s, .output_alloc = dynamic_output_alloc,
+    s->run = (inlay_run){ .cancel = &never,
+                          .max_threads = max_threads,
+                          .ctx = s,
+                          .output_alloc = dynamic_output_alloc,
                           .string_alloc = string_alloc };
     return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }

@@ -151,10 +151,15 @@ static inlay_status run_copy(runner *r, bound *b, bound_step *s, inlay_diag *dia
             return status;
     }
     if (p->table->buffer_copies != NULL) {
-        const inlay_copy_request request = { .struct_size = sizeof request, .run = &r->shared->run, .copies = list,
-                                             .copy_count = count, .copy_stride = sizeof *list, .waits = s->args.waits,
+        const inlay_copy_request request = { .struct_size = sizeof request,
+                                             .run = &r->shared->run,
+                                             .copies = list,
+                                             .copy_count = count,
+                                             .copy_stride = sizeof *list,
+                                             .waits = s->args.waits,
                                              .wait_count = s->args.wait_count,
-                                             .own_wait_count = s->args.own_wait_count, .signal = s->args.signal };
+                                             .own_wait_count = s->args.own_wait_count,
+                                             .signal = s->args.signal };
 
         status = p->table->buffer_copies(p->state, &request, diag);
     } else {
@@ -514,14 +519,15 @@ failed:
     return status;
 }
 
-/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies may
- * only have heard in the middle of a loop. */
+/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies
+ * may only have heard in the middle of a loop. */
 inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(r, inputs, diag);
 
     return status == INLAY_DEVICE_LOST && r == r->shared->root && r->prog->env->without_failed && !r->shared->abandoned
-               ? run_once(r, inputs, diag) : status;
+               ? run_once(r, inputs, diag)
+               : status;
 }
 
 /* ------------------------------------------------------------------ life */

@@ -19,18 +19,18 @@ enum { POOL_SIZE = 64 };
  * for string_alloc, which kernels call from theirs. */
 typedef struct run_shared {
     inlay_run run;
-    uint64_t max_bytes;       /* limit of one tensor */
-    run_memory *memory;       /* the session's; NULL = malloc */
-    bool abandoned;           /* a device hangs that may still write here: nothing of the context is ever freed */
-    bool unwinding;           /* ... and the run in progress gives up */
-    bool watched;             /* a cancel word or a deadline is set: poll between steps */
-    arena strings;            /* elements made by this run */
+    uint64_t max_bytes; /* limit of one tensor */
+    run_memory *memory; /* the session's; NULL = malloc */
+    bool abandoned;     /* a device hangs that may still write here: nothing of the context is ever freed */
+    bool unwinding;     /* ... and the run in progress gives up */
+    bool watched;       /* a cancel word or a deadline is set: poll between steps */
+    arena strings;      /* elements made by this run */
     pthread_mutex_t strings_lock;
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
     uint32_t pool_count;
-    inlay_diag diag;          /* what steps write to; copied to the caller's when a run fails */
-    struct dynamic_call *dynamic; /* the step whose outputs output_alloc is for */
-    struct runner *root;     /* the main graph's */
+    inlay_diag diag;               /* what steps write to; copied to the caller's when a run fails */
+    struct dynamic_call *dynamic;  /* the step whose outputs output_alloc is for */
+    struct runner *root;           /* the main graph's */
     const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
 } run_shared;
 
@@ -61,17 +61,17 @@ typedef struct bound_step {
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_exec_args args;
-    bool simple;              /* synchronous EXEC that waits for nobody: one call */
-    bool async;               /* signals fence when done */
-    inlay_fence fence;        /* its own timeline; value counts runs */
+    bool simple;       /* synchronous EXEC that waits for nobody: one call */
+    bool async;        /* signals fence when done */
+    inlay_fence fence; /* its own timeline; value counts runs */
     const plan_step *plan;
-    uint32_t *wait_steps;     /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
-                                 provider's first */
+    uint32_t *wait_steps; /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
+                             provider's first */
     uint32_t wait_step_count;
-    uint32_t own_wait_count;  /* so many of them are its own provider's */
-    uint32_t copy_count;      /* COPY: this one and those behind it that go with it; 0: goes with one before */
-    inlay_copy *copies;       /* room for as many, where there are several */
-    inlay_fence *waits;       /* room for as many, and for what comes before the caller's values, see runner.ready */
+    uint32_t own_wait_count;     /* so many of them are its own provider's */
+    uint32_t copy_count;         /* COPY: this one and those behind it that go with it; 0: goes with one before */
+    inlay_copy *copies;          /* room for as many, where there are several */
+    inlay_fence *waits;          /* room for as many, and for what comes before the caller's values, see runner.ready */
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 } bound_step;
 
@@ -91,30 +91,30 @@ typedef struct seen_shape {
 typedef struct bound {
     plan *plan; /* a reference */
     arena a;
-    const void *base;        /* where the runner's slab was when addresses were written; see bound_settle */
-    inlay_buffer *slabs;     /* [domain_count] of devices; handle 0 = none */
-    void **maps;             /* [domain_count] where the host sees them; NULL = it does not */
-    inlay_buffer *buffers;   /* [place_count] current addresses */
+    const void *base;      /* where the runner's slab was when addresses were written; see bound_settle */
+    inlay_buffer *slabs;   /* [domain_count] of devices; handle 0 = none */
+    void **maps;           /* [domain_count] where the host sees them; NULL = it does not */
+    inlay_buffer *buffers; /* [place_count] current addresses */
     bound_step *steps;
-    const bound_step *at;    /* the slow step in hand, or the last one; NULL: none yet */
-    patch *patches;          /* of INPUT and OUTPUT places */
+    const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
+    patch *patches;       /* of INPUT and OUTPUT places */
     uint32_t patch_count;
-    rt_value *dynamic;       /* [value_count] DYNAMIC values of the run */
-    inlay_value **twins;     /* [value_count] the same values in another domain, where somebody has read them there; a
-                                reference each. NULL without such steps */
+    rt_value *dynamic;         /* [value_count] DYNAMIC values of the run */
+    inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
+                                  reference each. NULL without such steps */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
-    seen_shape **seen;       /* [value_count] NULL where the plan knows; NULL without such steps */
-    arena scratch;           /* of the dynamic or host step that runs */
-    uint64_t captures;       /* of which set the device has copies, see runner.captures; 0 = none */
+    seen_shape **seen; /* [value_count] NULL where the plan knows; NULL without such steps */
+    arena scratch;     /* of the dynamic or host step that runs */
+    uint64_t captures; /* of which set the device has copies, see runner.captures; 0 = none */
     bool has_async;
-    bool poisoned;           /* the last run failed on a device: its timelines are to be renewed */
-    bool has_objects;        /* some input is an object held in dynamic */
-    const uint32_t *cancel;  /* what the steps' args hold */
+    bool poisoned;          /* the last run failed on a device: its timelines are to be renewed */
+    bool has_objects;       /* some input is an object held in dynamic */
+    const uint32_t *cancel; /* what the steps' args hold */
     uint64_t deadline_ns;
     uint64_t last_used;
-    uint64_t counted_bytes;  /* what it added to program_env.held_bytes */
-    struct side *side;       /* how its waves go, see side.h; NULL: it has none */
+    uint64_t counted_bytes; /* what it added to program_env.held_bytes */
+    struct side *side;      /* how its waves go, see side.h; NULL: it has none */
 } bound;
 
 enum { BOUNDS_KEPT = 4 };
@@ -122,30 +122,30 @@ struct runner {
     program *prog;
     run_shared *shared;
     bound *bounds[BOUNDS_KEPT];
-    bound *now;              /* of the last run */
-    bound *busy;             /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
+    bound *now;  /* of the last run */
+    bound *busy; /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
     uint64_t clock;
-    void *slab;              /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
+    void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
-    bound *spare;            /* a bound plan that has gone, whose memory is the next one's; or NULL */
-    runner ***children;      /* [step_count][body_count], made when first needed */
-    inlay_value **outputs;   /* [output_count] of the last run; a reference each, NULL after a failure */
-    inlay_value **spares;    /* [output_count] memory that an output had before, to be used again */
-    const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
-                                   handle 0: not this one. NULL: none is. Borrowed */
-    const uint32_t *homes;   /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the host's.
-                                Borrowed from the node whose body it is */
-    inlay_value **wanted;    /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
-    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on devices;
-                                timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
-    plan_input *key;         /* [input_count + captured_count + output_count] */
+    bound *spare;                /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    runner ***children;          /* [step_count][body_count], made when first needed */
+    inlay_value **outputs;       /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
+                                    handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
+                                    host's.       Borrowed from the node whose body it is */
+    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
+                                   devices;    timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+    plan_input *key;             /* [input_count + captured_count + output_count] */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
-    uint64_t captures;       /* counts the sets of captured values that runs have seen */
-    bool same_captures;      /* the next run's are those of the last: a loop goes on */
+    uint64_t captures;           /* counts the sets of captured values that runs have seen */
+    bool same_captures;          /* the next run's are those of the last: a loop goes on */
     const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
     inlay_diag late_why;
-    runner *instead;         /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */
-    runner *next_instead;    /* ... as a list */
+    runner *instead;      /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */
+    runner *next_instead; /* ... as a list */
 };
 
 INLAY_NODISCARD inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag);
@@ -195,8 +195,8 @@ const runner *runner_of(const runner *r, const program *p);
 void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs);
 /* Memory for the outputs that steps write straight into. */
 INLAY_NODISCARD inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag);
-/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many parts
- * were written. */
+/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many
+ * parts were written. */
 uint32_t runner_wants(const runner *r, plan_input *out);
 /* The domain in which output k is wanted. */
 uint32_t runner_wanted(const runner *r, uint32_t k);
@@ -223,8 +223,8 @@ INLAY_NODISCARD inlay_status stay_copy(runner *r, const inlay_buffer *from, cons
 uint32_t stay_domain(const runner *r, uint32_t v);
 /* Value v, which *x is, in that domain: it is copied at most once in a run. A list or an absent value is left. */
 INLAY_NODISCARD inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag);
-/* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run holds
- * for steps to come. idle: none of them runs. */
+/* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run
+ * holds for steps to come. idle: none of them runs. */
 void stay_make_room(runner *r, bool idle, bool all);
 /* Has the device no room for it? What a run holds there can come home then. */
 static inline bool stay_lacks_room(inlay_status status)

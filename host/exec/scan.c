@@ -248,8 +248,10 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
         wholes[i] = host_value(c, n->inputs[1 + states + i]);
         if (wholes[i].kind != INLAY_KIND_TENSOR || wholes[i].rank < 2 || wholes[i].dims[0] != batch ||
             wholes[i].dims[1] != longest) {
-            status = inlay_fail(c->diag, INLAY_SHAPE_MISMATCH, "scan input %u of Scan node '%s' has another batch or "
-                                "sequence than the first", i, n->name.data);
+            status = inlay_fail(c->diag, INLAY_SHAPE_MISMATCH,
+                                "scan input %u of Scan node '%s' has another batch or "
+                                "sequence than the first",
+                                i, n->name.data);
             goto done;
         }
         scans[i].whole = batch_entry(&wholes[i], b);

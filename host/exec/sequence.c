@@ -177,8 +177,10 @@ static inlay_status run_at(host_call *c)
         return status;
     at += at < 0 ? list->count : 0;
     if (at < 0 || at >= list->count)
-        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT, "SequenceAt node '%s': position %lld is outside a sequence "
-                          "of %lld", c->node->info.name.data, (long long)at, (long long)list->count);
+        return inlay_fail(c->diag, INLAY_INVALID_ARGUMENT,
+                          "SequenceAt node '%s': position %lld is outside a sequence "
+                          "of %lld",
+                          c->node->info.name.data, (long long)at, (long long)list->count);
     return give(c, 0, inlay_value_ref(list->items[at]));
 }
 
@@ -441,10 +443,17 @@ inlay_status sequence_run(host_call *c, bool *out_handled)
         const char *op;
         host_fn run;
     } table[] = {
-        { "SequenceEmpty", run_empty },   { "SequenceConstruct", run_construct }, { "SequenceInsert", run_insert },
-        { "SequenceErase", run_erase },   { "SequenceAt", run_at },               { "SequenceLength", run_length },
-        { "SplitToSequence", run_split }, { "ConcatFromSequence", run_concat },   { "Optional", run_optional },
-        { "OptionalHasElement", run_has_element }, { "OptionalGetElement", run_get_element },
+        { "SequenceEmpty", run_empty },
+        { "SequenceConstruct", run_construct },
+        { "SequenceInsert", run_insert },
+        { "SequenceErase", run_erase },
+        { "SequenceAt", run_at },
+        { "SequenceLength", run_length },
+        { "SplitToSequence", run_split },
+        { "ConcatFromSequence", run_concat },
+        { "Optional", run_optional },
+        { "OptionalHasElement", run_has_element },
+        { "OptionalGetElement", run_get_element },
         { "Identity", run_identity },
     };
 

@@ -4,8 +4,8 @@
 #include "threads/scene.h"
 #include "threads/threads.h"
 
-/* Runs that are timed each way, one way after the other for threads that sleep wake up after some, of so many. Where the
- * first ones take far longer side by side no more are tried. */
+/* Runs that are timed each way, one way after the other for threads that sleep wake up after some, of so many. Where
+ * the first ones take far longer side by side no more are tried. */
 enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 #define GAIN 0.97 /* of the time one after the other; what is less may be chance */
 #define LOSS 1.2

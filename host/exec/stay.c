@@ -1,5 +1,5 @@
-/* exec/stay.c - values stay on the device that makes them for as long as nobody reads them elsewhere: what is sized in the
- * run, what leaves a branch or a loop, and what a loop carries. */
+/* exec/stay.c - values stay on the device that makes them for as long as nobody reads them elsewhere: what is sized in
+ * the run, what leaves a branch or a loop, and what a loop carries. */
 #include "exec/body.h"
 #include "exec/device_memory.h"
 #include "exec/in_flight.h"

@@ -87,8 +87,8 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
     if (status != INLAY_OK) {
         free(v);
-        return status == INLAY_OUT_OF_MEMORY
-                   ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes) : status;
+        return status == INLAY_OUT_OF_MEMORY ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes)
+                                             : status;
     }
     /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
     if (zeroed || dtype == INLAY_STRING)
@@ -163,9 +163,10 @@ inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t 
     if (data == NULL && need > 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is NULL for a tensor of %zu bytes", need);
     if (need > 0 && (uintptr_t)data % element_alignment(dtype) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is not aligned to its elements: %s needs a multiple of "
-                          "%zu; copy it into inlay_value_create()'s memory", inlay_dtype_name(dtype),
-                          element_alignment(dtype));
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "data is not aligned to its elements: %s needs a multiple of "
+                          "%zu; copy it into inlay_value_create()'s memory",
+                          inlay_dtype_name(dtype), element_alignment(dtype));
     v = new_tensor(dtype, rank, dims, count);
     if (v == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
@@ -247,10 +248,11 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "kind %u is no list; use INLAY_KIND_SEQUENCE, OPTIONAL or MAP",
                           kind);
     if (kind == INLAY_KIND_MAP &&
-        (count != 2 || items[0] == NULL || items[1] == NULL || items[0]->kind != INLAY_KIND_TENSOR || items[0]->rank != 1 ||
-         (items[0]->dtype != INLAY_INT64 && items[0]->dtype != INLAY_STRING) || items[1]->kind != INLAY_KIND_TENSOR ||
-         items[1]->rank != 1 || items[1]->count != items[0]->count))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a map has two items: keys, int64 or string of rank 1, and as many "
+        (count != 2 || items[0] == NULL || items[1] == NULL || items[0]->kind != INLAY_KIND_TENSOR ||
+         items[0]->rank != 1 || (items[0]->dtype != INLAY_INT64 && items[0]->dtype != INLAY_STRING) ||
+         items[1]->kind != INLAY_KIND_TENSOR || items[1]->rank != 1 || items[1]->count != items[0]->count))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "a map has two items: keys, int64 or string of rank 1, and as many "
                           "values");
     if (kind == INLAY_KIND_OPTIONAL && count > 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an optional holds at most one value, not %u", count);
@@ -258,7 +260,8 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
         if (items[i] == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] is NULL", i);
         if (items[i]->kind == INLAY_KIND_TENSOR && items[i]->buffer.domain != INLAY_DOMAIN_HOST)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "items[%u] lies on a device; lists hold tensors in host memory", i);
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "items[%u] lies on a device; lists hold tensors in host memory",
+                              i);
         if (items[i]->dtype != dtype && (kind != INLAY_KIND_MAP || i == 1))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] has element type %s, the list %s", i,
                               inlay_dtype_name(items[i]->dtype), inlay_dtype_name(dtype));
@@ -337,8 +340,9 @@ rt_value rt_from_value(inlay_value *v)
 {
     if (v == NULL)
         return (rt_value){ 0 };
-    return (rt_value){ .kind = v->kind, .dtype = v->dtype, .rank = v->rank, .dims = v->dims, .buffer = v->buffer,
-                       .owner = v };
+    return (rt_value){
+        .kind = v->kind, .dtype = v->dtype, .rank = v->rank, .dims = v->dims, .buffer = v->buffer, .owner = v
+    };
 }
 
 inlay_status rt_to_value(const rt_value *r, inlay_value **out_value, inlay_diag *diag)

@@ -17,15 +17,16 @@ struct inlay_value {
     inlay_dtype dtype;   /* of lists: of the tensors in them */
     uint32_t rank;
     int64_t dims[INLAY_MAX_RANK];
-    int64_t count;       /* elements, or items */
-    inlay_buffer buffer; /* TENSOR; host domain except inside a run */
-    uint64_t capacity;   /* bytes that the memory has room for */
-    inlay_value **items; /* lists; MAP: items[0] the keys, items[1] the values */
+    int64_t count;             /* elements, or items */
+    inlay_buffer buffer;       /* TENSOR; host domain except inside a run */
+    uint64_t capacity;         /* bytes that the memory has room for */
+    inlay_value **items;       /* lists; MAP: items[0] the keys, items[1] the values */
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
-    struct run_memory *from; /* that the memory came from, a reference; NULL: malloc */
+    struct run_memory *from;     /* that the memory came from, a reference; NULL: malloc */
     struct value_import *import; /* atomic: how a device knows this memory of the host's; NULL: none was asked */
-    inlay_fence ready;   /* on a device: what comes before the next use, a stream's work or a run's; timeline 0: nothing */
+    inlay_fence
+        ready; /* on a device: what comes before the next use, a stream's work or a run's; timeline 0: nothing */
     inlay_fence streams; /* its own timeline, and how often streams were asked to signal it */
 };
 
@@ -49,8 +50,8 @@ INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *p, const inlay
                                            inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                            void (*release)(void *arg), void *arg, inlay_value **out_value,
                                            inlay_diag *diag);
-/* A tensor of numbers in host memory as a device reads it where it is: *out is its buffer there, as long as the value. False:
- * the device can't, or another has it already. Any number of threads. */
+/* A tensor of numbers in host memory as a device reads it where it is: *out is its buffer there, as long as the value.
+ * False: the device can't, or another has it already. Any number of threads. */
 bool value_import(inlay_value *v, const struct provider *p, uint32_t domain, inlay_buffer *out);
 /* Ends that; for inlay_value_unref(). */
 void value_end_import(struct value_import *import);

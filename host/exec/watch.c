@@ -29,8 +29,9 @@ inlay_status watch_walk(runner *r, bound *b, inlay_diag *diag)
 
     for (uint32_t i = 0; i < b->plan->step_count; i++) {
         bound_step *s = &b->steps[i];
-        watch_event event = { .program = r->prog, .plan = b->plan, .step = s->plan, .node = INLAY_NONE,
-                              .begin_ns = clock_ns() };
+        watch_event event = {
+            .program = r->prog, .plan = b->plan, .step = s->plan, .node = INLAY_NONE, .begin_ns = clock_ns()
+        };
         relay to = { hook, event };
         inlay_status status;
 

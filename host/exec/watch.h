@@ -12,10 +12,10 @@
 /* One step that has run, without an error. */
 typedef struct watch_event {
     const program *program;
-    plan *plan; /* the sizes; a hook that keeps it takes a reference */
-    const plan_step *step; /* its kind; its region, or what is copied */
+    plan *plan;                /* the sizes; a hook that keeps it takes a reference */
+    const plan_step *step;     /* its kind; its region, or what is copied */
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC; what a device took is included */
-    uint32_t node; /* INLAY_NONE: the whole step; otherwise of the program's graph, a kernel within it */
+    uint32_t node;             /* INLAY_NONE: the whole step; otherwise of the program's graph, a kernel within it */
 } watch_event;
 
 /* Called by the thread that runs, after each step; it must not fail and should not allocate. A step of the host's that

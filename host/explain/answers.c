@@ -89,8 +89,9 @@ inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool 
     if (answers == NULL || barred == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain a node");
     for (uint32_t i = 0; i < f->provider_count && status == INLAY_OK; i++) {
-        answers[i] = (facts_answer){ .provider = i, .offer = offer_of(g, node, i), .refusal = refusal_of(g, node, i),
-                                     .chosen = i == winner };
+        answers[i] = (facts_answer){
+            .provider = i, .offer = offer_of(g, node, i), .refusal = refusal_of(g, node, i), .chosen = i == winner
+        };
         if (ask && i != winner && answers[i].offer != INLAY_NONE)
             status = ask_for(f, g, node, barred, &scratch, &answers[i]);
     }

@@ -10,7 +10,8 @@ static inlay_status check_options(const inlay_explain_options *o, const char *fo
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json or html",
                           format);
     if (o->node != NULL && html)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the page is of the whole session; ask for a node as text or "
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the page is of the whole session; ask for a node as text or "
                           "json");
     if ((o->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
@@ -26,7 +27,9 @@ inlay_status explain_session(const inlay_session *s, const inlay_explain_options
     const char *format = options->format != NULL ? options->format : "text";
     bool json = strcmp(format, "json") == 0, kernels = (options->flags & INLAY_EXPLAIN_KERNELS) != 0;
     explain_sink sink = { write, user };
-    explain_view view = { .sink = &sink, .columns = options->columns, .what_ifs = options->what_ifs,
+    explain_view view = { .sink = &sink,
+                          .columns = options->columns,
+                          .what_ifs = options->what_ifs,
                           .what_if_count = options->what_if_count,
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
     facts_outcome *outcome = NULL;

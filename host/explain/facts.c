@@ -42,9 +42,13 @@ part_request facts_request(const facts_graph *g)
 {
     const program *p = g->program;
 
-    return (part_request){ .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
-                           .rules = p->env->rules, .costs = p->env->costs };
+    return (part_request){ .graph = p->graph,
+                           .snapshot = &p->snapshot,
+                           .providers = p->env->providers,
+                           .provider_count = p->env->provider_count,
+                           .max_threads = p->env->max_threads,
+                           .rules = p->env->rules,
+                           .costs = p->env->costs };
 }
 
 uint64_t facts_value_bytes(const facts_graph *g, uint32_t v)
@@ -148,12 +152,13 @@ static bool list_answers(facts *f, facts_graph *g)
     }
     for (uint32_t i = 0; i < parts->region_count; i++)
         for (uint32_t k = 0; k < parts->regions[i].node_count; k++)
-            g->nodes[parts->regions[i].nodes[k]] = (facts_node){
-                .region = i, .offer = INLAY_NONE,
-                .first_offer = g->nodes[parts->regions[i].nodes[k]].first_offer,
-                .offer_count = g->nodes[parts->regions[i].nodes[k]].offer_count,
-                .first_refusal = g->nodes[parts->regions[i].nodes[k]].first_refusal,
-                .refusal_count = g->nodes[parts->regions[i].nodes[k]].refusal_count };
+            g->nodes[parts->regions[i].nodes[k]] =
+                (facts_node){ .region = i,
+                              .offer = INLAY_NONE,
+                              .first_offer = g->nodes[parts->regions[i].nodes[k]].first_offer,
+                              .offer_count = g->nodes[parts->regions[i].nodes[k]].offer_count,
+                              .first_refusal = g->nodes[parts->regions[i].nodes[k]].first_refusal,
+                              .refusal_count = g->nodes[parts->regions[i].nodes[k]].refusal_count };
     for (uint32_t i = 0; i < parts->region_count; i++)
         for (uint32_t k = 0; k < parts->regions[i].offer_count; k++) {
             const part_offer *o = &parts->offers[parts->regions[i].offers[k]];
@@ -307,7 +312,9 @@ static bool gather_regions(facts *f, facts_graph *g)
         facts_region *r = &g->regions[i];
         const part_region *region = p->steps[i].region;
 
-        *r = (facts_region){ .region = region, .step = &p->steps[i], .measured_ns = -1,
+        *r = (facts_region){ .region = region,
+                             .step = &p->steps[i],
+                             .measured_ns = -1,
                              .source = region->offer_count > 0 ? COST_MEASURED : COST_NONE };
         for (uint32_t k = 0; k < region->input_count; k++)
             r->bytes_in += facts_value_bytes(g, region->inputs[k]);
@@ -373,7 +380,9 @@ static bool gather_stretches(facts *f, facts_graph *g)
         /* A node with bodies stands for itself. */
         if (s == NULL || s->provider != r->region->provider || r->body_count > 0 || g->regions[i - 1].body_count > 0) {
             s = &g->stretches[g->stretch_count++];
-            *s = (facts_stretch){ .first = i, .provider = r->region->provider, .source = COST_MEASURED,
+            *s = (facts_stretch){ .first = i,
+                                  .provider = r->region->provider,
+                                  .source = COST_MEASURED,
                                   .measured_ns = r->measured_ns < 0 ? -1 : 0 };
         }
         s->count++;
@@ -406,8 +415,11 @@ static const partition *price_rest(facts *f, const facts_graph *g)
     priced->offers = arena_copy(&f->a, priced->offers, priced->offer_count * sizeof *priced->offers);
     for (uint32_t i = 0; priced->offers != NULL && i < priced->offer_count; i++) {
         part_offer *o = &priced->offers[i];
-        cost_question q = { .graph = r.snapshot, .provider = &r.providers[o->provider], .offer = o,
-                            .values = priced->profile, .max_threads = r.max_threads,
+        cost_question q = { .graph = r.snapshot,
+                            .provider = &r.providers[o->provider],
+                            .offer = o,
+                            .values = priced->profile,
+                            .max_threads = r.max_threads,
                             .priced_threads = COST_THREADS,
                             .weight_bytes = priced->weight_bytes };
         if (!o->chosen)
@@ -422,8 +434,9 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
 
     if (g == NULL)
         return false;
-    *g = (facts_graph){ .program = p, .index = f->graph_count, .parent = parent, .path = path,
-                         .times = 1, .times_known = true };
+    *g = (facts_graph){
+        .program = p, .index = f->graph_count, .parent = parent, .path = path, .times = 1, .times_known = true
+    };
     f->graphs[f->graph_count++] = g;
     g->parts = p->parts.unpriced ? price_rest(f, g) : &p->parts;
     if (g->parts == NULL || !list_answers(f, g) || !gather_regions(f, g))

@@ -41,7 +41,7 @@ typedef struct facts_region {
     uint32_t source;    /* COST_*, the worst of its offers'; COST_NONE: the host's */
     uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
     double flops, bytes_moved; /* of its offers, as the provider states them; bodies are not in it */
-    facts_graph **bodies; /* [body_count] */
+    facts_graph **bodies;      /* [body_count] */
     uint32_t body_count;
 } facts_region;
 
@@ -50,7 +50,7 @@ typedef struct facts_stretch {
     uint32_t provider;     /* INLAY_NONE: the host */
     uint32_t node_count;
     double ns, measured_ns;
-    uint32_t source; /* the worst */
+    uint32_t source;              /* the worst */
     uint64_t bytes_in, bytes_out; /* that cross its border */
     uint64_t resident_bytes;      /* sum */
     uint64_t workspace_bytes;     /* the largest of a region's */
@@ -68,8 +68,8 @@ typedef struct facts_kernel {
 typedef struct facts_node {
     const facts_kernel *kernel; /* NULL: not asked, or nothing said */
     uint32_t region;
-    uint32_t offer;         /* that was chosen; INLAY_NONE: the host's */
-    uint32_t first_offer;   /* into facts_graph.offers_of, offer_count of them */
+    uint32_t offer;       /* that was chosen; INLAY_NONE: the host's */
+    uint32_t first_offer; /* into facts_graph.offers_of, offer_count of them */
     uint32_t offer_count;
     uint32_t first_refusal; /* into facts_graph.refusals_of */
     uint32_t refusal_count;
@@ -78,9 +78,9 @@ typedef struct facts_node {
 struct facts_graph {
     const program *program;
     const partition *parts; /* of the program; where a saved plan was followed, a copy with prices of all offers */
-    uint32_t index;        /* in facts.graphs */
-    const char *path;      /* "main", "main/loop_3.body" */
-    facts_graph *parent;   /* NULL: the main graph */
+    uint32_t index;         /* in facts.graphs */
+    const char *path;       /* "main", "main/loop_3.body" */
+    facts_graph *parent;    /* NULL: the main graph */
     double times;          /* executions per execution of the node that has it; 0: the branch of If not reckoned with */
     bool times_known;      /* from the model or a measured run; or a guess */
     uint32_t executions;   /* in the last measured run */
@@ -112,7 +112,7 @@ typedef struct facts_refused {
 typedef struct facts_provider {
     const char *name;
     uint32_t node_count, region_count, stretch_count;
-    double ns, measured_ns; /* of one run of the model */
+    double ns, measured_ns;                           /* of one run of the model */
     uint64_t resident_bytes, peak_bytes, limit_bytes; /* the partitioner's estimates; limit 0 = none */
 } facts_provider;
 
@@ -129,10 +129,10 @@ typedef struct facts {
     facts_refused *refused;
     uint32_t refusals_count;
     uint32_t node_count, region_count, copy_count;
-    double ns;          /* predicted for one run */
+    double ns; /* predicted for one run */
     double copies_ns;
     double flops, bytes_moved; /* of one run, bodies as often as they run */
-    double measured_ns; /* median of a run; negative = not measured */
+    double measured_ns;        /* median of a run; negative = not measured */
 } facts;
 
 /* A price of the offer as a time, and all of an assignment: see cost_told(). */
@@ -140,8 +140,8 @@ double facts_told(const facts *f, const part_offer *offer, double ns);
 double facts_told_sum(const facts *f, const partition *p);
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
-INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r,
-                                          facts **out_facts, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_create(const inlay_session *s, const timings *m, const runner *r, facts **out_facts,
+                                          inlay_diag *diag);
 void facts_destroy(facts *f); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; see rivals.c for how much is exact. */
@@ -168,7 +168,7 @@ typedef struct facts_outcome {
     const char *impossible; /* why the rules can't be kept; NULL = they can, and then: */
     double ns, copies_ns;   /* predicted for one run */
     uint32_t copy_count;
-    facts_move *moves;      /* [move_count] most nodes first */
+    facts_move *moves; /* [move_count] most nodes first */
     uint32_t move_count, moved_count;
 } facts_outcome;
 
@@ -182,20 +182,20 @@ INLAY_NODISCARD inlay_status facts_what_if(facts *f, const char *const *rules, u
 /* What one provider says to a node, and what would be if it ran it. */
 typedef struct facts_answer {
     uint32_t provider;
-    uint32_t offer;    /* the cheapest for the node alone, or else of a group with it; INLAY_NONE: none */
+    uint32_t offer;              /* the cheapest for the node alone, or else of a group with it; INLAY_NONE: none */
     const part_refusal *refusal; /* NULL = none */
     bool chosen;
-    bool asked;        /* the choice was made again with this node there; then either: */
+    bool asked;             /* the choice was made again with this node there; then either: */
     const char *impossible; /* why it can't be, or NULL and: */
-    double extra_ns;   /* the whole graph would take more; negative: less */
-    double here_ns;    /* of that: this node's offer, where it is one of the node alone ... */
-    double copies_ns;  /* ... and copies; the rest is other nodes' and launches */
+    double extra_ns;        /* the whole graph would take more; negative: less */
+    double here_ns;         /* of that: this node's offer, where it is one of the node alone ... */
+    double copies_ns;       /* ... and copies; the rest is other nodes' and launches */
 } facts_answer;
 
 /* The answers of all providers, [provider_count] of the arena of f; ask: what would be, too, at one solution of the
  * graph a provider. */
-INLAY_NODISCARD inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask,
-                                            facts_answer **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool ask, facts_answer **out,
+                                            inlay_diag *diag);
 
 /* ------------------------------------------------------------------ questions */
 

@@ -10,8 +10,8 @@ bool facts_fold_refusals(facts *f);
 /* How the answer is to look. */
 typedef struct explain_view {
     const explain_sink *sink;
-    uint32_t columns; /* of text, 0 = 100 */
-    bool all;         /* nothing is folded or left out */
+    uint32_t columns;            /* of text, 0 = 100 */
+    bool all;                    /* nothing is folded or left out */
     const char *const *what_ifs; /* [what_if_count] as asked */
     uint32_t what_if_count;
     const facts_outcome *outcome; /* of them; NULL = none were asked */

@@ -32,16 +32,16 @@ void json_value(json_out *j, const char *key, const facts_graph *g, uint32_t v, 
             if (dim->kind == INLAY_DIM_FIXED)
                 json_number(j, NULL, (double)dim->value);
             else
-                json_text(j, NULL, dim->kind == INLAY_DIM_SYMBOLIC
-                                       ? g->program->model->symbols[dim->symbol].name.data
-                                       : "?");
+                json_text(j, NULL,
+                          dim->kind == INLAY_DIM_SYMBOLIC ? g->program->model->symbols[dim->symbol].name.data : "?");
         }
         json_close(j);
     }
     if (info->kind != INLAY_VALUE_TENSOR && info->kind != 0)
-        json_text(j, "kind", info->kind == INLAY_VALUE_SEQUENCE ? "sequence"
-                             : info->kind == INLAY_VALUE_MAP    ? "map"
-                                                                : "optional");
+        json_text(j, "kind",
+                  info->kind == INLAY_VALUE_SEQUENCE ? "sequence"
+                  : info->kind == INLAY_VALUE_MAP    ? "map"
+                                                     : "optional");
     json_whole(j, "bytes", facts_value_bytes(g, v));
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
         json_bool(j, "constant", true);
@@ -304,8 +304,7 @@ static void tell_refusals(teller *t)
         json_open(j, "nodes", '[', true);
         for (uint32_t k = 0; k < r->count && (t->all || k < SHOWN_NODES); k++) {
             const facts_refused *x = &f->refused[r->first + k];
-            json_text(j, NULL,
-                      facts_node_info(x->graph, x->graph->parts->refusals[x->refusal].node)->name.data);
+            json_text(j, NULL, facts_node_info(x->graph, x->graph->parts->refusals[x->refusal].node)->name.data);
         }
         json_close(j);
         json_close(j);

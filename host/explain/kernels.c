@@ -6,8 +6,10 @@
 
 const char *facts_kernel_reason(uint32_t reason)
 {
-    static const char *const names[] = { [INLAY_KERNEL_ONLY] = "only one", [INLAY_KERNEL_MODEL] = "model",
-                                         [INLAY_KERNEL_TIMED] = "timed", [INLAY_KERNEL_OPTION] = "option" };
+    static const char *const names[] = { [INLAY_KERNEL_ONLY] = "only one",
+                                         [INLAY_KERNEL_MODEL] = "model",
+                                         [INLAY_KERNEL_TIMED] = "timed",
+                                         [INLAY_KERNEL_OPTION] = "option" };
 
     return reason < sizeof names / sizeof names[0] ? names[reason] : "";
 }
@@ -44,9 +46,13 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *k)
     kept = arena_alloc(&l->f->a, sizeof *kept);
     if (kept == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *kept = (facts_kernel){ .name = copied(&l->f->a, k->name), .runner_up = copied(&l->f->a, k->runner_up),
-                            .why = copied(&l->f->a, k->why), .ns = told * k->ns, .runner_up_ns = told * k->runner_up_ns,
-                            .reason = k->reason, .error = INLAY_HAS(k, error) ? k->error : 0,
+    *kept = (facts_kernel){ .name = copied(&l->f->a, k->name),
+                            .runner_up = copied(&l->f->a, k->runner_up),
+                            .why = copied(&l->f->a, k->why),
+                            .ns = told * k->ns,
+                            .runner_up_ns = told * k->runner_up_ns,
+                            .reason = k->reason,
+                            .error = INLAY_HAS(k, error) ? k->error : 0,
                             .error_bound = INLAY_HAS(k, error_bound) ? k->error_bound : 0 };
     if (kept->name == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -60,10 +66,12 @@ static inlay_status ask_region(facts *f, facts_graph *g, const facts_region *r)
     const inlay_provider *table = step != NULL && step->provider != NULL ? step->provider->table : NULL;
     const inlay_ext_kernels *kernels = NULL;
     listing l = { f, g, r };
-    inlay_specialize_request request = { .struct_size = sizeof request, .values = g->parts->profile,
+    inlay_specialize_request request = { .struct_size = sizeof request,
+                                         .values = g->parts->profile,
                                          .value_count = g->program->snapshot.value_count,
                                          .value_stride = sizeof *g->parts->profile,
-                                         .max_threads = f->session->env.max_threads, .workspace_alignment = 64,
+                                         .max_threads = f->session->env.max_threads,
+                                         .workspace_alignment = 64,
                                          .output_count = r->region->output_count,
                                          .output_stride = sizeof *request.outputs };
     inlay_instance *instance = NULL;

@@ -61,9 +61,9 @@ bool facts_fold_refusals(facts *f)
     for (uint32_t i = 0; i < total; i++) {
         const part_refusal *r = refusal_of(&f->refused[i]);
         if (i == 0 || same_words(refusal_of(&f->refused[i - 1]), r) != 0)
-            f->refusals[f->refusals_count++] = (facts_refusals){ .provider = r->provider, .code = r->code,
-                                                                 .text = r->text, .accepted_if = r->accepted_if,
-                                                                 .first = i };
+            f->refusals[f->refusals_count++] = (facts_refusals){
+                .provider = r->provider, .code = r->code, .text = r->text, .accepted_if = r->accepted_if, .first = i
+            };
         f->refusals[f->refusals_count - 1].count++;
     }
     qsort(f->refusals, f->refusals_count, sizeof *f->refusals, by_count);

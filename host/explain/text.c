@@ -279,8 +279,9 @@ static uint32_t common_source(const facts *f)
 
 void text_session(const facts *f, const explain_view *view)
 {
-    page p = { .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0,
-               .source = common_source(f) };
+    page p = {
+        .f = f, .sink = view->sink, .all = view->all, .measured = f->measured_ns >= 0, .source = common_source(f)
+    };
 
     p.names = name_width(f);
     p.columns = view->columns == 0 ? 100 : view->columns > 400 ? 400 : (int)view->columns;

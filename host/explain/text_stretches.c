@@ -10,7 +10,10 @@ enum { SHOWN_STRETCHES = 24 };
 static void say_content(const page *p, const facts_graph *g, uint32_t first, uint32_t count, int width)
 {
     enum { KINDS = 8 };
-    struct { const char *op; uint32_t count; } kinds[KINDS];
+    struct {
+        const char *op;
+        uint32_t count;
+    } kinds[KINDS];
     uint32_t kind_count = 0, nodes = 0;
     char text[256];
     size_t at = 0;

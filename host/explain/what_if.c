@@ -63,7 +63,8 @@ static inlay_status add_wish(scenario *x, const char *rule, inlay_diag *diag)
     if (equals == NULL || equals == rule + forbid)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "what-if %s: expected PATTERN=PROVIDER, PATTERN!=PROVIDER, -PROVIDER, policy=NAME or "
-                          "threads=N", rule);
+                          "threads=N",
+                          rule);
     pattern = arena_string_n(&x->f->a, rule, (size_t)(equals - rule) - forbid);
     if (pattern == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what-if %s", rule);
@@ -133,8 +134,11 @@ static const partition *at_threads(scenario *x, const facts_graph *g, const part
     base->offers = arena_copy(&x->scratch, base->offers, base->offer_count * sizeof *base->offers);
     for (uint32_t i = 0; base->offers != NULL && i < base->offer_count; i++) {
         part_offer *o = &base->offers[i];
-        cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
-                            .values = base->profile, .max_threads = r->max_threads,
+        cost_question q = { .graph = r->snapshot,
+                            .provider = &r->providers[o->provider],
+                            .offer = o,
+                            .values = base->profile,
+                            .max_threads = r->max_threads,
                             .weight_bytes = base->weight_bytes };
         o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
     }

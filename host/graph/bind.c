@@ -181,12 +181,13 @@ static inlay_status find_row(const binder *b, const graph *g, graph_node *n)
     }
     if (lowest != 0)
         return graph_fault_fail(g, n, NULL, GRAPH_OPERATOR_TOO_NEW, INLAY_INVALID_MODEL, b->diag,
-                          "operator %.64s of %s exists from opset %u on, but the model imports opset %lld", op_type,
-                          domain, lowest, (long long)n->opset);
+                                "operator %.64s of %s exists from opset %u on, but the model imports opset %lld",
+                                op_type, domain, lowest, (long long)n->opset);
     nearest = op_nearest(domain, op_type);
-    return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_OPERATOR, INLAY_UNSUPPORTED, b->diag, "operator %.64s is not in domain %s at opset %lld%s%s%s",
-                      op_type, domain, (long long)n->opset, nearest != NULL ? "; did you mean " : "",
-                      nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
+    return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_OPERATOR, INLAY_UNSUPPORTED, b->diag,
+                            "operator %.64s is not in domain %s at opset %lld%s%s%s", op_type, domain,
+                            (long long)n->opset, nearest != NULL ? "; did you mean " : "",
+                            nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
 
 static const inlay_operator *find_custom(const binder *b, const graph_node *n)
@@ -232,25 +233,29 @@ static inlay_status check_inputs(const binder *b, const graph *g, const graph_no
     const inlay_node_info *info = &n->info;
 
     if (info->input_count > schema->max_inputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at most %u",
-                          info->input_count, info->op_type.data, info->since_version, schema->max_inputs);
+        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+                                "has %u inputs; %.48s-%u takes at most %u", info->input_count, info->op_type.data,
+                                info->since_version, schema->max_inputs);
     for (uint32_t i = 0; i < schema->input_count; i++) {
         bool there = i < info->input_count && info->inputs[i] != INLAY_NONE;
 
         if (schema->inputs[i].option == OP_SINGLE && !there)
             return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
-                              "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
-                              info->op_type.data, info->since_version);
+                                    "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
+                                    info->op_type.data, info->since_version);
     }
     if (info->input_count < schema->min_inputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u inputs; %.48s-%u takes at least %u",
-                          info->input_count, info->op_type.data, info->since_version, schema->min_inputs);
+        return graph_fault_fail(g, n, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+                                "has %u inputs; %.48s-%u takes at least %u", info->input_count, info->op_type.data,
+                                info->since_version, schema->min_inputs);
     if (info->output_count > schema->max_outputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at most %u",
-                          info->output_count, info->op_type.data, info->since_version, schema->max_outputs);
+        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+                                "has %u outputs; %.48s-%u gives at most %u", info->output_count, info->op_type.data,
+                                info->since_version, schema->max_outputs);
     if (info->output_count < schema->min_outputs)
-        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag, "has %u outputs; %.48s-%u gives at least %u",
-                          info->output_count, info->op_type.data, info->since_version, schema->min_outputs);
+        return graph_fault_fail(g, n, NULL, GRAPH_OUTPUT_COUNT, INLAY_INVALID_MODEL, b->diag,
+                                "has %u outputs; %.48s-%u gives at least %u", info->output_count, info->op_type.data,
+                                info->since_version, schema->min_outputs);
     return INLAY_OK;
 }
 
@@ -304,11 +309,12 @@ static inlay_status check_attr(const binder *b, const graph *g, const graph_node
     if (attr == NULL && n->schema->open_attrs)
         return INLAY_OK;
     if (attr == NULL)
-        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag, "%.48s-%u has no attribute '%.64s'",
-                          n->info.op_type.data, n->info.since_version, name);
+        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag,
+                                "%.48s-%u has no attribute '%.64s'", n->info.op_type.data, n->info.since_version, name);
     if (!kind_fits(attr->kind, kind))
-        return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, b->diag, "attribute '%.64s' is %s; %.48s-%u takes %s", name,
-                          kind_name(kind), n->info.op_type.data, n->info.since_version, kind_name(attr->kind));
+        return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, b->diag,
+                                "attribute '%.64s' is %s; %.48s-%u takes %s", name, kind_name(kind),
+                                n->info.op_type.data, n->info.since_version, kind_name(attr->kind));
     return INLAY_OK;
 }
 
@@ -343,8 +349,8 @@ static inlay_status check_attrs(const binder *b, const graph *g, const graph_nod
     for (uint32_t i = 0; i < schema->attr_count; i++)
         if (schema->attrs[i].required && !has_attr(n, schema->attrs[i].name))
             return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_MISSING, INLAY_INVALID_MODEL, b->diag,
-                              "lacks attribute '%.64s', which %.48s-%u requires", schema->attrs[i].name,
-                              n->info.op_type.data, n->info.since_version);
+                                    "lacks attribute '%.64s', which %.48s-%u requires", schema->attrs[i].name,
+                                    n->info.op_type.data, n->info.since_version);
 done:
     return status;
 }

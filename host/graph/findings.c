@@ -236,8 +236,8 @@ inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
             continue;
         if (v->declared_dtype != INLAY_UNDEFINED && v->info.dtype != INLAY_UNDEFINED &&
             v->declared_dtype != v->info.dtype)
-            INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_TYPE,
-                                     diag, "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data,
+            INLAY_TRY(graph_tolerate(model, g, g->nodes[v->info.producer], v->info.name.data, GRAPH_DECLARED_TYPE, diag,
+                                     "%s '%.96s' is declared as %s and computed as %s", what, v->info.name.data,
                                      inlay_dtype_name(v->declared_dtype), inlay_dtype_name(v->info.dtype)));
         if (fits_declared(v))
             continue;

@@ -169,10 +169,10 @@ static inlay_status check_uses(finisher *f)
         inlay_status status = INLAY_OK;
 
         if (!is_made(f, g->outputs[k]))
-            status = graph_fault_fail(g, NULL, g->values[g->outputs[k]].info.name.data, GRAPH_NOT_MADE,
-                                      INLAY_INVALID_MODEL, f->diag,
-                                      "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
-                                      g->values[g->outputs[k]].info.name.data);
+            status =
+                graph_fault_fail(g, NULL, g->values[g->outputs[k]].info.name.data, GRAPH_NOT_MADE, INLAY_INVALID_MODEL,
+                                 f->diag, "nothing makes output %u '%.96s'; give it a node or take it off the outputs",
+                                 k, g->values[g->outputs[k]].info.name.data);
         if (!graph_goes_on(g->model, g, NULL, &status, f->diag))
             return status;
     }

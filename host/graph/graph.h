@@ -22,30 +22,30 @@ typedef struct graph_history graph_history;
 /* A value type deeper than an element type: seq(tensor), optional(seq(tensor)), seq(map). info.kind is the outermost
  * kind, info.dtype, rank and dims describe the innermost tensor (of a map: its value). */
 typedef struct graph_value {
-    inlay_value_info info;  /* producer and the flags are kept current by graph_finish() */
-    uint32_t inner_kind;    /* of SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
-    inlay_dtype map_key;    /* MAP: INT64 or STRING */
-    bool sparse;            /* declared as a sparse tensor, which is dense here */
-    const char *doc;        /* doc_string, or NULL */
-    bool declared;          /* stands in graph input, output or value_info: then the declared type is: */
-    bool has_default;       /* a graph input that also is an initializer: in IR 3 simply a constant, which is then not
-                               among graph.inputs; from IR 4 on an input that the caller may leave out: */
+    inlay_value_info info; /* producer and the flags are kept current by graph_finish() */
+    uint32_t inner_kind;   /* of SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
+    inlay_dtype map_key;   /* MAP: INT64 or STRING */
+    bool sparse;           /* declared as a sparse tensor, which is dense here */
+    const char *doc;       /* doc_string, or NULL */
+    bool declared;         /* stands in graph input, output or value_info: then the declared type is: */
+    bool has_default;      /* a graph input that also is an initializer: in IR 3 simply a constant, which is then not
+                              among graph.inputs; from IR 4 on an input that the caller may leave out: */
     const inlay_tensor_view *default_value; /* IR 4 on: what such an input is then; info.data stays NULL */
-    inlay_dtype declared_dtype; /* UNDEFINED if the file gave none */
+    inlay_dtype declared_dtype;             /* UNDEFINED if the file gave none */
     uint32_t declared_rank;
     const inlay_dim
-        *declared_dims;     /* UNKNOWN where the file says -1 or nothing; info.dims of inputs have symbols there */
-    inlay_str extra;        /* see graph_node.extra */
+        *declared_dims; /* UNKNOWN where the file says -1 or nothing; info.dims of inputs have symbols there */
+    inlay_str extra;    /* see graph_node.extra */
 } graph_value;
 
 /* A subgraph attribute of a node. */
 typedef struct graph_body {
-    const char *attr;          /* "then_branch", "else_branch", "body" */
+    const char *attr; /* "then_branch", "else_branch", "body" */
     graph *graph;
-    uint32_t *capture_outer;   /* [capture_count] values of the enclosing graph ... */
-    uint32_t *capture_inner;   /* ... and the body's values that stand for them */
+    uint32_t *capture_outer; /* [capture_count] values of the enclosing graph ... */
+    uint32_t *capture_inner; /* ... and the body's values that stand for them */
     uint32_t capture_count;
-    bool in_list;              /* an element of an attribute of kind GRAPHS; the bodies of one list stand together */
+    bool in_list; /* an element of an attribute of kind GRAPHS; the bodies of one list stand together */
 } graph_body;
 
 /* An attribute of a node in a function's body whose value the caller of the function gives. */
@@ -57,44 +57,44 @@ typedef struct graph_attr_ref {
 
 typedef struct graph_node graph_node;
 struct graph_node {
-    inlay_node_info info; /* inputs and outputs point into the arena and may be rewritten by passes */
-    const op_row *row;              /* the schema's row; NULL until graph_bind, and for custom operators */
-    const op_schema *schema;        /* parsed, shared by nodes of the same row */
-    const inlay_operator *custom;   /* a plugin's operator, or NULL */
-    int64_t opset;          /* the import that holds for its domain here (functions have their own) */
-    const char *overload;   /* of a model-local function (IR 10), or "" */
+    inlay_node_info info;         /* inputs and outputs point into the arena and may be rewritten by passes */
+    const op_row *row;            /* the schema's row; NULL until graph_bind, and for custom operators */
+    const op_schema *schema;      /* parsed, shared by nodes of the same row */
+    const inlay_operator *custom; /* a plugin's operator, or NULL */
+    int64_t opset;                /* the import that holds for its domain here (functions have their own) */
+    const char *overload;         /* of a model-local function (IR 10), or "" */
     const char *doc;
-    graph_body *bodies;     /* [body_count] */
+    graph_body *bodies; /* [body_count] */
     uint32_t body_count;
-    uint32_t *captures;     /* [capture_count] outer values used by any body, each once */
+    uint32_t *captures; /* [capture_count] outer values used by any body, each once */
     uint32_t capture_count;
     const graph_value *type_attr; /* attribute of kind TYPE_PROTO (Optional), or NULL */
     const char *type_attr_name;
-    graph_attr_ref *refs;   /* [ref_count]; only in functions, gone after inlining */
+    graph_attr_ref *refs; /* [ref_count]; only in functions, gone after inlining */
     uint32_t ref_count;
     bool early;              /* bound to a version that came after the model's opset, as ONNX Runtime has it */
     uint32_t place;          /* 1 + its index among the nodes of the file's graph; 0 = not from the file */
     uint32_t own_attr_count; /* the first attributes stood in the file or were set; what bind fills in comes after */
-    inlay_str extra;        /* fields of the file that inlay does not interpret (metadata_props, device
-                               configurations), in wire form; the writer puts them back */
-    const char *made_by;    /* the optimiser's pass that made the node; NULL: it stood in the file */
-    int64_t rewrite;        /* the number of the rewrite that made it; 0 = none */
+    inlay_str extra;         /* fields of the file that inlay does not interpret (metadata_props, device
+                                configurations), in wire form; the writer puts them back */
+    const char *made_by;     /* the optimiser's pass that made the node; NULL: it stood in the file */
+    int64_t rewrite;         /* the number of the rewrite that made it; 0 = none */
 };
 
 struct graph {
     graph_model *model;
-    graph *parent;          /* NULL for the main graph and for functions */
+    graph *parent; /* NULL for the main graph and for functions */
     const char *name;
     const char *doc;
-    graph_value *values;    /* [value_count]; grows, so hold indexes and not pointers while adding */
+    graph_value *values; /* [value_count]; grows, so hold indexes and not pointers while adding */
     uint32_t value_count, value_capacity;
-    graph_node **nodes;     /* [node_count] in topological order after graph_finish(); node pointers are stable */
+    graph_node **nodes; /* [node_count] in topological order after graph_finish(); node pointers are stable */
     uint32_t node_count, node_capacity;
-    uint32_t *inputs;       /* formal inputs, in file order; initializers with an input of the same name count when
-                               ir_version is 4 or more (they are defaults) */
+    uint32_t *inputs; /* formal inputs, in file order; initializers with an input of the same name count when
+                         ir_version is 4 or more (they are defaults) */
     uint32_t *outputs;
     uint32_t input_count, output_count;
-    uint32_t *captured;     /* [captured_count] values that stand for outer ones (bodies only) */
+    uint32_t *captured; /* [captured_count] values that stand for outer ones (bodies only) */
     uint32_t captured_count;
     inlay_str extra;        /* see graph_node.extra; quantization annotations among others */
     graph_history *history; /* what passes took out, see graph/history.h; NULL: nothing */
@@ -112,7 +112,7 @@ typedef struct graph_property {
 /* A model-local function, before inlining. */
 typedef struct graph_function {
     const char *domain, *name, *overload, *doc;
-    graph *body; /* inputs and outputs are the formal ones, untyped */
+    graph *body;        /* inputs and outputs are the formal ones, untyped */
     const char **attrs; /* names without default */
     uint32_t attr_count;
     const inlay_attr_info *defaults; /* attribute_proto */
@@ -132,9 +132,9 @@ typedef enum graph_fault {
 /* One thing that is wrong with a model. All texts are the model's. */
 typedef struct graph_finding {
     struct graph_finding *next;
-    inlay_status status; /* INLAY_OK: the model runs nonetheless */
-    const char *code; /* stable: "opset-imported-twice" */
-    const char *path; /* JSONPath into the ModelProto: "$.graph.node[3]" */
+    inlay_status status;   /* INLAY_OK: the model runs nonetheless */
+    const char *code;      /* stable: "opset-imported-twice" */
+    const char *path;      /* JSONPath into the ModelProto: "$.graph.node[3]" */
     const struct graph *g; /* where, or NULL */
     const struct graph_node *n;
     const char *node; /* its name, or "" */
@@ -158,18 +158,18 @@ struct graph_model {
     graph *main;
     inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
     uint32_t symbol_count, symbol_capacity;
-    names_table symbol_table;  /* name -> index into symbols */
-    uint64_t next_name;  /* number of the next name that graph_add_value makes up */
-    graph_blob *blobs;   /* everything that is unmapped or freed with the model */
-    const char *path;    /* of the file, or NULL */
-    inlay_str extra;     /* see graph_node.extra */
-    const char *pass;    /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
-    int64_t rewrite;     /* both, and what is taken out is remembered. NULL and 0 otherwise */
-    bool strict;         /* what graph_tolerate() would let pass is an error */
-    bool collect;        /* binding and inference go on behind an error, see graph_goes_on() */
-    uint32_t fault;      /* 1 + the graph_fault of the last error, 0 = none */
+    names_table symbol_table; /* name -> index into symbols */
+    uint64_t next_name;       /* number of the next name that graph_add_value makes up */
+    graph_blob *blobs;        /* everything that is unmapped or freed with the model */
+    const char *path;         /* of the file, or NULL */
+    inlay_str extra;          /* see graph_node.extra */
+    const char *pass; /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
+    int64_t rewrite;  /* both, and what is taken out is remembered. NULL and 0 otherwise */
+    bool strict;      /* what graph_tolerate() would let pass is an error */
+    bool collect;     /* binding and inference go on behind an error, see graph_goes_on() */
+    uint32_t fault;   /* 1 + the graph_fault of the last error, 0 = none */
     graph_finding *findings, *last_finding; /* in the order in which they were found */
-    uint32_t finding_count; /* at most 1000 are kept */
+    uint32_t finding_count;                 /* at most 1000 are kept */
 };
 
 /* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its

@@ -11,9 +11,9 @@ typedef struct removed_node {
 struct graph_history {
     removed_node *removed;
     uint32_t removed_count, removed_capacity;
-    uint32_t *last;    /* [value_capacity] the node, counted from 1, removed last of those that made the value */
-    uint32_t *same;    /* [value_capacity] what is read instead, INLAY_NONE */
-    int64_t *changed;  /* [value_capacity] the rewrite that last changed what the value means; 0 = none */
+    uint32_t *last;   /* [value_capacity] the node, counted from 1, removed last of those that made the value */
+    uint32_t *same;   /* [value_capacity] what is read instead, INLAY_NONE */
+    int64_t *changed; /* [value_capacity] the rewrite that last changed what the value means; 0 = none */
     uint32_t value_capacity;
 };
 
@@ -129,7 +129,7 @@ const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i)
             high = middle;
     }
     return h != NULL && low + i < h->removed_count && h->removed[low + i].rewrite == rewrite ? h->removed[low + i].node
-                                                                                            : NULL;
+                                                                                             : NULL;
 }
 
 int64_t history_of_name(const graph *g, const char *name)
@@ -142,8 +142,8 @@ int64_t history_of_name(const graph *g, const char *name)
 
 bool history_save(const graph *g, arena *a, graph_saved *out)
 {
-    *out = (graph_saved){ .node_count = g->node_count, .node_capacity = g->node_capacity,
-                          .value_count = g->value_count };
+    *out =
+        (graph_saved){ .node_count = g->node_count, .node_capacity = g->node_capacity, .value_count = g->value_count };
     out->nodes = arena_array(a, (size_t)g->node_capacity + 1, sizeof(graph_node *));
     out->values = arena_array(a, (size_t)g->value_count + 1, sizeof *out->values);
     if (out->nodes == NULL || out->values == NULL)
@@ -170,15 +170,15 @@ typedef struct undoing {
     graph *g;
     const graph_history *h;
     int64_t rewrite;
-    arena a;             /* until it is done */
-    graph_node **maker;  /* [value_count] among those that stay or come back */
-    bool *given;         /* [value_count] inputs, constants, captures */
-    bool *asked;         /* [value_count] */
-    uint32_t *instead;   /* [value_count] what all read in the place of a value that goes, INLAY_NONE */
-    uint32_t *queue;     /* [value_count] values to be had */
+    arena a;            /* until it is done */
+    graph_node **maker; /* [value_count] among those that stay or come back */
+    bool *given;        /* [value_count] inputs, constants, captures */
+    bool *asked;        /* [value_count] */
+    uint32_t *instead;  /* [value_count] what all read in the place of a value that goes, INLAY_NONE */
+    uint32_t *queue;    /* [value_count] values to be had */
     uint32_t queue_count;
-    graph_node **nodes;  /* those that stay, then those that come back */
-    int64_t *since;      /* of those that come back: the rewrite that took them out; 0 = it stays */
+    graph_node **nodes; /* those that stay, then those that come back */
+    int64_t *since;     /* of those that come back: the rewrite that took them out; 0 = it stays */
     uint32_t node_count, node_capacity;
     uint32_t kept_count;
 } undoing;

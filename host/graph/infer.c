@@ -230,8 +230,8 @@ static inlay_dtype cast_map_type(const graph_node *n)
     return strcmp(to->s.data, "TO_STRING") == 0 ? INLAY_STRING : INLAY_INT64;
 }
 
-/* The outputs whose type the schema leaves open and the node's inputs and attributes settle: the operators on sequences,
- * optionals and maps. */
+/* The outputs whose type the schema leaves open and the node's inputs and attributes settle: the operators on
+ * sequences, optionals and maps. */
 static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
 {
     const char *op = n->info.op_type.data;

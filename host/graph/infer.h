@@ -20,7 +20,8 @@ INLAY_NODISCARD inlay_status infer_bodies(inference *inf, graph *g, const graph_
  * when planning. out as in graph_infer_node(). */
 INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *n, inlay_value_info *const *out, arena *scratch);
 
-/* How often a Loop of g runs, where that is fixed: the number is a constant, and its condition stays true. -1: it is not. */
+/* How often a Loop of g runs, where that is fixed: the number is a constant, and its condition stays true. -1: it is
+ * not. */
 int64_t infer_loop_turns(const graph *g, const graph_node *n);
 
 /* Copies type, rank and dims (not elements, data, name or flags). */

@@ -297,7 +297,8 @@ int64_t infer_loop_turns(const graph *g, const graph_node *n)
     const graph_value *most = node_input(g, n, 0), *cond = node_input(g, n, 1);
     int64_t turns;
 
-    if (most == NULL || most->info.data == NULL || !goes_on(n->bodies[0].graph) || (cond != NULL && !is_true(&cond->info)))
+    if (most == NULL || most->info.data == NULL || !goes_on(n->bodies[0].graph) ||
+        (cond != NULL && !is_true(&cond->info)))
         return -1;
     memcpy(&turns, most->info.data, sizeof turns);
     return turns > 0 ? turns : 0;

@@ -28,9 +28,13 @@ static double borders_ns(const program *p, const part_region *region, const part
 static cost_question question_of(const program *p, const part_region *region, const part_offer *offer,
                                  const inlay_value_state *values)
 {
-    return (cost_question){ .graph = &p->snapshot, .provider = &p->env->providers[region->provider], .offer = offer,
-                            .values = values, .max_threads = p->env->max_threads,
-                            .weight_bytes = p->parts.weight_bytes, .runs = true };
+    return (cost_question){ .graph = &p->snapshot,
+                            .provider = &p->env->providers[region->provider],
+                            .offer = offer,
+                            .values = values,
+                            .max_threads = p->env->max_threads,
+                            .weight_bytes = p->parts.weight_bytes,
+                            .runs = true };
 }
 
 /* The k-th offer of the region; *out_ns without borders. Its price with them is returned. */

@@ -14,7 +14,7 @@
 
 enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, PASSES = 3, TRIES = 2 };
 static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel, a pass */
-static const double CASES_SHARE = 0.95; /* of the bar; links take the rest */
+static const double CASES_SHARE = 0.95;                       /* of the bar; links take the rest */
 
 typedef struct calibration {
     inlay_session *s; /* providers, log, progress */
@@ -120,8 +120,9 @@ static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uin
     out->there = false;
     if (m->model[form] == NULL || count > MOST_NODES)
         return INLAY_OK;
-    out->request = (part_request){ .graph = m->model[form]->main, .snapshot = view, .providers = p,
-                                   .provider_count = 1, .max_threads = threads };
+    out->request = (part_request){
+        .graph = m->model[form]->main, .snapshot = view, .providers = p, .provider_count = 1, .max_threads = threads
+    };
     status = partition_graph(&out->request, &m->a, &out->parts, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(c->diag, status, "no memory to calibrate");
@@ -140,9 +141,15 @@ static inlay_status ask_offer(calibration *c, case_models *m, uint32_t form, uin
         return INLAY_OK;
     out->offer.nodes = out->nodes;
     out->offer.node_count = count;
-    out->job = (measure_job){ .g = m->model[form]->main, .snapshot = view, .provider = p, .offer = &out->offer,
-                              .cookies = out->cookies, .cookie_count = count, .values = out->parts.profile,
-                              .max_threads = threads, .max_bytes = UINT64_C(1) << 32 };
+    out->job = (measure_job){ .g = m->model[form]->main,
+                              .snapshot = view,
+                              .provider = p,
+                              .offer = &out->offer,
+                              .cookies = out->cookies,
+                              .cookie_count = count,
+                              .values = out->parts.profile,
+                              .max_threads = threads,
+                              .max_bytes = UINT64_C(1) << 32 };
     out->there = true;
     return INLAY_OK;
 }
@@ -198,8 +205,12 @@ static inlay_status find_sizes(calibration *c, case_models *m, case_offer *o)
 static void price_found(case_offer *o)
 {
     const part_provider *p = o->job.provider;
-    cost_question q = { .graph = o->job.snapshot, .provider = p, .offer = &o->offer, .values = o->job.found,
-                        .max_threads = o->job.max_threads, .runs = true };
+    cost_question q = { .graph = o->job.snapshot,
+                        .provider = p,
+                        .offer = &o->offer,
+                        .values = o->job.found,
+                        .max_threads = o->job.max_threads,
+                        .runs = true };
     double error;
 
     (void)cost_of_offer(NULL, &q, &o->offer.cost, &error);
@@ -214,7 +225,9 @@ static inlay_status time_point(calibration *c, case_models *m, uint32_t which, c
     const inlay_graph *view = typical->job.snapshot;
     const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
-    calibrate_point point = { .row = m->row, .weight_bytes = m->weight_bytes, .threads = alone->job.max_threads,
+    calibrate_point point = { .row = m->row,
+                              .weight_bytes = m->weight_bytes,
+                              .threads = alone->job.max_threads,
                               .border_ns = alone->offer.cost.enter_ns + alone->offer.cost.leave_ns };
     inlay_status status = INLAY_OK;
 
@@ -463,7 +476,8 @@ static inlay_status make_profile(calibration *c, const cost_profile *old)
     profile_cpu(c->profile.cpu, sizeof c->profile.cpu);
     for (uint32_t p = 0; p < providers; p++) {
         const part_provider *x = &c->s->providers[p];
-        list[p] = (profile_provider){ .name = x->name, .build_id = x->build_id != NULL ? x->build_id : "",
+        list[p] = (profile_provider){ .name = x->name,
+                                      .build_id = x->build_id != NULL ? x->build_id : "",
                                       .identity = cost_identity_of(x) };
         INLAY_TRY(calibrate_fit(c->points[p], c->point_count[p], &c->profile.a, &list[p], c->diag));
         INLAY_TRY(time_links(c, x, &list[p]));

@@ -32,18 +32,18 @@ bool calibrate_has(const calibrate_case *c, const graph_model *alone, uint32_t f
 typedef struct calibrate_point {
     cost_class class; /* op lives as long as the points */
     const calibrate_case *row;
-    uint64_t weight_bytes; /* of the model that it was in */
-    uint32_t threads, kind; /* kind: COST_DENSE or COST_STREAM */
-    fit_point point;        /* ns: the node alone */
+    uint64_t weight_bytes;      /* of the model that it was in */
+    uint32_t threads, kind;     /* kind: COST_DENSE or COST_STREAM */
+    fit_point point;            /* ns: the node alone */
     double with_ns, without_ns; /* regions with the node and without it; 0 = none */
-    uint32_t nodes_more;    /* that the first has */
-    double model_ns;        /* what the provider expected */
-    double border_ns;       /* and of values that enter and leave, where the node is alone */
-    double leave_ns;        /* and of those that leave the region with it, beyond those of the one without it */
+    uint32_t nodes_more;        /* that the first has */
+    double model_ns;            /* what the provider expected */
+    double border_ns;           /* and of values that enter and leave, where the node is alone */
+    double leave_ns;            /* and of those that leave the region with it, beyond those of the one without it */
 } calibrate_point;
 
 /* Fits lines and factors to the points of one provider; memory is the arena's. Leaves the points' ns the price of a
  * node in a region, where that is known. */
-INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a,
-                                           profile_provider *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, profile_provider *out,
+                                           inlay_diag *diag);
 #endif

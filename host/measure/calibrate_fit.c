@@ -9,7 +9,7 @@ enum { LEAST_POINTS = 3 };
 /* Of nodes in regions the provider alone knows what is fused and what follows what: its figure is scaled, no more. */
 enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
 
-static const double LEAST_NS = 10; /* of a node in a region: the clock sees no less */
+static const double LEAST_NS = 10;          /* of a node in a region: the clock sees no less */
 static const double LEAST_BORDER_NS = 2000; /* expected: of less there is mostly noise */
 static const double LEAST_SHARE = 0.2; /* of a node that can't be timed in a chain is its own, whatever borders take */
 
@@ -137,8 +137,8 @@ static void split_borders(fitting *f, uint32_t threads, double border)
 
         if (p->threads != threads)
             continue;
-        p->point.ns = p->with_ns > 0 ? share_of_region(p, border)
-                                     : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
+        p->point.ns =
+            p->with_ns > 0 ? share_of_region(p, border) : fmax(alone - border * p->border_ns, LEAST_SHARE * alone);
     }
 }
 

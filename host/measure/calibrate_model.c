@@ -54,7 +54,7 @@ static void fill_constant(maker *m, inlay_dtype dtype, void *data, uint64_t byte
         m->seed = m->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         if (scalar < 0) /* none given */
             x = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(m->seed >> 40) / (1 << 27)
-                                                               : (double)(m->seed >> 60);
+                                                              : (double)(m->seed >> 60);
         if (dtype == INLAY_FLOAT)
             ((float *)data)[i] = (float)x;
         else if (dtype == INLAY_DOUBLE)
@@ -192,7 +192,7 @@ static int64_t opset_of(const char *op)
     static const struct {
         const char *op;
         int64_t opset;
-    } later[] = { { "Mish", 18 },  { "Gelu", 20 },  { "GroupNormalization", 21 }, { "RMSNormalization", 23 },
+    } later[] = { { "Mish", 18 },      { "Gelu", 20 }, { "GroupNormalization", 21 }, { "RMSNormalization", 23 },
                   { "Attention", 23 }, { "Swish", 24 } };
 
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)

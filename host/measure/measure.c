@@ -222,14 +222,21 @@ static inlay_status compile(bench *b)
     const part_offer *o = b->job->offer;
     const bool merged = b->job->cookies != NULL;
     run_compile_hooks hooks = { .ctx = b, .align_constant = align_constant, .timings = b->job->timings };
-    inlay_compile_request r = { .struct_size = sizeof r, .handle = &hooks, .graph = b->job->snapshot,
-                                .nodes = o->nodes, .node_count = o->node_count,
+    inlay_compile_request r = { .struct_size = sizeof r,
+                                .handle = &hooks,
+                                .graph = b->job->snapshot,
+                                .nodes = o->nodes,
+                                .node_count = o->node_count,
                                 .cookies = merged ? b->job->cookies : &o->cookie,
                                 .offer_count = merged ? b->job->cookie_count : 1,
-                                .inputs = b->inputs, .input_count = b->input_count,
-                                .outputs = b->outputs, .output_count = b->output_count,
-                                .placements = b->placements, .placement_stride = sizeof *b->placements,
-                                .profile = b->job->values, .profile_stride = sizeof *b->job->values,
+                                .inputs = b->inputs,
+                                .input_count = b->input_count,
+                                .outputs = b->outputs,
+                                .output_count = b->output_count,
+                                .placements = b->placements,
+                                .placement_stride = sizeof *b->placements,
+                                .profile = b->job->values,
+                                .profile_stride = sizeof *b->job->values,
                                 .max_threads = b->job->max_threads };
     inlay_status status;
 
@@ -246,10 +253,13 @@ static inlay_status specialize(bench *b, inlay_specialize_request *r)
 {
     inlay_status status;
 
-    *r = (inlay_specialize_request){ .struct_size = sizeof *r, .values = b->job->values,
+    *r = (inlay_specialize_request){ .struct_size = sizeof *r,
+                                     .values = b->job->values,
                                      .value_count = b->job->snapshot->value_count,
-                                     .value_stride = sizeof *b->job->values, .max_threads = b->job->max_threads,
-                                     .workspace_alignment = ALIGN, .output_count = b->output_count,
+                                     .value_stride = sizeof *b->job->values,
+                                     .max_threads = b->job->max_threads,
+                                     .workspace_alignment = ALIGN,
+                                     .output_count = b->output_count,
                                      .output_stride = sizeof *b->plans };
     b->plans = r->outputs = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->plans);
     if (b->plans == NULL)
@@ -382,10 +392,16 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
     bench *b = ctx;
     static const uint32_t never;
-    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->line.run, .inputs = b->args,
-                             .outputs = b->args + b->input_count, .input_count = b->input_count,
-                             .output_count = b->output_count, .arg_stride = sizeof *b->args,
-                             .workspace = b->workspace, .cancel = &never, .diag = b->diag };
+    inlay_exec_args exec = { .struct_size = sizeof exec,
+                             .run = &b->line.run,
+                             .inputs = b->args,
+                             .outputs = b->args + b->input_count,
+                             .input_count = b->input_count,
+                             .output_count = b->output_count,
+                             .arg_stride = sizeof *b->args,
+                             .workspace = b->workspace,
+                             .cancel = &never,
+                             .diag = b->diag };
     inlay_status status;
     double start, own, own_start;
     uint64_t switches;
@@ -403,8 +419,8 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     own = measure_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_start;
     /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
      * is what the kernel takes, whoever else was given the CPU meanwhile. */
-    if (!measure_is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU &&
-        *out_ns > LONG_NS && own < *out_ns)
+    if (!measure_is_async(b->provider) && b->provider->table->device_kind == INLAY_DEVICE_CPU && *out_ns > LONG_NS &&
+        own < *out_ns)
         *out_ns = own;
     *out_calm = measure_switches() == switches;
     return status;
@@ -444,10 +460,16 @@ static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *
     *out = b;
     if (b == NULL)
         return no_memory(diag);
-    *b = (bench){ .job = job, .provider = job->provider, .sweep = sweep, .diag = diag,
+    *b = (bench){ .job = job,
+                  .provider = job->provider,
+                  .sweep = sweep,
+                  .diag = diag,
                   .workspace_domain = part_default_domain(job->provider) };
-    b->line = (measure_line){ .run = { .cancel = &never, .max_threads = job->max_threads, .ctx = b,
-                                       .output_alloc = hook_output, .string_alloc = hook_string },
+    b->line = (measure_line){ .run = { .cancel = &never,
+                                       .max_threads = job->max_threads,
+                                       .ctx = b,
+                                       .output_alloc = hook_output,
+                                       .string_alloc = hook_string },
                               .limit_ms = job->device_timeout_ms };
     if (!find_boundary(b) || !negotiate(b))
         return no_memory(diag);
@@ -497,13 +519,13 @@ static inlay_status keep_kernel(void *ctx, const void *key, uint64_t key_bytes, 
 }
 
 inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx), measure_keep_fn keep,
-                             void *ctx, inlay_diag *diag)
+                            void *ctx, inlay_diag *diag)
 {
     static const uint32_t never;
     const inlay_provider *table = job->provider->table;
-    const inlay_ext_kernels *kernels =
-        INLAY_HAS(table, extension) && table->extension != NULL
-            ? table->extension(job->provider->state, INLAY_EXT_KERNELS) : NULL;
+    const inlay_ext_kernels *kernels = INLAY_HAS(table, extension) && table->extension != NULL
+                                           ? table->extension(job->provider->state, INLAY_EXT_KERNELS)
+                                           : NULL;
     kernel_call call = { stop, keep, ctx };
     inlay_specialize_request request;
     inlay_status status;
@@ -513,12 +535,21 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
     INLAY_TRY(prepare(&b, job, NULL, &request, diag));
     {
-        const inlay_exec_args exec = { .struct_size = sizeof exec, .run = &b->line.run, .inputs = b->args,
-                                       .outputs = b->args + b->input_count, .input_count = b->input_count,
-                                       .output_count = b->output_count, .arg_stride = sizeof *b->args, .cancel = &never,
+        const inlay_exec_args exec = { .struct_size = sizeof exec,
+                                       .run = &b->line.run,
+                                       .inputs = b->args,
+                                       .outputs = b->args + b->input_count,
+                                       .input_count = b->input_count,
+                                       .output_count = b->output_count,
+                                       .arg_stride = sizeof *b->args,
+                                       .cancel = &never,
                                        .diag = diag };
-        const inlay_kernel_trial trial = { .struct_size = sizeof trial, .shapes = &request, .args = &exec,
-                                           .budget_ns = budget_ns, .ctx = &call, .poll = poll_kernels,
+        const inlay_kernel_trial trial = { .struct_size = sizeof trial,
+                                           .shapes = &request,
+                                           .args = &exec,
+                                           .budget_ns = budget_ns,
+                                           .ctx = &call,
+                                           .poll = poll_kernels,
                                            .keep = keep_kernel };
 
         status = kernels->time(job->provider->state, b->compiled, &trial, diag);

@@ -21,12 +21,12 @@ typedef struct measure_job {
     uint32_t cookie_count;
     const inlay_value_state *values; /* [value_count] */
     uint32_t max_threads;
-    uint64_t max_bytes; /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
+    uint64_t max_bytes;       /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
     inlay_value_state *found; /* [value_count] or NULL: gets rank and dims, which have room for INLAY_MAX_RANK, of
                                * outputs whose size the last run decided; the others stay */
     uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
     const struct run_timings *timings; /* of kernels, as the session will have them; NULL: none */
-    uint64_t device_timeout_ms; /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
+    uint64_t device_timeout_ms;        /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */
@@ -41,7 +41,7 @@ typedef struct measurement {
     double ns;     /* the median of the runs; of several threads the lower quartile */
     double spread; /* from the lower quartile to the median, relative */
     uint32_t samples;
-    bool calm;     /* nobody else was given the CPU of a thread meanwhile; such runs alone count where there are any */
+    bool calm; /* nobody else was given the CPU of a thread meanwhile; such runs alone count where there are any */
 } measurement;
 
 /* Memory that sweeps the caches; one for many measurements, used by one thread at a time. */
@@ -62,11 +62,11 @@ INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure
  * but one of each. */
 typedef inlay_status (*measure_keep_fn)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
 INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
-                                             measure_keep_fn keep, void *ctx, inlay_diag *diag);
+                                            measure_keep_fn keep, void *ctx, inlay_diag *diag);
 
 /* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it;
  * limit_ms as measure_job.device_timeout_ms. */
 INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,
-                                          uint64_t bytes, uint64_t limit_ms, const measure_plan *plan,
-                                          measurement *out, inlay_diag *diag);
+                                          uint64_t bytes, uint64_t limit_ms, const measure_plan *plan, measurement *out,
+                                          inlay_diag *diag);
 #endif

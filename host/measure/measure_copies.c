@@ -67,8 +67,10 @@ inlay_status measure_settle(const part_provider *p, measure_line *line, inlay_fe
         return status;
     line->hangs = true;
     provider_lost(p->state);
-    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s: the device did not end its work in %llu ms (option "
-                      "device_timeout_ms)", p->name, (unsigned long long)line->limit_ms);
+    return inlay_fail(diag, INLAY_DEVICE_LOST,
+                      "provider %s: the device did not end its work in %llu ms (option "
+                      "device_timeout_ms)",
+                      p->name, (unsigned long long)line->limit_ms);
 }
 
 inlay_status measure_copy_now(const part_provider *p, measure_line *line, const inlay_buffer *from,
@@ -99,8 +101,8 @@ static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
     return status;
 }
 
-inlay_status measure_copy(const part_provider *p, uint32_t domain, bool to_device, uint64_t bytes,
-                          uint64_t limit_ms, const measure_plan *plan, measurement *out, inlay_diag *diag)
+inlay_status measure_copy(const part_provider *p, uint32_t domain, bool to_device, uint64_t bytes, uint64_t limit_ms,
+                          const measure_plan *plan, measurement *out, inlay_diag *diag)
 {
     static const uint32_t never;
     copy_bench c = { .provider = p, .line = calloc(1, sizeof *c.line), .diag = diag };

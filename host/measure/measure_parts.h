@@ -27,7 +27,8 @@ void measure_buffer_free(const part_provider *p, inlay_buffer *buffer); /* handl
 /* Does the provider signal fences? */
 bool measure_is_async(const part_provider *p);
 
-/* Work of a provider, one piece after the other, each waited for. On the heap: a device that hangs may still read it. */
+/* Work of a provider, one piece after the other, each waited for. On the heap: a device that hangs may still read it.
+ */
 typedef struct measure_line {
     inlay_run run;
     uint64_t timeline, signalled; /* what the timeline was told */

@@ -41,12 +41,12 @@ static bool is_done(const measure_plan *plan, const times *calm, const times *al
         return true;
     if (calm->count >= least)
         return took_ns >= plan->budget_ns;
-    return all->count >= least && (took_ns >= MEASURE_PATIENCE * plan->budget_ns ||
-                                   all->count >= MEASURE_PATIENCE * most);
+    return all->count >= least &&
+           (took_ns >= MEASURE_PATIENCE * plan->budget_ns || all->count >= MEASURE_PATIENCE * most);
 }
 
-inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
-                          measurement *out, inlay_diag *diag)
+inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile, measurement *out,
+                          inlay_diag *diag)
 {
     times calm = { .count = 0 }, all = { .count = 0 };
     bool was_calm;

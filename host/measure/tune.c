@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double KERNEL_NS = 40e6;   /* for the runs of one kernel, at most */
-static const double REGION_NS = 3e9;    /* for the kernels within a region, as far as a few runs of each allow */
+static const double KERNEL_NS = 40e6; /* for the runs of one kernel, at most */
+static const double REGION_NS = 3e9;  /* for the kernels within a region, as far as a few runs of each allow */
 static const double DEFAULT_BUDGET_S = 60;
 enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
 
@@ -61,8 +61,11 @@ static inlay_status price_graph(tuning *t, tuned *g)
     if (g->values == NULL || g->prices == NULL || g->sources == NULL)
         return tune_no_memory(t);
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
-        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
-                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
+        cost_question q = { .graph = &p->snapshot,
+                            .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o],
+                            .values = g->values,
+                            .max_threads = p->env->max_threads,
                             .weight_bytes = p->parts.weight_bytes };
         double error;
         g->sources[o] = cost_of_offer(p->env->costs, &q, &g->prices[o], &error);
@@ -98,8 +101,10 @@ static inlay_status read_inputs(tuning *t)
         if (v != NULL && inlay_value_kind(v) == INLAY_KIND_TENSOR)
             inputs[i] = (cost_input){ inlay_value_rank(v), inlay_value_dims(v) };
     }
-    t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed, .assumed_count = t->s->sizes.assumed_count,
-                             .inputs = inputs, .input_count = count };
+    t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed,
+                             .assumed_count = t->s->sizes.assumed_count,
+                             .inputs = inputs,
+                             .input_count = count };
     return INLAY_OK;
 }
 
@@ -192,8 +197,9 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
         list->capacity = capacity;
     }
     r = &list->records[list->count++];
-    *r = (cost_record){ .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1,
-                        .when = (int64_t)time(NULL) };
+    *r = (cost_record){
+        .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
+    };
     (void)snprintf(r->what, sizeof r->what, "%s", what);
     w->t->kernels_timed = true;
     return INLAY_OK;
@@ -224,14 +230,22 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     uint64_t *cookies = NULL;
     cost_record like = { .when = (int64_t)time(NULL) };
     const char *op = p->graph->nodes[offer->nodes[0]]->info.op_type.data;
-    measure_job job = { .g = p->graph, .snapshot = &p->snapshot, .provider = &p->env->providers[offer->provider],
-                        .offer = offer, .values = k->in->values, .max_threads = p->env->max_threads,
-                        .max_bytes = p->env->max_run_bytes, .device_timeout_ms = p->env->device_timeout_ms,
+    measure_job job = { .g = p->graph,
+                        .snapshot = &p->snapshot,
+                        .provider = &p->env->providers[offer->provider],
+                        .offer = offer,
+                        .values = k->in->values,
+                        .max_threads = p->env->max_threads,
+                        .max_bytes = p->env->max_run_bytes,
+                        .device_timeout_ms = p->env->device_timeout_ms,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
     within inside = { .t = t };
     const run_timings figures = { &inside, find_timing };
-    measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
-                          .budget_ns = KERNEL_NS, .stop = stop, .stop_ctx = t };
+    measure_plan runs = { .min_runs = LEAST_RUNS,
+                          .max_runs = t->how.runs > 0 ? t->how.runs : MOST_RUNS,
+                          .budget_ns = KERNEL_NS,
+                          .stop = stop,
+                          .stop_ctx = t };
     inlay_diag why = INLAY_DIAG_INIT;
     measurement got;
     inlay_status status;
@@ -260,7 +274,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     }
     status = measure_offer(&job, &runs, &t->sweep, &got, &why);
     if (status == INLAY_CANCELLED)
-        return INLAY_OK; /* the loop sees it */
+        return INLAY_OK;                                                                     /* the loop sees it */
     t->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(job.provider->state); /* it hangs: all stays */
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(t->diag, status, "%s", why.text);

@@ -20,8 +20,8 @@ typedef struct kernel {
     const tuned *in;
     uint32_t offer;            /* of a region its first */
     const part_region *region; /* NULL: the offer alone */
-    double weight; /* what all of its kind are expected to take */
-    bool known;    /* has a figure already */
+    double weight;             /* what all of its kind are expected to take */
+    bool known;                /* has a figure already */
 } kernel;
 
 typedef struct tuning {
@@ -34,17 +34,17 @@ typedef struct tuning {
     uint32_t graph_count;
     kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count, kernel_capacity;
-    attribute_list list; /* what came out; owned */
+    attribute_list list;  /* what came out; owned */
     uint64_t *identities; /* [provider_count] */
     cost_store store;     /* what was measured before */
     measure_sweep sweep;
-    double begin, end;    /* seconds */
-    uint32_t at;          /* kernel in hand */
+    double begin, end; /* seconds */
+    uint32_t at;       /* kernel in hand */
     run_shared shared;
-    runner *runner;       /* after a run of the model; NULL: none */
+    runner *runner; /* after a run of the model; NULL: none */
     bool has_shared;
     bool stopped;
-    bool kernels_timed;   /* those within regions, too: they may be chosen anew */
+    bool kernels_timed; /* those within regions, too: they may be chosen anew */
     char what[96];
     inlay_diag *diag;
 } tuning;

@@ -11,9 +11,13 @@ static bool price_again(tuning *t, const cost_book *book, partition *out)
     out->profile = g->values;
     out->offers = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *out->offers);
     for (uint32_t o = 0; out->offers != NULL && o < p->parts.offer_count; o++) {
-        cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[p->parts.offers[o].provider],
-                            .offer = &p->parts.offers[o], .values = g->values, .max_threads = p->env->max_threads,
-                            .priced_threads = COST_THREADS, .weight_bytes = p->parts.weight_bytes };
+        cost_question q = { .graph = &p->snapshot,
+                            .provider = &p->env->providers[p->parts.offers[o].provider],
+                            .offer = &p->parts.offers[o],
+                            .values = g->values,
+                            .max_threads = p->env->max_threads,
+                            .priced_threads = COST_THREADS,
+                            .weight_bytes = p->parts.weight_bytes };
         out->offers[o] = p->parts.offers[o];
         out->offers[o].cost_source = cost_of_offer(book, &q, &out->offers[o].cost, &out->offers[o].cost_error);
     }
@@ -89,10 +93,15 @@ inlay_status tune_compare(tuning *t, const char *folder)
 {
     const program *p = t->graphs[0].program;
     const program_env *env = p->env;
-    cost_book_request open = { .folder = folder, .providers = env->providers, .provider_count = env->provider_count,
+    cost_book_request open = { .folder = folder,
+                               .providers = env->providers,
+                               .provider_count = env->provider_count,
                                .max_threads = env->max_threads };
-    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
-                           .provider_count = env->provider_count, .max_threads = env->max_threads,
+    part_request again = { .graph = p->graph,
+                           .snapshot = &p->snapshot,
+                           .providers = env->providers,
+                           .provider_count = env->provider_count,
+                           .max_threads = env->max_threads,
                            .rules = env->rules };
     partition before, now, after;
     cost_book *book = NULL;

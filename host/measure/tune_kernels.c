@@ -49,8 +49,11 @@ static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
 {
     const program *p = g->program;
     const part_offer *offer = &p->parts.offers[o];
-    cost_question q = { .graph = &p->snapshot, .provider = &p->env->providers[offer->provider], .offer = offer,
-                        .values = g->values, .max_threads = p->env->max_threads };
+    cost_question q = { .graph = &p->snapshot,
+                        .provider = &p->env->providers[offer->provider],
+                        .offer = offer,
+                        .values = g->values,
+                        .max_threads = p->env->max_threads };
 
     return cost_key_of(t->identities[offer->provider], &q);
 }
@@ -92,9 +95,14 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
     uint8_t *barred = arena_alloc(&t->a, (size_t)p->parts.offer_count + 1);
     uint8_t *own = arena_alloc(&t->a, (size_t)p->graph->node_count + 1);
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
-    part_request again = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                           .provider_count = p->env->provider_count, .max_threads = p->env->max_threads,
-                           .rules = &rules, .costs = p->env->costs, .barred = barred };
+    part_request again = { .graph = p->graph,
+                           .snapshot = &p->snapshot,
+                           .providers = p->env->providers,
+                           .provider_count = p->env->provider_count,
+                           .max_threads = p->env->max_threads,
+                           .rules = &rules,
+                           .costs = p->env->costs,
+                           .barred = barred };
     inlay_diag why = INLAY_DIAG_INIT;
     partition base = p->parts, other = { 0 };
     inlay_status status;

@@ -14,9 +14,9 @@
 #include <string.h>
 
 static const double BLOCK_NS = 40e6; /* for the runs of one of the two, before it is the other's turn */
-static const double LONG_NS = 1e9;    /* a model that takes longer is run once in a block */
-static const double DOUBT = 0.15;     /* of a price that was raised */
-static const double NOISE = 1.02;     /* what the same regions, by the same kernels perhaps, may differ by */
+static const double LONG_NS = 1e9;   /* a model that takes longer is run once in a block */
+static const double DOUBT = 0.15;    /* of a price that was raised */
+static const double NOISE = 1.02;    /* what the same regions, by the same kernels perhaps, may differ by */
 enum { ATTEMPTS = 3, BLOCKS = 15, LEAST_RUNS = 3, MOST_RUNS = 40 };
 
 /* A way to run the model. */
@@ -217,8 +217,10 @@ static bool raise_changed(tuning *t, const program *before, const program *after
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t o = 0; o < after->parts.offer_count; o++) {
             const part_offer *offer = &after->parts.offers[o];
-            const cost_question q = { .graph = &after->snapshot, .provider = &after->env->providers[offer->provider],
-                                      .offer = offer, .values = after->parts.profile,
+            const cost_question q = { .graph = &after->snapshot,
+                                      .provider = &after->env->providers[offer->provider],
+                                      .offer = offer,
+                                      .values = after->parts.profile,
                                       .max_threads = after->env->max_threads,
                                       .weight_bytes = after->parts.weight_bytes };
 
@@ -258,11 +260,16 @@ static inlay_status assign_anew(tuning *t, const program_env *env, program **out
 static inlay_status attempt(tuning *t, const char *folder, inlay_value **inputs, bool *out_done)
 {
     program_env env = t->s->env;
-    cost_book_request open = { .folder = folder, .providers = env.providers, .provider_count = env.provider_count,
-                               .max_threads = env.max_threads, .fresh = t->list.records,
+    cost_book_request open = { .folder = folder,
+                               .providers = env.providers,
+                               .provider_count = env.provider_count,
+                               .max_threads = env.max_threads,
+                               .fresh = t->list.records,
                                .fresh_count = t->list.count };
-    cost_sizes sizes = { .assumed = t->sizes.assumed, .assumed_count = t->sizes.assumed_count,
-                         .inputs = t->sizes.inputs, .input_count = t->sizes.input_count };
+    cost_sizes sizes = { .assumed = t->sizes.assumed,
+                         .assumed_count = t->sizes.assumed_count,
+                         .inputs = t->sizes.inputs,
+                         .input_count = t->sizes.input_count };
     double before_ns, after_ns;
     program *after = NULL;
     cost_book *book = NULL;

@@ -86,8 +86,10 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
         if (!wanted[v] || ends[v])
             continue;
         if (input_count > 0 && g->values[v].default_value == NULL)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the outputs also depend on input '%.200s' of the model; "
-                              "name it, too, or a value behind it", g->values[v].info.name.data);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "the outputs also depend on input '%.200s' of the model; "
+                              "name it, too, or a value behind it",
+                              g->values[v].info.name.data);
         out->inputs[out->input_count++] = v;
     }
     if (output_count > 0)
@@ -217,8 +219,10 @@ static inlay_status declare(graph_model *model, uint32_t v, const graph *typed, 
     if (known == NULL || known->info.dtype == INLAY_UNDEFINED) {
         if (value->declared && value->declared_dtype != INLAY_UNDEFINED)
             return INLAY_OK;
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the type of value '%.200s' is not known, so nothing can begin or end "
-                          "there%s%.200s", value->info.name.data, why != NULL ? ": " : "", why != NULL ? why : "");
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the type of value '%.200s' is not known, so nothing can begin or end "
+                          "there%s%.200s",
+                          value->info.name.data, why != NULL ? ": " : "", why != NULL ? why : "");
     }
     value->declared = true;
     value->info.kind = known->info.kind;

@@ -5,10 +5,10 @@
 
 /* A part of the main graph: the nodes in it, and what enters and leaves. */
 typedef struct model_part {
-    bool *nodes;               /* [node_count] */
+    bool *nodes;                /* [node_count] */
     uint32_t *inputs, *outputs; /* values */
     uint32_t input_count, output_count;
-    uint32_t kept;             /* nodes */
+    uint32_t kept; /* nodes */
 } model_part;
 
 /* What `outputs` are computed from, back to `inputs`; without inputs back to the graph's own. Fails naming an input

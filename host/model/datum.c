@@ -156,7 +156,8 @@ static inlay_status join_values(const reader *r, int64_t count, model_datum *out
         if (out->items[i].tensor.bytes > 0)
             memcpy(data + at, out->items[i].tensor.data, (size_t)out->items[i].tensor.bytes);
     dims[0] = (int64_t)(bytes * 8 / inlay_dtype_bits(dtype));
-    *out = (model_datum){ .name = out->name, .tensor = { .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = dtype } };
+    *out = (model_datum){ .name = out->name,
+                          .tensor = { .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = dtype } };
     if (dims[0] != count)
         return inlay_fail(r->diag, INLAY_INVALID_MODEL, "a map has %lld keys and %lld values", (long long)count,
                           (long long)dims[0]);

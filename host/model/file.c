@@ -66,7 +66,8 @@ inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag)
         return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "cannot be mapped: %s",
                           strerror(errno));
     *out = (file_map){ .bytes = address, .count = (size_t)st.st_size, .mapped = true };
-    out->id = (graph_file_id){ .device = (uint64_t)st.st_dev, .inode = (uint64_t)st.st_ino,
+    out->id = (graph_file_id){ .device = (uint64_t)st.st_dev,
+                               .inode = (uint64_t)st.st_ino,
                                .bytes = (uint64_t)st.st_size,
                                .modified = { st.st_mtim.tv_sec, st.st_mtim.tv_nsec },
                                .changed = { st.st_ctim.tv_sec, st.st_ctim.tv_nsec } };

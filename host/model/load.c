@@ -133,11 +133,10 @@ static inlay_status load_opsets(const loader *l, size_t count, Onnx__Opset *cons
         while (k < n && strcmp(list[k].domain, domain) != 0)
             k++;
         if (k < n && list[k].version != protos[i]->version) {
-            inlay_status status =
-                graph_tolerate(l->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, l->diag,
-                               "domain '%.100s' is imported as opset %" PRId64 " and as opset %" PRId64
-                               ", of which the higher counts",
-                               domain, list[k].version, protos[i]->version);
+            inlay_status status = graph_tolerate(l->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, l->diag,
+                                                 "domain '%.100s' is imported as opset %" PRId64
+                                                 " and as opset %" PRId64 ", of which the higher counts",
+                                                 domain, list[k].version, protos[i]->version);
 
             if (status != INLAY_OK)
                 return status;

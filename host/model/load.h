@@ -9,7 +9,7 @@
 typedef struct file_map {
     const uint8_t *bytes;
     size_t count;
-    bool mapped; /* how file_unmap lets go of it: munmap, otherwise free */
+    bool mapped;      /* how file_unmap lets go of it: munmap, otherwise free */
     graph_file_id id; /* of mapped ones */
 } file_map;
 
@@ -58,8 +58,8 @@ INLAY_NODISCARD inlay_status tensor_read(const tensor_source *source, const Onnx
 /* The same for a sparse tensor, made dense. */
 INLAY_NODISCARD inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseTensor *proto,
                                                 inlay_tensor_view *out, inlay_diag *diag);
-/* Its parts, not made dense: values [n], indices [n] of int64 into the elements in a row, and of the dense tensor all but
- * data. *out_ascending is false where an index does not come after the one before, or is out of range. */
+/* Its parts, not made dense: values [n], indices [n] of int64 into the elements in a row, and of the dense tensor all
+ * but data. *out_ascending is false where an index does not come after the one before, or is out of range. */
 INLAY_NODISCARD inlay_status tensor_read_entries(const tensor_source *source, const Onnx__SparseTensor *proto,
                                                  inlay_tensor_view *values, inlay_tensor_view *indices,
                                                  inlay_tensor_view *dense, bool *out_ascending, inlay_diag *diag);
@@ -74,8 +74,8 @@ typedef struct loader {
     external_files external;
     const graph_opset *opsets; /* of the model, or of the function being loaded */
     uint32_t opset_count;
-    uint32_t deep_count; /* tensors left out for their rank */
-    bool keep_sparse;    /* model_load_options.keep_sparse */
+    uint32_t deep_count;      /* tensors left out for their rank */
+    bool keep_sparse;         /* model_load_options.keep_sparse */
     struct kept_sparse *kept; /* [kept_count] of the main graph, until their nodes are made (load_sparse.c) */
     uint32_t kept_count;
     inlay_diag *diag;

@@ -34,8 +34,8 @@ inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, siz
     inlay_status status;
 
     *out_kept = false;
-    if (!l->keep_sparse || s->outer != NULL || proto->n_sparse_initializer > MOST_KEPT ||
-        !may_stay(t) || names_find(&s->table, name, strlen(name)) != NAMES_NONE)
+    if (!l->keep_sparse || s->outer != NULL || proto->n_sparse_initializer > MOST_KEPT || !may_stay(t) ||
+        names_find(&s->table, name, strlen(name)) != NAMES_NONE)
         return INLAY_OK;
     for (size_t k = 0; k < proto->n_sparse_initializer; k++)
         if (k != i && strcmp(name_of(proto->sparse_initializer[k]), name) == 0)
@@ -91,7 +91,8 @@ inlay_status load_kept_sparse(loader *l, scope *s)
             status = tensor_read_sparse(&l->source, k->proto, &dense, l->diag);
         if (status != INLAY_OK)
             return load_fail_tensor(l, s->g, name_of(k->proto), status);
-        if (graph_set_constant(s->g, k->value, dense.dtype, dense.rank, dense.dims, dense.data, dense.bytes) != INLAY_OK)
+        if (graph_set_constant(s->g, k->value, dense.dtype, dense.rank, dense.dims, dense.data, dense.bytes) !=
+            INLAY_OK)
             return load_no_memory(l, s->g);
     }
     return status;

@@ -8,13 +8,13 @@
 
 /* What a file may ask for. {0} means the defaults, which model_limits_default() spells out. */
 typedef struct model_limits {
-    uint32_t max_depth;          /* nested messages of any kind; default 100 */
-    uint32_t max_subgraph_depth; /* graphs within graphs; default 32 */
-    uint64_t max_nodes;          /* of all graphs together; default 4 million */
-    uint64_t max_values;         /* default 16 million */
-    uint64_t max_tensor_bytes;   /* of one tensor; default 1 TiB */
+    uint32_t max_depth;           /* nested messages of any kind; default 100 */
+    uint32_t max_subgraph_depth;  /* graphs within graphs; default 32 */
+    uint64_t max_nodes;           /* of all graphs together; default 4 million */
+    uint64_t max_values;          /* default 16 million */
+    uint64_t max_tensor_bytes;    /* of one tensor; default 1 TiB */
     uint64_t max_densified_bytes; /* of all sparse tensors, made dense; default 1 GiB */
-    uint64_t max_parsed_bytes;   /* of the file without tensor payloads; default 1 GiB */
+    uint64_t max_parsed_bytes;    /* of the file without tensor payloads; default 1 GiB */
 } model_limits;
 model_limits model_limits_default(void);
 
@@ -40,9 +40,9 @@ INLAY_NODISCARD inlay_status model_load_fd(int fd, const model_load_options *opt
                                            inlay_diag *diag);
 
 typedef struct model_save_options {
-    const char *external_file;    /* name beside the model for tensors above external_bytes; NULL = inline everything */
-    uint64_t external_bytes;      /* default 1024 */
-    bool with_inferred_shapes;    /* write value_info for what inference found */
+    const char *external_file; /* name beside the model for tensors above external_bytes; NULL = inline everything */
+    uint64_t external_bytes;   /* default 1024 */
+    bool with_inferred_shapes; /* write value_info for what inference found */
 } model_save_options;
 
 /* Writes the model to path (a temporary file, then rename). Unbound and bound models both; filled-in attribute defaults
@@ -50,14 +50,15 @@ typedef struct model_save_options {
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);
 
-/* Makes the nodes those of the versions that the model imports, so that it can be saved; what cannot be becomes the call
- * of a function. opset: of ai.onnx, to be imported instead; 0 = the model's. It can no longer be run afterwards. */
+/* Makes the nodes those of the versions that the model imports, so that it can be saved; what cannot be becomes the
+ * call of a function. opset: of ai.onnx, to be imported instead; 0 = the model's. It can no longer be run afterwards.
+ */
 INLAY_NODISCARD inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag);
 
 /* A TensorProto, SequenceProto or OptionalProto file (ONNX's test data, `.pb` inputs), in one flat form: see
  * exec/value.h for what the runtime makes of it. */
 typedef struct model_datum {
-    uint32_t kind;             /* INLAY_VALUE_TENSOR, SEQUENCE, OPTIONAL (empty: item_count 0) or MAP */
+    uint32_t kind; /* INLAY_VALUE_TENSOR, SEQUENCE, OPTIONAL (empty: item_count 0) or MAP */
     const char *name;
     inlay_tensor_view tensor;  /* TENSOR, aligned; string elements are inlay_str */
     struct model_datum *items; /* SEQUENCE, OPTIONAL; MAP: two, keys and values */

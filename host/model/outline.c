@@ -2,8 +2,9 @@
  *
  * Passes make nodes of the version that they know, and functions that were inlined had imports of their own; a file
  * imports one version of a domain. Most versions of an operator differ in the types that they take alone: such a node
- * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose body
- * is that one node and whose import is the node's. Of these there are none in what the optimiser makes (pass_allows). */
+ * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose
+ * body is that one node and whose import is the node's. Of these there are none in what the optimiser makes
+ * (pass_allows). */
 #include "model/model.h"
 #include <string.h>
 
@@ -24,9 +25,9 @@ static bool is_foreign(const graph_model *m, const graph_node *n)
 /* Attributes that a version added without changing what a node without them means. */
 static bool is_harmless(const char *attr)
 {
-    static const char *const names[] = { "allowzero", "ceil_mode",      "count_include_pad", "dilations", "stash_type",
-                                         "saturate",  "storage_order",  "keepdims",          "precision", "output_dtype",
-                                         "block_size" };
+    static const char *const names[] = { "allowzero",  "ceil_mode",    "count_include_pad", "dilations",
+                                         "stash_type", "saturate",     "storage_order",     "keepdims",
+                                         "precision",  "output_dtype", "block_size" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(attr, names[i]) == 0)

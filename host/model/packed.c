@@ -39,9 +39,9 @@ static void find_library(void)
     *(void **)&library.compress = dlsym(handle, "ZSTD_compress2");
     *(void **)&library.bound = dlsym(handle, "ZSTD_compressBound");
     *(void **)&library.is_error = dlsym(handle, "ZSTD_isError");
-    found = library.decompress != NULL && library.create_decompressor != NULL &&
-            library.destroy_decompressor != NULL && library.create != NULL && library.destroy != NULL && library.set != NULL &&
-            library.compress != NULL && library.bound != NULL && library.is_error != NULL;
+    found = library.decompress != NULL && library.create_decompressor != NULL && library.destroy_decompressor != NULL &&
+            library.create != NULL && library.destroy != NULL && library.set != NULL && library.compress != NULL &&
+            library.bound != NULL && library.is_error != NULL;
 }
 
 const packed_zstd *packed_library(void)
@@ -225,8 +225,8 @@ static inlay_status read_header(unpacking *u, const uint8_t *file, size_t bytes)
     if (u->chunk_bytes == 0 || u->chunk_bytes > PACKED_MOST_CHUNK || u->chunk_bytes % 4096 != 0 ||
         u->count > after / PACKED_ENTRY || u->raw_bytes > (uint64_t)u->count * u->chunk_bytes ||
         (u->count > 0 && u->raw_bytes <= (uint64_t)(u->count - 1) * u->chunk_bytes) ||
-        read_u64(file + 24) != hash_bytes(file + PACKED_HEADER, (size_t)u->count * PACKED_ENTRY,
-                                          hash_bytes(file, PACKED_HEADER - 8, 0)))
+        read_u64(file + 24) !=
+            hash_bytes(file + PACKED_HEADER, (size_t)u->count * PACKED_ENTRY, hash_bytes(file, PACKED_HEADER - 8, 0)))
         return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
     if (u->raw_bytes > PACKED_FREE && (u->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
         return inlay_fail(u->diag, INLAY_LIMIT_EXCEEDED,

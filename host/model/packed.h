@@ -14,8 +14,8 @@
  * Numbers are little-endian. With 2, 4 or 8 planes, elements of so many bytes were cut into their first bytes, their
  * second bytes and so on; what is no whole element belongs to the last plane. Method 0: one plane, the bytes as they
  * are. Method 1: the stored bytes of each plane as u32, then the planes: as they are where they have as many bytes as
- * before, frames of zstd otherwise. With 0 planes there are two: of each two bytes the low halves, and the high halves; an
- * odd last byte has halves of its own, each the low half of a byte. */
+ * before, frames of zstd otherwise. With 0 planes there are two: of each two bytes the low halves, and the high halves;
+ * an odd last byte has halves of its own, each the low half of a byte. */
 #ifndef MODEL_PACKED_H
 #define MODEL_PACKED_H
 #include "inlay/status.h"

@@ -484,12 +484,10 @@ static inlay_status step(scan *s)
 inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits, prescan_result *out,
                      inlay_diag *diag)
 {
-    static const message roots[] = { [PRESCAN_MODEL] = MODEL,
-                                     [PRESCAN_TENSOR] = TENSOR,
-                                     [PRESCAN_SEQUENCE] = SEQUENCE,
-                                     [PRESCAN_OPTIONAL] = OPTIONAL,
-                                     [PRESCAN_MAP] = MAP,
-                                     [PRESCAN_SPARSE] = SPARSE_TENSOR };
+    static const message roots[] = {
+        [PRESCAN_MODEL] = MODEL,       [PRESCAN_TENSOR] = TENSOR, [PRESCAN_SEQUENCE] = SEQUENCE,
+        [PRESCAN_OPTIONAL] = OPTIONAL, [PRESCAN_MAP] = MAP,       [PRESCAN_SPARSE] = SPARSE_TENSOR
+    };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
     const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
     scan s = { .file = first, .at = first, .limits = limits, .diag = diag };

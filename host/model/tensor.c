@@ -486,8 +486,11 @@ inlay_status tensor_read_entries(const tensor_source *source, const Onnx__Sparse
         last = at;
     }
     if (linear != NULL)
-        *indices = (inlay_tensor_view){ .data = linear, .bytes = (uint64_t)values->dims[0] * sizeof *linear,
-                                        .dims = values->dims, .rank = 1, .dtype = INLAY_INT64 };
+        *indices = (inlay_tensor_view){ .data = linear,
+                                        .bytes = (uint64_t)values->dims[0] * sizeof *linear,
+                                        .dims = values->dims,
+                                        .rank = 1,
+                                        .dtype = INLAY_INT64 };
     *out_ascending = true;
     return INLAY_OK;
 }

@@ -23,8 +23,8 @@ typedef struct book_provider {
     uint64_t identity;
     const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
     uint32_t mask;
-    double factor;    /* measured over expected; 0 = unknown */
-    double border;    /* the same of what enters and leaves regions; 1 = unknown */
+    double factor; /* measured over expected; 0 = unknown */
+    double border; /* the same of what enters and leaves regions; 1 = unknown */
     double launch_ns;
     const profile_copy **to, **from; /* [domain_count] links; NULL where unknown */
 } book_provider;
@@ -162,8 +162,10 @@ static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threa
     p = profile_find(&book->profile, b->identity);
     if (p == NULL || p->line_count == 0) {
         if (knows_name(&book->profile, b->provider->name))
-            cost_say(log, INLAY_LOG_INFO, "costs: the machine profile is of another build or other settings of "
-                     "provider %s; run inlay calibrate again", b->provider->name);
+            cost_say(log, INLAY_LOG_INFO,
+                     "costs: the machine profile is of another build or other settings of "
+                     "provider %s; run inlay calibrate again",
+                     b->provider->name);
         return p == NULL || enter_links(book, b, p);
     }
     return enter_lines(book, b, p, nearest_threads(p, max_threads)) && enter_links(book, b, p);
@@ -236,8 +238,9 @@ static bool is_among(const char *op, const char *const *list)
 /* Shape arithmetic whose inputs are known is computed when a plan is made. */
 static bool is_folded(const cost_question *q, const inlay_node_info *n)
 {
-    static const char *const random[] = { "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                                          "Bernoulli", "Multinomial", NULL };
+    static const char *const random[] = {
+        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", NULL
+    };
     bool outputs = true, inputs = n->input_count > 0;
 
     for (uint32_t i = 0; i < n->output_count; i++)
@@ -245,8 +248,8 @@ static bool is_folded(const cost_question *q, const inlay_node_info *n)
     for (uint32_t i = 0; i < n->input_count; i++)
         inputs = inputs && (n->inputs[i] == INLAY_NONE || q->values[n->inputs[i]].data != NULL);
     for (uint32_t i = 0; i < n->output_count; i++)
-        inputs = inputs && (n->outputs[i] == INLAY_NONE ||
-                            (double)cost_value_bytes(&q->values[n->outputs[i]]) <= FOLD_MAX_BYTES);
+        inputs = inputs &&
+                 (n->outputs[i] == INLAY_NONE || (double)cost_value_bytes(&q->values[n->outputs[i]]) <= FOLD_MAX_BYTES);
     return outputs || (inputs && !is_among(n->op_type.data, random));
 }
 
@@ -269,7 +272,7 @@ static bool costs_nothing(const cost_question *q)
  * of another's too, so that they stand to each other better than to the clock. */
 static double error_of(uint32_t source)
 {
-    static const double errors[] = { [COST_NONE] = 0, [COST_GUESS] = 0.25, [COST_MODEL] = 0.15,
+    static const double errors[] = { [COST_NONE] = 0,       [COST_GUESS] = 0.25,   [COST_MODEL] = 0.15,
                                      [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
 
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
@@ -279,17 +282,26 @@ static double error_of(uint32_t source)
 static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
 {
     const part_offer *o = q->offer;
-    inlay_offer offer = { .struct_size = sizeof offer, .cookie = o->cookie, .nodes = o->nodes,
-                          .node_count = o->node_count, .flags = o->flags, .placements = o->placements,
-                          .placement_count = o->placement_count, .placement_stride = sizeof(inlay_placement),
-                          .workspace_bytes = o->workspace_bytes, .resident_bytes = o->resident_bytes };
-    inlay_cost_request ask = { .struct_size = sizeof ask, .graph = q->graph, .offer = &offer, .values = q->values,
-                               .value_count = q->graph->value_count, .value_stride = sizeof *q->values,
+    inlay_offer offer = { .struct_size = sizeof offer,
+                          .cookie = o->cookie,
+                          .nodes = o->nodes,
+                          .node_count = o->node_count,
+                          .flags = o->flags,
+                          .placements = o->placements,
+                          .placement_count = o->placement_count,
+                          .placement_stride = sizeof(inlay_placement),
+                          .workspace_bytes = o->workspace_bytes,
+                          .resident_bytes = o->resident_bytes };
+    inlay_cost_request ask = { .struct_size = sizeof ask,
+                               .graph = q->graph,
+                               .offer = &offer,
+                               .values = q->values,
+                               .value_count = q->graph->value_count,
+                               .value_stride = sizeof *q->values,
                                .max_threads = q->priced_threads > 0 ? q->priced_threads : q->max_threads };
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||
-        !isfinite(out->ns)) {
+    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) || !isfinite(out->ns)) {
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
     }
@@ -527,8 +539,8 @@ double cost_copy_ns(const cost_book *book, const part_provider *providers, uint3
     if (from == to)
         return 0;
     if (from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST)
-        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from,
-                      from == INLAY_DOMAIN_HOST, bytes);
+        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from, from == INLAY_DOMAIN_HOST,
+                      bytes);
     if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
         return hop_ns(book, providers, provider_count, to, true, bytes);
     /* Two devices that know nothing of each other meet in host memory. */

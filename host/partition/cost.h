@@ -18,7 +18,7 @@ typedef struct cost_book_request {
                                                 * none */
     const part_provider *providers;
     uint32_t provider_count;
-    uint32_t max_threads; /* of a run */
+    uint32_t max_threads;                                     /* of a run */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     struct cost_record *fresh; /* [fresh_count] sorted: measurements that the folder does not have yet; NULL = none */
@@ -49,14 +49,14 @@ typedef struct cost_question {
     const part_provider *provider;
     const part_offer *offer;
     const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
-    uint32_t max_threads;    /* of a run: what was measured is looked up by it */
-    uint32_t priced_threads; /* what the provider is asked for; 0 = max_threads */
-    uint64_t weight_bytes;   /* of the whole graph: see cost_weight_bytes */
-    bool runs; /* it is known to be executed: neither computed while planning nor a mere view */
+    uint32_t max_threads;            /* of a run: what was measured is looked up by it */
+    uint32_t priced_threads;         /* what the provider is asked for; 0 = max_threads */
+    uint64_t weight_bytes;           /* of the whole graph: see cost_weight_bytes */
+    bool runs;                       /* it is known to be executed: neither computed while planning nor a mere view */
 } cost_question;
 
-/* The threads that nodes are given to providers by: COST_THREADS, whatever a run has, for another provider adds terms in
- * another order, and results are to be the same bits on any number of threads: beside a device, too. */
+/* The threads that nodes are given to providers by: COST_THREADS, whatever a run has, for another provider adds terms
+ * in another order, and results are to be the same bits on any number of threads: beside a device, too. */
 enum { COST_THREADS = 2 };
 
 /* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't
@@ -117,7 +117,7 @@ typedef struct cost_sizes {
     const cost_input *inputs; /* [input_count] of the main graph, borrowed; NULL = not said */
     uint32_t input_count;
     const cost_input *seen; /* [value_count] of the graph that is priced next, as a run found them; NULL = nothing */
-    int64_t *symbols; /* [symbol_count] by number, -1 = not met yet; owned */
+    int64_t *symbols;       /* [symbol_count] by number, -1 = not met yet; owned */
     uint32_t symbol_count;
     bool conflict; /* set where sizes that were guessed do not go together */
     bool ones;     /* what nobody has said is 1, which goes together with most */

@@ -145,9 +145,9 @@ typedef struct rule {
 
 static const rule *rule_of(const inlay_node_info *node)
 {
-    static const rule rules[] = { { "NonZero", of_non_zero, 2 },  { "NonMaxSuppression", of_suppression, 10 },
-                                  { "Compress", of_kept, 2 },     { "Unique", of_kept, 2 },
-                                  { "TopK", of_top_k, 2 },        { "Slice", of_slice, 1 },
+    static const rule rules[] = { { "NonZero", of_non_zero, 2 }, { "NonMaxSuppression", of_suppression, 10 },
+                                  { "Compress", of_kept, 2 },    { "Unique", of_kept, 2 },
+                                  { "TopK", of_top_k, 2 },       { "Slice", of_slice, 1 },
                                   { "Loop", of_loop, 1 } };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)

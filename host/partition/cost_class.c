@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 8,     /* of a product: more are a matrix, one is a vector */
+    FEW_ROWS = 8, /* of a product: more are a matrix, one is a vector */
     THIN_CHANNELS = 4,
     SMALL_KERNEL = 9, /* taps of a convolution: 3 x 3 */
     LONG_RUN = 256    /* bytes that lie together: more are copied as fast as memory goes */
@@ -199,8 +199,8 @@ static uint32_t run(const look *l, uint32_t behind)
 static uint32_t broadcast(const look *l)
 {
     uint32_t y = l->node->output_count > 0 ? l->node->outputs[0] : INLAY_NONE;
-    double all = y == INLAY_NONE || l->values[y].rank == INLAY_RANK_UNKNOWN
-                     ? 0 : product(&l->values[y], 0, l->values[y].rank);
+    double all =
+        y == INLAY_NONE || l->values[y].rank == INLAY_RANK_UNKNOWN ? 0 : product(&l->values[y], 0, l->values[y].rank);
 
     for (uint32_t i = 0; i < l->node->input_count; i++) {
         const inlay_value_state *x = input(l, i);

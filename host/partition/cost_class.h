@@ -9,37 +9,37 @@
 #include "partition/cost.h"
 
 /* X(enum, name). */
-#define COST_VARIANT_LIST(X)       \
-    X(PLAIN, "")                   \
-    X(ANY, "any")                  \
-    X(POINTWISE, "pointwise")      \
-    X(SPATIAL, "spatial")          \
-    X(WIDE, "wide")                \
-    X(THIN, "thin")                \
-    X(DEPTHWISE, "depthwise")      \
-    X(DEPTHWISE_WIDE, "depthwise wide") \
-    X(GROUPED, "grouped")          \
-    X(VECTOR, "vector")            \
-    X(FEW, "few")                  \
-    X(PACKED, "packed")            \
-    X(DYNAMIC, "dynamic")          \
-    X(INNER, "inner")              \
-    X(OUTER, "outer")              \
-    X(ROWS, "rows")                \
-    X(FINE, "fine")                \
-    X(SAME, "same")                \
-    X(BROADCAST, "broadcast")      \
-    X(NEAREST, "nearest")          \
-    X(LINEAR, "linear")            \
-    X(CUBIC, "cubic")              \
-    X(DENSE, "dense")              \
+#define COST_VARIANT_LIST(X)                                                                                           \
+    X(PLAIN, "")                                                                                                       \
+    X(ANY, "any")                                                                                                      \
+    X(POINTWISE, "pointwise")                                                                                          \
+    X(SPATIAL, "spatial")                                                                                              \
+    X(WIDE, "wide")                                                                                                    \
+    X(THIN, "thin")                                                                                                    \
+    X(DEPTHWISE, "depthwise")                                                                                          \
+    X(DEPTHWISE_WIDE, "depthwise wide")                                                                                \
+    X(GROUPED, "grouped")                                                                                              \
+    X(VECTOR, "vector")                                                                                                \
+    X(FEW, "few")                                                                                                      \
+    X(PACKED, "packed")                                                                                                \
+    X(DYNAMIC, "dynamic")                                                                                              \
+    X(INNER, "inner")                                                                                                  \
+    X(OUTER, "outer")                                                                                                  \
+    X(ROWS, "rows")                                                                                                    \
+    X(FINE, "fine")                                                                                                    \
+    X(SAME, "same")                                                                                                    \
+    X(BROADCAST, "broadcast")                                                                                          \
+    X(NEAREST, "nearest")                                                                                              \
+    X(LINEAR, "linear")                                                                                                \
+    X(CUBIC, "cubic")                                                                                                  \
+    X(DENSE, "dense")                                                                                                  \
     X(STREAM, "stream")
 
 enum {
 #define COST_VARIANT_ENUM(name, text) COST_##name,
     COST_VARIANT_LIST(COST_VARIANT_ENUM)
 #undef COST_VARIANT_ENUM
-    COST_VARIANT_COUNT
+        COST_VARIANT_COUNT
 };
 const char *cost_variant_name(uint32_t variant);
 /* COST_VARIANT_COUNT for a name that is none. */

@@ -74,8 +74,8 @@ static bool invert(square_matrix a, int n)
 /* A set of terms, fitted. */
 typedef struct trial {
     double ns_per[FIT_TERMS];
-    double *off; /* [count] prediction / measurement of each point by a fit without it; borrowed */
-    double *unit; /* [count] what errors of each point are counted in; borrowed */
+    double *off;   /* [count] prediction / measurement of each point by a fit without it; borrowed */
+    double *unit;  /* [count] what errors of each point are counted in; borrowed */
     double square; /* mean of (log off) squared */
 } trial;
 

@@ -53,8 +53,10 @@ static void find_cpu(void)
     if (f != NULL)
         (void)fclose(f);
     (void)snprintf(cpu_name, sizeof cpu_name, "%s (family %s, model %s)",
-                   name[0] != '\0' ? name : part[0] != '\0' ? part : "unknown", family[0] != '\0' ? family : "?",
-                   model[0] != '\0' ? model : "?");
+                   name[0] != '\0'   ? name
+                   : part[0] != '\0' ? part
+                                     : "unknown",
+                   family[0] != '\0' ? family : "?", model[0] != '\0' ? model : "?");
 }
 
 void profile_cpu(char *text, size_t bytes)
@@ -161,17 +163,17 @@ static bool read_link(const json_t *x, arena *a, profile_link *out)
 }
 
 /* The list `key` of x through read_one: elements of the given size. false: something is not what it should be. */
-#define READ_LIST(x, key, a, read_one, out_list, out_count)                                  \
-    do {                                                                                     \
-        const json_t *list_ = json_object_get(x, key);                                       \
-        size_t count_ = json_array_size(list_);                                              \
-        *(out_list) = arena_array(a, count_ + 1, sizeof **(out_list));                       \
-        if (!json_is_array(list_) || count_ > MAX_ITEMS || *(out_list) == NULL)              \
-            return false;                                                                    \
-        for (size_t i_ = 0; i_ < count_; i_++)                                               \
-            if (!read_one(json_array_get(list_, i_), a, &(*(out_list))[i_]))                 \
-                return false;                                                                \
-        *(out_count) = (uint32_t)count_;                                                     \
+#define READ_LIST(x, key, a, read_one, out_list, out_count)                                                            \
+    do {                                                                                                               \
+        const json_t *list_ = json_object_get(x, key);                                                                 \
+        size_t count_ = json_array_size(list_);                                                                        \
+        *(out_list) = arena_array(a, count_ + 1, sizeof **(out_list));                                                 \
+        if (!json_is_array(list_) || count_ > MAX_ITEMS || *(out_list) == NULL)                                        \
+            return false;                                                                                              \
+        for (size_t i_ = 0; i_ < count_; i_++)                                                                         \
+            if (!read_one(json_array_get(list_, i_), a, &(*(out_list))[i_]))                                           \
+                return false;                                                                                          \
+        *(out_count) = (uint32_t)count_;                                                                               \
     } while (0)
 
 static bool read_provider(const json_t *x, arena *a, profile_provider *out)
@@ -221,8 +223,10 @@ inlay_status profile_load(const char *folder, const char *name, const cost_log *
     }
     profile_cpu(cpu, sizeof cpu);
     if (out->cpu[0] != '\0' && strcmp(cpu, out->cpu) != 0) {
-        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s/%s is ignored: it is of another machine, '%s'; run inlay "
-                 "calibrate on this one", folder, file, out->cpu);
+        cost_say(log, INLAY_LOG_WARNING,
+                 "costs: %.300s/%s is ignored: it is of another machine, '%s'; run inlay "
+                 "calibrate on this one",
+                 folder, file, out->cpu);
         profile_deinit(out);
     }
     json_decref(json);
@@ -267,13 +271,13 @@ static json_t *provider_json(const profile_provider *p)
     for (uint32_t i = 0; i < p->line_count; i++)
         bad |= json_array_append_new(lines, line_json(&p->lines[i]));
     for (uint32_t i = 0; i < p->factor_count; i++)
-        bad |= json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)p->factors[i].threads,
-                                                        "factor", p->factors[i].factor, "border",
-                                                        p->factors[i].border));
+        bad |=
+            json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)p->factors[i].threads, "factor",
+                                                     p->factors[i].factor, "border", p->factors[i].border));
     for (uint32_t i = 0; i < p->link_count; i++)
-        bad |= json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", p->links[i].domain, "to",
-                                                      copy_json(&p->links[i].to), "from",
-                                                      copy_json(&p->links[i].from)));
+        bad |=
+            json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", p->links[i].domain, "to",
+                                                   copy_json(&p->links[i].to), "from", copy_json(&p->links[i].from)));
     if (bad != 0) {
         json_decref(lines);
         json_decref(factors);

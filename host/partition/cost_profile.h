@@ -41,7 +41,7 @@ typedef struct profile_provider {
 } profile_provider;
 
 typedef struct cost_profile {
-    char cpu[160]; /* of the machine it is of */
+    char cpu[160];               /* of the machine it is of */
     profile_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     arena a; /* all of it */
@@ -52,10 +52,9 @@ void profile_cpu(char *text, size_t bytes);
 
 /* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another
  * machine leaves *out empty, with a line in the log unless it is missing. Only out of memory fails. */
-INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log,
-                                         cost_profile *out);
+INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out);
 INLAY_NODISCARD inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile,
-                                         inlay_diag *diag);
+                                          inlay_diag *diag);
 void profile_deinit(cost_profile *profile);
 /* The provider of that identity, NULL if none. */
 const profile_provider *profile_find(const cost_profile *profile, uint64_t identity);

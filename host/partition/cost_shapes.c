@@ -119,8 +119,8 @@ static bool all_fixed(const inlay_value_info *v)
 static bool settle_input(pricing *p, uint32_t v, const cost_input *said)
 {
     inlay_value_info *info = &p->infos[v];
-    bool is_said = said != NULL && said->rank <= INLAY_MAX_RANK &&
-                   (said->rank == info->rank || info->rank == INLAY_RANK_UNKNOWN);
+    bool is_said =
+        said != NULL && said->rank <= INLAY_MAX_RANK && (said->rank == info->rank || info->rank == INLAY_RANK_UNKNOWN);
     inlay_dim *dims;
 
     if (is_said)
@@ -283,8 +283,9 @@ static bool state_of(const inlay_value_info *info, arena *a, inlay_value_state *
 {
     int64_t *dims;
 
-    *out = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype, .data = info->data,
-                                .data_bytes = info->data_bytes };
+    *out = (inlay_value_state){
+        .rank = info->rank, .dtype = info->dtype, .data = info->data, .data_bytes = info->data_bytes
+    };
     if (info->rank != INLAY_RANK_UNKNOWN) {
         out->dims = dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)

@@ -5,12 +5,12 @@
 
 typedef struct branch {
     problem *x;
-    uint32_t *choice, *best;   /* [nodes] */
-    double *least;             /* [nodes] what the node costs at least, a share of a group's price */
-    double *travel;            /* [values] what its copies cost, as far as makers and readers are chosen */
-    uint32_t *first_group;     /* [nodes + 1] into by_head */
-    uint32_t *by_head;         /* groups by their first node */
-    part_verdict verdict;      /* of best */
+    uint32_t *choice, *best; /* [nodes] */
+    double *least;           /* [nodes] what the node costs at least, a share of a group's price */
+    double *travel;          /* [values] what its copies cost, as far as makers and readers are chosen */
+    uint32_t *first_group;   /* [nodes + 1] into by_head */
+    uint32_t *by_head;       /* groups by their first node */
+    part_verdict verdict;    /* of best */
     uint32_t steps;
     bool cut_short;
 } branch;

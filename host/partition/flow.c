@@ -3,13 +3,13 @@
 
 /* Nodes of the tree "0" are reached from where cost1 flows in, those of the tree "1" reach to where cost0 flows out. */
 struct flow_node {
-    int64_t excess;   /* > 0: what tree 0 may still push in here, < 0: what tree 1 may still take out */
-    uint32_t first;   /* arc, NONE */
-    uint32_t parent;  /* arc to the parent in the tree; or FREE, ROOT, ORPHAN */
+    int64_t excess;       /* > 0: what tree 0 may still push in here, < 0: what tree 1 may still take out */
+    uint32_t first;       /* arc, NONE */
+    uint32_t parent;      /* arc to the parent in the tree; or FREE, ROOT, ORPHAN */
     uint32_t next_active; /* NONE = not in the queue; itself = the last */
-    uint32_t stamp;   /* clock at which distance was right */
-    uint32_t distance; /* to the root */
-    bool one;         /* in tree 1 */
+    uint32_t stamp;       /* clock at which distance was right */
+    uint32_t distance;    /* to the root */
+    bool one;             /* in tree 1 */
 };
 struct flow_arc {
     int64_t left; /* residual capacity; the reverse arc is the neighbour with the other lowest bit */

@@ -13,8 +13,8 @@
 
 typedef struct fusion {
     const part_side *now, *then;
-    uint32_t *var;    /* [nodes] question, NONE = as it is now */
-    uint8_t *take;    /* [offers] scratch: does the group pay once all its nodes take it? */
+    uint32_t *var; /* [nodes] question, NONE = as it is now */
+    uint8_t *take; /* [offers] scratch: does the group pay once all its nodes take it? */
 } fusion;
 
 /* When does a copy's home count? */
@@ -42,8 +42,7 @@ void part_side_of(const problem *x, const uint32_t *choice, part_side *out)
         if (o == INLAY_NONE || x->p->offers[o].node_count == 1)
             continue;
         out->group[n] = o;
-        out->single[n] =
-            x->odd[o] ? INLAY_NONE : x->cheapest[(size_t)x->p->offers[o].provider * x->nodes + n];
+        out->single[n] = x->odd[o] ? INLAY_NONE : x->cheapest[(size_t)x->p->offers[o].provider * x->nodes + n];
     }
 }
 
@@ -73,8 +72,7 @@ static void ask_nodes(problem *x)
         uint32_t now = offer_on(f->now, n), then = offer_on(f->then, n);
 
         f->var[n] = INLAY_NONE;
-        if (!x->candidates[n] || then == INLAY_NONE ||
-            (now == then && f->now->single[n] == f->then->single[n]))
+        if (!x->candidates[n] || then == INLAY_NONE || (now == then && f->now->single[n] == f->then->single[n]))
             continue;
         f->var[n] = flow_add(&x->flow);
         flow_cost(&x->flow, f->var[n], f->now->single[n] == INLAY_NONE ? 0 : whole(x, x->price[f->now->single[n]]),
@@ -186,8 +184,8 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
         helper = flow_add(w);
         for (uint32_t i = x->reader_at[m->value]; i < x->reader_at[m->value + 1]; i++) {
             uint32_t r = x->readers[i];
-            if (f->var[r] != INLAY_NONE && calls(x, r, f->now, m->value, target, home) !=
-                                               calls(x, r, f->then, m->value, target, home))
+            if (f->var[r] != INLAY_NONE &&
+                calls(x, r, f->now, m->value, target, home) != calls(x, r, f->then, m->value, target, home))
                 flow_pair(w, zero ? f->var[r] : helper, zero ? helper : f->var[r], FLOW_NEVER);
         }
     }

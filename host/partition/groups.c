@@ -6,13 +6,13 @@
 
 /* A group taken contracts its nodes to one; the graph that is left must have no cycle. */
 typedef struct grouping {
-    uint32_t *group_of;   /* [nodes] the group offer that was taken, NONE */
-    uint32_t *spans;      /* [nodes] groups taken with nodes before n as well as at n or after it */
-    uint32_t *member;     /* [nodes] number of the last walk that had the node in its group */
-    uint32_t *seen;       /* [nodes] number of the last walk that came by */
-    uint32_t *stack;      /* [nodes] */
-    uint32_t *list;       /* [offers] scratch */
-    uint8_t *told;        /* [offers] the log has it */
+    uint32_t *group_of; /* [nodes] the group offer that was taken, NONE */
+    uint32_t *spans;    /* [nodes] groups taken with nodes before n as well as at n or after it */
+    uint32_t *member;   /* [nodes] number of the last walk that had the node in its group */
+    uint32_t *seen;     /* [nodes] number of the last walk that came by */
+    uint32_t *stack;    /* [nodes] */
+    uint32_t *list;     /* [offers] scratch */
+    uint8_t *told;      /* [offers] the log has it */
     uint32_t stack_count;
     uint32_t walk;
 } grouping;

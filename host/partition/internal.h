@@ -23,25 +23,25 @@
 /* The order in which a choice is run, and what it takes. Units are what is scheduled as one before anything is merged:
  * a node with its offer, a group, a node of the host's. */
 typedef struct part_schedule {
-    uint32_t *unit_of;   /* [nodes] */
-    uint32_t *head;      /* [units] first node of the unit */
-    uint32_t *order;     /* [units] */
-    uint32_t *region_of; /* [units] in `order`, so that entry i is of unit order[i] */
+    uint32_t *unit_of;                /* [nodes] */
+    uint32_t *head;                   /* [units] first node of the unit */
+    uint32_t *order;                  /* [units] */
+    uint32_t *region_of;              /* [units] in `order`, so that entry i is of unit order[i] */
     uint32_t *waits, *waits_at_first; /* [units] scratch */
-    uint32_t *heap;      /* [nodes] scratch */
-    uint32_t *root;      /* [nodes] scratch: of the unit, in its connected part of a region */
-    uint32_t *heap_at;   /* [classes + 1] into heap */
-    uint32_t *heap_count; /* [classes] */
+    uint32_t *heap;                   /* [nodes] scratch */
+    uint32_t *root;                   /* [nodes] scratch: of the unit, in its connected part of a region */
+    uint32_t *heap_at;                /* [classes + 1] into heap */
+    uint32_t *heap_count;             /* [classes] */
     uint32_t unit_count, region_count;
-    uint32_t stretches;  /* rows of one provider; the host's own nodes count as none, but end a row */
-    double launch_ns;    /* of regions of several offers; others pay it in their price */
-    bool splits;         /* some offer asks for a connected region */
+    uint32_t stretches; /* rows of one provider; the host's own nodes count as none, but end a row */
+    double launch_ns;   /* of regions of several offers; others pay it in their price */
+    bool splits;        /* some offer asks for a connected region */
 } part_schedule;
 
 /* What a choice comes to. Infeasible when a bound is broken; price says nothing of that. */
 typedef struct part_verdict {
-    double price;  /* what is minimised: ns with margins and whatever multipliers add */
-    bool runs;     /* no circle */
+    double price; /* what is minimised: ns with margins and whatever multipliers add */
+    bool runs;    /* no circle */
     bool feasible;
 } part_verdict;
 
@@ -81,23 +81,23 @@ typedef struct problem {
     uint32_t group_count;
     part_label *labels;
     uint32_t label_count;
-    double scale;              /* ns -> the whole numbers of flow */
-    double boundary_ns;        /* price of a change of provider, for max_partitions */
-    uint32_t max_partitions;   /* 0 = any number */
-    uint64_t *limit;           /* [providers] bytes; UINT64_MAX = none */
-    bool limited;              /* some limit is set */
-    bool ordered;              /* the price depends on the order */
-    uint32_t required;         /* a provider that must run something; NONE */
-    uint32_t exact_steps;      /* how long small graphs are searched to the end */
-    part_memory *memory;       /* [providers] of the choice judged last, where limits are set */
-    part_schedule schedule;    /* of the choice judged last */
-    uint32_t *domain_mark;     /* [domains] scratch of part_hops */
+    double scale;            /* ns -> the whole numbers of flow */
+    double boundary_ns;      /* price of a change of provider, for max_partitions */
+    uint32_t max_partitions; /* 0 = any number */
+    uint64_t *limit;         /* [providers] bytes; UINT64_MAX = none */
+    bool limited;            /* some limit is set */
+    bool ordered;            /* the price depends on the order */
+    uint32_t required;       /* a provider that must run something; NONE */
+    uint32_t exact_steps;    /* how long small graphs are searched to the end */
+    part_memory *memory;     /* [providers] of the choice judged last, where limits are set */
+    part_schedule schedule;  /* of the choice judged last */
+    uint32_t *domain_mark;   /* [domains] scratch of part_hops */
     uint32_t mark;
-    struct part_hop *hops;     /* [2 * domains] likewise */
+    struct part_hop *hops; /* [2 * domains] likewise */
     struct grouping *grouping;
     struct fusion *fusion;
     flow flow;
-    bool failed;               /* memory ran out on the way: nothing found counts */
+    bool failed; /* memory ran out on the way: nothing found counts */
 } problem;
 
 /* One movement of a value. */
@@ -136,8 +136,7 @@ INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const parti
                                               uint8_t *usable, inlay_diag *diag);
 /* INLAY_UNSUPPORTED, with what every provider says of the node, and which others nobody may run. */
 INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
-                                                const uint8_t *usable, uint32_t node, arena *scratch,
-                                                inlay_diag *diag);
+                                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag);
 /* Does the wish mean this node? */
 bool part_matches(const part_wish *wish, const inlay_node_info *node);
 

@@ -384,13 +384,17 @@ static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
     if (x->max_partitions > 0 && b->fewest > x->max_partitions)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "max_partitions: graph '%s' needs %u partitions where %u are allowed; raise the limit, or "
-                          "name a provider that runs more of its operators", r->graph->name, b->fewest,
-                          x->max_partitions);
+                          "name a provider that runs more of its operators",
+                          r->graph->name, b->fewest, x->max_partitions);
     if (x->required != INLAY_NONE && !has_required(x, b->best))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "require: provider %s can run no node of graph '%s' within the "
-                          "other rules", r->providers[x->required].name, r->graph->name);
-    return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "graph '%s': each limit can be kept, but not all at once; relax "
-                      "memory_limit, max_partitions or require", r->graph->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "require: provider %s can run no node of graph '%s' within the "
+                          "other rules",
+                          r->providers[x->required].name, r->graph->name);
+    return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                      "graph '%s': each limit can be kept, but not all at once; relax "
+                      "memory_limit, max_partitions or require",
+                      r->graph->name);
 }
 
 inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)

@@ -11,7 +11,7 @@ typedef struct collector {
     uint32_t offer_capacity, refusal_capacity;
     const uint8_t *all;  /* [node_count] candidates of any provider */
     uint8_t *candidates; /* [node_count] of the provider at hand */
-    bool *answered; /* [node_count] of the provider at hand: offered or refused */
+    bool *answered;      /* [node_count] of the provider at hand: offered or refused */
 } collector;
 
 /* Makes room for one more element in an arena array that doubles. */
@@ -37,8 +37,8 @@ static void void_offer(const collector *c, const char *why)
 
     if (c->request->log == NULL)
         return;
-    (void)snprintf(text, sizeof text, "provider %s: an offer was ignored: %s",
-                   c->request->providers[c->provider].name, why);
+    (void)snprintf(text, sizeof text, "provider %s: an offer was ignored: %s", c->request->providers[c->provider].name,
+                   why);
     c->request->log(c->request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
@@ -152,8 +152,8 @@ static void choose_candidates(collector *c)
     for (uint32_t i = 0; i < g->node_count; i++) {
         uint32_t since = g->nodes[i]->made_by != NULL && c->all[i] ? graph_made_since(g->nodes[i]) : 0;
 
-        c->candidates[i] = c->all[i] ? since == UINT32_MAX || since <= p->abi_minor
-                                     : part_takes_bodies(p, g, g->nodes[i]);
+        c->candidates[i] =
+            c->all[i] ? since == UINT32_MAX || since <= p->abi_minor : part_takes_bodies(p, g, g->nodes[i]);
     }
 }
 
@@ -173,7 +173,9 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
     }
     /* A refusal is mandatory data. Who keeps silent is quoted as having done so. */
     for (uint32_t i = 0; i < s->node_count; i++) {
-        inlay_refusal silent = { .struct_size = sizeof silent, .node = i, .code = INLAY_REFUSE_OPERATOR,
+        inlay_refusal silent = { .struct_size = sizeof silent,
+                                 .node = i,
+                                 .code = INLAY_REFUSE_OPERATOR,
                                  .text = "the provider gave no answer for this node" };
 
         if (!c->candidates[i])

@@ -14,8 +14,12 @@ static void price_all(const part_request *r, partition *p)
 {
     for (uint32_t i = 0; i < p->offer_count; i++) {
         part_offer *o = &p->offers[i];
-        cost_question q = { .graph = r->snapshot, .provider = &r->providers[o->provider], .offer = o,
-                            .values = p->profile, .max_threads = r->max_threads, .priced_threads = COST_THREADS,
+        cost_question q = { .graph = r->snapshot,
+                            .provider = &r->providers[o->provider],
+                            .offer = o,
+                            .values = p->profile,
+                            .max_threads = r->max_threads,
+                            .priced_threads = COST_THREADS,
                             .weight_bytes = p->weight_bytes };
 
         o->cost_source = cost_of_offer(r->costs, &q, &o->cost, &o->cost_error);
@@ -27,8 +31,8 @@ static inlay_status no_memory(const part_request *request, inlay_diag *diag)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
 }
 
-/* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that somebody
- * offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
+/* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
+ * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
 static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, arena *a,
                                 partition *out, inlay_diag *diag)
 {
@@ -100,8 +104,11 @@ uint8_t *part_candidates(const graph *g, arena *a)
  * false: no memory. */
 static bool settle_conflict(const part_request *request, arena *a, const inlay_value_state **out)
 {
-    cost_sizes sizes = { .assumed = request->sizes->assumed, .assumed_count = request->sizes->assumed_count,
-                         .inputs = request->sizes->inputs, .input_count = request->sizes->input_count, .ones = true };
+    cost_sizes sizes = { .assumed = request->sizes->assumed,
+                         .assumed_count = request->sizes->assumed_count,
+                         .inputs = request->sizes->inputs,
+                         .input_count = request->sizes->input_count,
+                         .ones = true };
 
     *out = cost_shapes(request->graph, request->snapshot, &sizes, a);
     cost_sizes_deinit(&sizes);
@@ -151,16 +158,22 @@ static inlay_status check_followed(problem *x, const char *path, const uint32_t 
 
     for (uint32_t n = 0; n < x->nodes; n++)
         if (choice[n] != INLAY_NONE && !x->usable[choice[n]])
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plan: %s gives node '%s' of graph '%s' to %s, "
-                              "against pin, forbid or no_cpu", path, x->g->nodes[n]->info.name.data, x->g->name,
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "option plan: %s gives node '%s' of graph '%s' to %s, "
+                              "against pin, forbid or no_cpu",
+                              path, x->g->nodes[n]->info.name.data, x->g->name,
                               x->request->providers[x->p->offers[choice[n]].provider].name);
     v = part_judge(x, choice);
     if (!v.runs)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plan: %s has groups that wait for each other in graph "
-                          "'%s'", path, x->g->name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "option plan: %s has groups that wait for each other in graph "
+                          "'%s'",
+                          path, x->g->name);
     if (!v.feasible)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plan: %s keeps memory_limit or max_partitions not in "
-                          "graph '%s'", path, x->g->name);
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "option plan: %s keeps memory_limit or max_partitions not in "
+                          "graph '%s'",
+                          path, x->g->name);
     return INLAY_OK;
 }
 
@@ -202,8 +215,10 @@ inlay_status partition_again(const part_request *request, const partition *base,
 {
     uint8_t *candidates = part_candidates(request->graph, a);
 
-    *out = (partition){ .offer_count = base->offer_count, .refusals = base->refusals,
-                        .refusal_count = base->refusal_count, .profile = base->profile };
+    *out = (partition){ .offer_count = base->offer_count,
+                        .refusals = base->refusals,
+                        .refusal_count = base->refusal_count,
+                        .profile = base->profile };
     if (base->offer_count > 0)
         out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))

@@ -21,11 +21,11 @@ typedef struct part_provider {
     const inlay_provider *table;
     void *state;
     const char *name;
-    const char *plugin_path; /* for messages; may be NULL */
+    const char *plugin_path;               /* for messages; may be NULL */
     const char *plugin_version, *build_id; /* of the plugin; NULL = unknown */
-    uint64_t settings_hash;  /* of the options that it was opened with; 0 = none */
-    uint32_t first_domain;   /* host-wide id of its domains[0] */
-    uint32_t abi_minor;      /* that its plugin was built for: it is not asked about operators that passes make since */
+    uint64_t settings_hash;                /* of the options that it was opened with; 0 = none */
+    uint32_t first_domain;                 /* host-wide id of its domains[0] */
+    uint32_t abi_minor; /* that its plugin was built for: it is not asked about operators that passes make since */
 } part_provider;
 
 /* The domain that a provider's values lie in unless a placement says otherwise. */
@@ -99,13 +99,13 @@ typedef struct partition {
     uint32_t region_count;
     part_copy *copies;
     uint32_t copy_count;
-    part_memory *memory; /* [provider_count] */
-    const inlay_value_state *profile; /* [value_count] the shapes that costs were asked for */
+    part_memory *memory;                   /* [provider_count] */
+    const inlay_value_state *profile;      /* [value_count] the shapes that costs were asked for */
     const inlay_value_state *compiled_for; /* the same for compile: sizes that go together; NULL: unknown */
-    uint64_t weight_bytes; /* of the graph's constants */
-    double cost_ns;   /* all of it: offers, launches, copies; without margins */
-    double launch_ns; /* the launches in it */
-    uint32_t stretch_count; /* regions in a row that one provider runs count as one */
+    uint64_t weight_bytes;                 /* of the graph's constants */
+    double cost_ns;                        /* all of it: offers, launches, copies; without margins */
+    double launch_ns;                      /* the launches in it */
+    uint32_t stretch_count;                /* regions in a row that one provider runs count as one */
     bool idle;     /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
     bool unpriced; /* a saved plan was followed: only offers that it names have a price, the saved one */
 } partition;
@@ -124,11 +124,11 @@ typedef struct part_limit {
 /* What the user asks of an assignment, beyond that it be cheap. All lists may be empty; a rule that can't be kept is an
  * error that says which and why. */
 typedef struct part_rules {
-    bool by_priority;             /* policy `priority`: the first provider that can, whatever it costs */
-    const part_wish *pins;        /* [pin_count] these nodes run there; the first that matches a node counts */
-    const part_wish *forbids;     /* [forbid_count] these nodes do not run there */
-    const char *const *requires;  /* [require_count] these providers run at least one node */
-    const part_limit *limits;     /* [limit_count] hard bounds on device memory; others: the domain's own */
+    bool by_priority;            /* policy `priority`: the first provider that can, whatever it costs */
+    const part_wish *pins;       /* [pin_count] these nodes run there; the first that matches a node counts */
+    const part_wish *forbids;    /* [forbid_count] these nodes do not run there */
+    const char *const *requires; /* [require_count] these providers run at least one node */
+    const part_limit *limits;    /* [limit_count] hard bounds on device memory; others: the domain's own */
     uint32_t pin_count, forbid_count, require_count, limit_count;
     uint32_t max_partitions; /* at most so many stretches of one provider; 0 = any number */
     bool no_cpu;             /* no node on a provider whose device is a CPU */
@@ -140,10 +140,10 @@ typedef struct part_request {
     const inlay_graph *snapshot;
     const part_provider *providers; /* in the user's order: the first wins a tie */
     uint32_t provider_count;
-    uint32_t max_threads; /* of a run */
-    const part_rules *rules;       /* NULL = none */
-    const struct cost_book *costs; /* see cost.h; may be NULL */
-    struct cost_sizes *sizes;      /* likewise: what symbols are taken to be */
+    uint32_t max_threads;                                     /* of a run */
+    const part_rules *rules;                                  /* NULL = none */
+    const struct cost_book *costs;                            /* see cost.h; may be NULL */
+    struct cost_sizes *sizes;                                 /* likewise: what symbols are taken to be */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     bool again; /* a rewrite was undone since the names in rules were checked: they may mean nodes that have gone */

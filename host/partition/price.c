@@ -76,8 +76,8 @@ typedef struct stay {
 typedef struct measure {
     problem *x;
     const uint32_t *choice;
-    uint32_t *place;  /* [units] position in the order */
-    uint32_t *begins; /* [regions + 1] first position */
+    uint32_t *place;           /* [units] position in the order */
+    uint32_t *begins;          /* [regions + 1] first position */
     uint64_t *grows, *shrinks; /* [providers * (units + 2)] bytes that begin and end there */
 } measure;
 

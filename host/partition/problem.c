@@ -145,8 +145,7 @@ static void price_layouts(problem *x)
             for (uint32_t i = 0; i < n->output_count; i++) {
                 uint32_t v = n->outputs[i];
                 if (v != INLAY_NONE)
-                    raise(&x->up[(size_t)v * x->domains + d],
-                          cost_border_ns(snapshot, offer, x->p->profile, v, false));
+                    raise(&x->up[(size_t)v * x->domains + d], cost_border_ns(snapshot, offer, x->p->profile, v, false));
             }
         }
     }
@@ -412,9 +411,17 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
     problem *x = out;
     size_t offers = (size_t)p->offer_count + 1, providers = (size_t)request->provider_count + 1;
 
-    *x = (problem){ .request = request, .g = request->graph, .p = p, .scratch = scratch, .candidates = candidates,
-                    .usable = usable, .nodes = request->graph->node_count, .values = request->graph->value_count,
-                    .providers = request->provider_count, .offers = p->offer_count, .required = INLAY_NONE,
+    *x = (problem){ .request = request,
+                    .g = request->graph,
+                    .p = p,
+                    .scratch = scratch,
+                    .candidates = candidates,
+                    .usable = usable,
+                    .nodes = request->graph->node_count,
+                    .values = request->graph->value_count,
+                    .providers = request->provider_count,
+                    .offers = p->offer_count,
+                    .required = INLAY_NONE,
                     .exact_steps = EXACT_STEPS };
     x->flow.a = scratch;
     x->odd = arena_array(scratch, offers, sizeof *x->odd);

@@ -149,8 +149,8 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
 static bool add_border(problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
 {
     bool leaves = hop.from >= x->memory_domains;
-    uint32_t region = leaves ? region_of[part_maker_of(x->g, v)]
-                             : first_reader_in(x, choice, region_of, v, hop, x->hops, 0);
+    uint32_t region =
+        leaves ? region_of[part_maker_of(x->g, v)] : first_reader_in(x, choice, region_of, v, hop, x->hops, 0);
 
     if (!leaves && hop.to < x->memory_domains)
         return false;
@@ -178,10 +178,13 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
             if (add_border(x, choice, region_of, v, x->hops[k]))
                 continue;
             c = &p->copies[p->copy_count++];
-            *c = (part_copy){ .value = v, .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+            *c = (part_copy){ .value = v,
+                              .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
                               .to_region = first_reader_in(x, choice, region_of, v, x->hops[k], x->hops, count),
-                              .from_domain = x->hops[k].from, .to_domain = x->hops[k].to,
-                              .bytes = cost_value_bytes(&p->profile[v]), .ns = part_hop_ns(x, v, x->hops[k]) };
+                              .from_domain = x->hops[k].from,
+                              .to_domain = x->hops[k].to,
+                              .bytes = cost_value_bytes(&p->profile[v]),
+                              .ns = part_hop_ns(x, v, x->hops[k]) };
             p->cost_ns += c->ns;
         }
     }

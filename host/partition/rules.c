@@ -94,8 +94,8 @@ static const char *answer_of(const part_request *r, const partition *p, uint32_t
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
-/* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only where
- * the provider asks for such nodes. */
+/* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
+ * where the provider asks for such nodes. */
 static inlay_status check_pin(const part_request *r, const partition *p, uint32_t node, const uint8_t *offered,
                               inlay_diag *diag)
 {
@@ -115,8 +115,7 @@ static inlay_status check_pin(const part_request *r, const partition *p, uint32_
             return INLAY_OK;
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
                          n->op_type.data, n->name.data, r->graph->name != NULL ? r->graph->name : "",
-                         origin_of(r, node, origin, sizeof origin),
-                         ban != NULL ? ban : answer_of(r, p, i, node));
+                         origin_of(r, node, origin, sizeof origin), ban != NULL ? ban : answer_of(r, p, i, node));
         if (diag != NULL)
             (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
         return INLAY_UNSUPPORTED;
@@ -197,8 +196,7 @@ inlay_status part_nobody_offers(const part_request *r, const partition *p, const
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
                      n->op_type.data, n->since_version, n->domain.data, n->name.data,
                      r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin),
-                     reasons[0] != '\0' ? reasons : "none is loaded",
-                     others);
+                     reasons[0] != '\0' ? reasons : "none is loaded", others);
     if (diag != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
     return INLAY_UNSUPPORTED;

@@ -198,8 +198,7 @@ static uint32_t next_class(const problem *x, uint32_t last)
             return other;
     }
     for (uint32_t c = 0; c < class_count(x); c++)
-        if (s->heap_count[c] > 0 &&
-            (best == INLAY_NONE || s->heap[s->heap_at[c]] < s->heap[s->heap_at[best]]))
+        if (s->heap_count[c] > 0 && (best == INLAY_NONE || s->heap[s->heap_at[c]] < s->heap[s->heap_at[best]]))
             best = c;
     return best;
 }

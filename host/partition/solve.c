@@ -8,19 +8,19 @@
 
 enum {
     MOST_SWEEPS = 12,
-    EXACT_NODES = 24,     /* graphs up to this size may be searched to the end */
+    EXACT_NODES = 24,       /* graphs up to this size may be searched to the end */
     TWO_STARTS_NODES = 512, /* and up to this one the search starts twice */
-    ISLAND_WORK = 60000   /* nodes to look at while regions are given to their neighbours, once a round */
+    ISLAND_WORK = 60000     /* nodes to look at while regions are given to their neighbours, once a round */
 };
 
 typedef struct search {
     problem *x;
     uint32_t *choice, *trial; /* [nodes] */
     part_side now, then;
-    uint32_t *family;         /* [groups] */
-    part_verdict verdict;     /* of choice */
-    uint32_t in_vain;         /* proposals in a row that improved nothing */
-    uint32_t round;           /* proposals in a round; 0 = not yet known */
+    uint32_t *family;     /* [groups] */
+    part_verdict verdict; /* of choice */
+    uint32_t in_vain;     /* proposals in a row that improved nothing */
+    uint32_t round;       /* proposals in a round; 0 = not yet known */
 } search;
 
 static bool search_init(search *s, problem *x, uint32_t *choice)

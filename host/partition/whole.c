@@ -8,8 +8,8 @@ typedef struct whole {
     part_job *jobs;
     uint32_t count;
     const part_rules *rules;
-    const part_request *any;  /* what all requests have in common */
-    uint64_t *used;           /* [providers] scratch */
+    const part_request *any; /* what all requests have in common */
+    uint64_t *used;          /* [providers] scratch */
     inlay_diag *diag;
 } whole;
 
@@ -82,8 +82,10 @@ static inlay_status check_pattern(const whole *w, const char *rule, const part_w
     if (strcmp(wish->pattern, "*") == 0)
         return INLAY_OK;
     if (on_host)
-        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' means only nodes that the host runs "
-                          "itself; name nodes of their bodies", rule, wish->pattern);
+        return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT,
+                          "option %s: '%s' means only nodes that the host runs "
+                          "itself; name nodes of their bodies",
+                          rule, wish->pattern);
     nearest = nearest_name(wish->pattern + (by_type ? 3 : 0), node_name_at, &names, total);
     return inlay_fail(w->diag, INLAY_INVALID_ARGUMENT, "option %s: no node of the optimised model matches '%s'%s%s%s%s",
                       rule, wish->pattern, nearest != NULL ? "; did you mean '" : "",
@@ -141,7 +143,8 @@ static inlay_status choose_again(whole *w, uint32_t job, uint32_t max_partitions
     return partition_again(&r, w->jobs[job].out, w->jobs[job].a, out, diag);
 }
 
-/* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them. */
+/* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them.
+ */
 static bool is_idle(const whole *w, uint32_t job)
 {
     const graph *g = w->jobs[job].request.graph;
@@ -205,8 +208,10 @@ static inlay_status share_partitions(whole *w)
     if (total <= most || w->count == 1)
         return INLAY_OK;
     if (graphs > most)
-        return inlay_fail(w->diag, INLAY_LIMIT_EXCEEDED, "max_partitions: the model has %llu graphs, bodies included, "
-                          "that providers run, so that %u partitions are too few", (unsigned long long)graphs, most);
+        return inlay_fail(w->diag, INLAY_LIMIT_EXCEEDED,
+                          "max_partitions: the model has %llu graphs, bodies included, "
+                          "that providers run, so that %u partitions are too few",
+                          (unsigned long long)graphs, most);
     for (uint32_t j = 0; j < w->count; j++) {
         uint32_t has = w->jobs[j].out->stretch_count, share;
         partition again;
@@ -248,8 +253,10 @@ static inlay_status unmet(const whole *w, const char *name, const inlay_diag *wh
             const part_refusal *f = &job->out->refusals[i];
             const inlay_node_info *n = &job->request.graph->nodes[f->node]->info;
             if (strcmp(w->any->providers[f->provider].name, name) == 0)
-                return inlay_fail(w->diag, INLAY_UNSUPPORTED, "require: provider %s runs nothing of the model; of %s "
-                                  "node '%s' it says: %s", name, n->op_type.data, n->name.data, f->text);
+                return inlay_fail(w->diag, INLAY_UNSUPPORTED,
+                                  "require: provider %s runs nothing of the model; of %s "
+                                  "node '%s' it says: %s",
+                                  name, n->op_type.data, n->name.data, f->text);
         }
     }
     return inlay_fail(w->diag, INLAY_UNSUPPORTED, "require: provider %s runs nothing of the model: %s", name,
@@ -317,8 +324,10 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
     /* A second requirement may have displaced what the first one asked for. */
     for (uint32_t i = 0; w.rules != NULL && i < w.rules->require_count; i++)
         if (!runs_something(&w, w.rules->requires[i])) {
-            status = inlay_fail(diag, INLAY_UNSUPPORTED, "require: %s and the providers required after it displace "
-                                "each other; pin a node to each", w.rules->requires[i]);
+            status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                                "require: %s and the providers required after it displace "
+                                "each other; pin a node to each",
+                                w.rules->requires[i]);
             goto done;
         }
 done:

@@ -74,9 +74,8 @@ static bool head_fits(const blob_slot *slot, const blob_head *head, uint64_t fil
 {
     return memcmp(head->magic, magic, sizeof magic) == 0 && head->format == 1 &&
            head->fingerprint_bytes == slot->fingerprint_bytes &&
-           memcmp(head->fingerprint, slot->fingerprint, slot->fingerprint_bytes) == 0 &&
-           head->key[0] == slot->key[0] && head->key[1] == slot->key[1] &&
-           head->blob_bytes == file_bytes - sizeof *head;
+           memcmp(head->fingerprint, slot->fingerprint, slot->fingerprint_bytes) == 0 && head->key[0] == slot->key[0] &&
+           head->key[1] == slot->key[1] && head->blob_bytes == file_bytes - sizeof *head;
 }
 
 static bool read_all(int fd, void *data, uint64_t bytes)
@@ -143,7 +142,9 @@ static void load_blob(blob_slot *slot, inlay_compile_request *request)
 static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
 {
     blob_slot *slot = ctx;
-    blob_head head = { .format = 1, .fingerprint_bytes = slot->fingerprint_bytes, .blob_bytes = bytes,
+    blob_head head = { .format = 1,
+                       .fingerprint_bytes = slot->fingerprint_bytes,
+                       .blob_bytes = bytes,
                        .checksum = hash_bytes(blob, bytes, 0) };
     char path[PATH_MAX];
 

@@ -98,8 +98,7 @@ inlay_placement *borders_negotiate(const program *p, const part_region *r, arena
         if (wanted == NULL)
             wanted = find_placement(p, r, v, NULL);
 
-        list[i] = wanted != NULL ? *wanted
-                                 : (inlay_placement){ .value = v, .domain = part_default_domain(provider) };
+        list[i] = wanted != NULL ? *wanted : (inlay_placement){ .value = v, .domain = part_default_domain(provider) };
     }
     return list;
 }

@@ -62,7 +62,8 @@ static bool take_back(const partition *base, const uint8_t *late, const char *ca
         for (uint32_t k = 0; k < out->offers[o].node_count; k++)
             refusals[out->refusal_count++] = (part_refusal){ .provider = out->offers[o].provider,
                                                              .node = out->offers[o].nodes[k],
-                                                             .code = INLAY_REFUSE_LATE, .text = sentence };
+                                                             .code = INLAY_REFUSE_LATE,
+                                                             .text = sentence };
     }
     return true;
 }
@@ -73,9 +74,15 @@ static part_request request_of(const program *p)
 {
     const program_env *env = p->env;
 
-    return (part_request){ .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
-                           .provider_count = env->provider_count, .max_threads = env->max_threads, .rules = env->rules,
-                           .costs = env->costs, .log = env->log, .log_ctx = env->log_ctx };
+    return (part_request){ .graph = p->graph,
+                           .snapshot = &p->snapshot,
+                           .providers = env->providers,
+                           .provider_count = env->provider_count,
+                           .max_threads = env->max_threads,
+                           .rules = env->rules,
+                           .costs = env->costs,
+                           .log = env->log,
+                           .log_ctx = env->log_ctx };
 }
 
 static inlay_status assign(const program *p, const partition *heard, arena *a, partition *out, inlay_diag *diag)
@@ -123,8 +130,7 @@ static program_step *take_over(const partition *parts, const program_step *from,
 
     for (uint32_t i = 0; steps != NULL && i < parts->region_count; i++)
         for (uint32_t k = 0; k < from_count; k++)
-            if (from[k].compiled != NULL && same_region(&parts->regions[i], from[k].region) &&
-                is_plain(&from[k])) {
+            if (from[k].compiled != NULL && same_region(&parts->regions[i], from[k].region) && is_plain(&from[k])) {
                 steps[i].compiled = from[k].compiled;
                 steps[i].provider = from[k].provider;
                 steps[i].placements = from[k].placements;

@@ -38,7 +38,7 @@ static inlay_status give_output(once *o, uint32_t i, uint32_t rank, const int64_
     t->bytes = bytes;
     t->dims = arena_copy(o->a, dims, rank * sizeof *dims);
     t->data = o->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(o->owner, bytes)
-                                                      : aligned_room(o->a, bytes, ONCE_ALIGN);
+                                                                : aligned_room(o->a, bytes, ONCE_ALIGN);
     return t->dims == NULL || t->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
@@ -76,16 +76,29 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
 {
     static const uint32_t never;
     once o = { outputs, output_count, max_bytes, owner, a };
-    inlay_run run = { .cancel = &never, .max_threads = max_threads, .ctx = &o, .output_alloc = hook_output,
+    inlay_run run = { .cancel = &never,
+                      .max_threads = max_threads,
+                      .ctx = &o,
+                      .output_alloc = hook_output,
                       .string_alloc = hook_string };
     inlay_output_plan *plans = arena_array(a, (size_t)output_count + 1, sizeof *plans);
     inlay_tensor_arg *args = arena_array(a, (size_t)input_count + output_count + 1, sizeof *args);
-    inlay_specialize_request request = { .struct_size = sizeof request, .values = values, .value_count = value_count,
-                                         .value_stride = sizeof *values, .max_threads = max_threads,
-                                         .workspace_alignment = ONCE_ALIGN, .outputs = plans,
-                                         .output_count = output_count, .output_stride = sizeof *plans };
-    inlay_exec_args exec = { .struct_size = sizeof exec, .run = &run, .inputs = args, .input_count = input_count,
-                             .output_count = output_count, .arg_stride = sizeof *args, .cancel = &never,
+    inlay_specialize_request request = { .struct_size = sizeof request,
+                                         .values = values,
+                                         .value_count = value_count,
+                                         .value_stride = sizeof *values,
+                                         .max_threads = max_threads,
+                                         .workspace_alignment = ONCE_ALIGN,
+                                         .outputs = plans,
+                                         .output_count = output_count,
+                                         .output_stride = sizeof *plans };
+    inlay_exec_args exec = { .struct_size = sizeof exec,
+                             .run = &run,
+                             .inputs = args,
+                             .input_count = input_count,
+                             .output_count = output_count,
+                             .arg_stride = sizeof *args,
+                             .cancel = &never,
                              .diag = diag };
     inlay_instance *instance = NULL;
     inlay_status status = INLAY_OK;
@@ -259,10 +272,17 @@ static inlay_status single_node_graph(const graph *g, const graph_node *n, const
     }
     node->inputs = index;
     node->outputs = index + ins;
-    *out = (inlay_graph){ .struct_size = sizeof *out, .name = { "fold", 4 }, .nodes = node, .node_count = 1,
-                          .node_stride = sizeof *node, .values = values, .value_count = count,
-                          .value_stride = sizeof *values, .symbols = g->model->symbols,
-                          .symbol_count = g->model->symbol_count, .symbol_stride = sizeof *g->model->symbols };
+    *out = (inlay_graph){ .struct_size = sizeof *out,
+                          .name = { "fold", 4 },
+                          .nodes = node,
+                          .node_count = 1,
+                          .node_stride = sizeof *node,
+                          .values = values,
+                          .value_count = count,
+                          .value_stride = sizeof *values,
+                          .symbols = g->model->symbols,
+                          .symbol_count = g->model->symbol_count,
+                          .symbol_stride = sizeof *g->model->symbols };
     return INLAY_OK;
 }
 
@@ -276,8 +296,7 @@ bool program_has_integers(const part_provider *p)
 
 uint32_t program_has_weights(const part_provider *p)
 {
-    const inlay_ext_weights *e =
-        p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_WEIGHTS);
+    const inlay_ext_weights *e = p->table->extension == NULL ? NULL : p->table->extension(p->state, INLAY_EXT_WEIGHTS);
 
     return e != NULL && INLAY_HAS(e, packed_products) ? e->packed_products : 0;
 }
@@ -330,8 +349,8 @@ bool program_offers(const part_provider *p, const graph *g, const graph_node *n)
 
 bool program_only_moves(const inlay_node_info *n)
 {
-    static const char *const names[] = { "Slice", "Transpose", "Reshape", "Concat", "Unsqueeze", "Squeeze", "Split",
-                                         "Gather", "Flatten", "Identity", "Expand" };
+    static const char *const names[] = { "Slice", "Transpose", "Reshape", "Concat",   "Unsqueeze", "Squeeze",
+                                         "Split", "Gather",    "Flatten", "Identity", "Expand" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(n->op_type.data, names[i]) == 0)
@@ -349,8 +368,7 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     for (uint32_t i = 0; i < env->provider_count; i++) {
         const part_provider *p = &env->providers[backwards ? env->provider_count - 1 - i : i];
         fold f = { 0 };
-        inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer,
-                                   .refuse = take_refusal };
+        inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &f, .offer = take_offer, .refuse = take_refusal };
         if (part_default_domain(p) != INLAY_DOMAIN_HOST || (p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
             continue;
         if (p->table->assess(p->state, single, &candidate, &sink, NULL) == INLAY_OK && f.offered) {
@@ -361,8 +379,8 @@ static const part_provider *find_offer(const program_env *env, const inlay_graph
     return NULL;
 }
 
-inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes,
-                               inlay_tensor_view *results, arena *a, inlay_diag *diag)
+inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
+                               arena *a, inlay_diag *diag)
 {
     static const uint32_t node_zero;
     program_folder *folder = fold_ctx;
@@ -378,8 +396,13 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
     uint8_t *fates;
     fold_constants constants;
     run_compile_hooks hooks = { .ctx = &constants, .align_constant = align_constant };
-    inlay_compile_request request = { .struct_size = sizeof request, .handle = &hooks, .graph = &single,
-                                      .nodes = &node_zero, .node_count = 1, .cookies = &cookie, .offer_count = 1,
+    inlay_compile_request request = { .struct_size = sizeof request,
+                                      .handle = &hooks,
+                                      .graph = &single,
+                                      .nodes = &node_zero,
+                                      .node_count = 1,
+                                      .cookies = &cookie,
+                                      .offer_count = 1,
                                       .max_threads = env->max_threads };
 
     if (folder->copied_bytes > MAX_COPIED)
@@ -404,8 +427,9 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
         int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(a, info->rank, sizeof *dims);
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
-        states[v] = (inlay_value_state){ .dims = dims, .rank = info->rank, .dtype = info->dtype,
-                                         .data_bytes = info->data_bytes };
+        states[v] = (inlay_value_state){
+            .dims = dims, .rank = info->rank, .dtype = info->dtype, .data_bytes = info->data_bytes
+        };
         states[v].data = info->data == NULL ? NULL : align_constant(&constants, v, COPY_ALIGN);
     }
     for (uint32_t i = 0; i < n->info.output_count; i++) {
@@ -424,8 +448,11 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
     status = program_run_once(provider, compiled, states, single.value_count, NULL, 0, made, count, env->max_threads,
                               max_bytes, g->model, a, diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
-        results[i] = (inlay_tensor_view){ .data = made[i].data, .bytes = made[i].bytes, .dims = made[i].dims,
-                                          .rank = made[i].rank, .dtype = made[i].dtype };
+        results[i] = (inlay_tensor_view){ .data = made[i].data,
+                                          .bytes = made[i].bytes,
+                                          .dims = made[i].dims,
+                                          .rank = made[i].rank,
+                                          .dtype = made[i].dtype };
 done:
     if (compiled != NULL)
         provider->table->release_compiled(provider->state, compiled);

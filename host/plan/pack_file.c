@@ -124,8 +124,7 @@ static uint64_t place_entries(pack_entry *entries, uint32_t count)
     return (end + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 }
 
-bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data,
-                     uint32_t entry_count)
+bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data, uint32_t entry_count)
 {
     static char zeros[HEAD_BYTES]; /* only read; not const, so that the file has none of them */
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);

@@ -17,7 +17,7 @@ typedef struct pack_entry {
     pack_key key;
     uint64_t offset; /* in the file, a multiple of 64 */
     uint64_t bytes;
-    uint64_t hash;   /* hash_blocks of the pack, seed 0 */
+    uint64_t hash; /* hash_blocks of the pack, seed 0 */
 } pack_entry;
 
 /* A file that has been read. */

@@ -23,10 +23,10 @@ typedef struct pack {
     pack_key key;
     void *data;
     uint64_t bytes;
-    uint32_t file;  /* of files, and the number in its index, */
+    uint32_t file; /* of files, and the number in its index, */
     uint32_t entry;
-    bool fresh;     /* unless it was made in this session: data is owned then */
-    bool ready;     /* filled, or found to be what was written */
+    bool fresh; /* unless it was made in this session: data is owned then */
+    bool ready; /* filled, or found to be what was written */
 } pack;
 
 struct packs {
@@ -35,10 +35,10 @@ struct packs {
     uint64_t model_hash;
     pack_file files[MAX_FILES];
     bool damaged[MAX_FILES]; /* some pack of the file is not what it was */
-    int free_number;     /* of a file yet to be written; -1: there are MAX_FILES */
-    uint64_t room_left;  /* bytes of fresh packs that may still be kept */
+    int free_number;         /* of a file yet to be written; -1: there are MAX_FILES */
+    uint64_t room_left;      /* bytes of fresh packs that may still be kept */
     bool has_writer;
-    pthread_t writer;    /* writes what is fresh, while the session is used already */
+    pthread_t writer; /* writes what is fresh, while the session is used already */
     uint64_t machine; /* hash of the CPU's name and instructions */
     pack *list;
     uint32_t count, capacity;

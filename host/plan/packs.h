@@ -11,8 +11,8 @@
 typedef struct packs packs;
 
 typedef struct packs_place {
-    const char *dir;    /* of the user's own, there; NULL or "" = none */
-    uint64_t max_bytes; /* of the folder; 0 = nothing is kept */
+    const char *dir;                                          /* of the user's own, there; NULL or "" = none */
+    uint64_t max_bytes;                                       /* of the folder; 0 = nothing is kept */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
 } packs_place;

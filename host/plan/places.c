@@ -54,8 +54,8 @@ void planner_touch(planner *b, uint32_t place)
 
 uint32_t planner_data_place(planner *b, const void *data, uint64_t bytes)
 {
-    return planner_place(b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data,
-                                          .bytes = bytes });
+    return planner_place(
+        b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
 }
 
 /* The provider that brought the domain; INLAY_NONE for the host's. */
@@ -73,8 +73,9 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
     const uint32_t flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT, p = owner_of_domain(env, domain);
 
     return p != INLAY_NONE && (INLAY_AT(inlay_domain_info, env->providers[p].table->domains,
-                                        env->providers[p].table->domain_stride,
-                                        domain - env->providers[p].first_domain)->flags & flags) == flags;
+                                        env->providers[p].table->domain_stride, domain - env->providers[p].first_domain)
+                                   ->flags &
+                               flags) == flags;
 }
 
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
@@ -90,8 +91,12 @@ static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
         return INLAY_NONE;
     pl->lies_in = device;
     pl->viewed = true;
-    return planner_place(b, (plan_place){ .source = PLACE_VIEW, .domain = domain, .index = from, .bytes = pl->bytes,
-                                          .first = b->p->step_count, .last = b->p->step_count,
+    return planner_place(b, (plan_place){ .source = PLACE_VIEW,
+                                          .domain = domain,
+                                          .index = from,
+                                          .bytes = pl->bytes,
+                                          .first = b->p->step_count,
+                                          .last = b->p->step_count,
                                           .last_use = pl->last_use });
 }
 
@@ -121,8 +126,11 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
         if (from == INLAY_NONE)
             return INLAY_NONE;
     }
-    to = planner_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain, .bytes = p->places[from].bytes,
-                                        .first = p->step_count, .last = p->step_count,
+    to = planner_place(b, (plan_place){ .source = PLACE_SLAB,
+                                        .domain = domain,
+                                        .bytes = p->places[from].bytes,
+                                        .first = p->step_count,
+                                        .last = p->step_count,
                                         .last_use = b->prog->last_use[v] });
     if (to != INLAY_NONE && b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v])) {
         p->places[to].source = PLACE_OUTPUT;
@@ -131,8 +139,8 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     ends = arena_array(&p->a, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
-    p->places[to].kept = p->places[from].source == PLACE_INPUT && p->places[from].index >= b->prog->graph->input_count &&
-                         p->places[to].source == PLACE_SLAB;
+    p->places[to].kept = p->places[from].source == PLACE_INPUT &&
+                         p->places[from].index >= b->prog->graph->input_count && p->places[to].source == PLACE_SLAB;
     planner_touch(b, from);
     step = planner_step(b, PLAN_COPY, NULL);
     if (step == NULL)
@@ -152,7 +160,10 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
 uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype)
 {
     size_t bytes = 0;
-    plan_place place = { .source = PLACE_SLAB, .domain = domain, .first = b->p->step_count, .last = b->p->step_count,
+    plan_place place = { .source = PLACE_SLAB,
+                         .domain = domain,
+                         .first = b->p->step_count,
+                         .last = b->p->step_count,
                          .last_use = b->prog->last_use[v] };
 
     if (place.last_use == INLAY_NONE)
@@ -183,7 +194,8 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place)
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
     if (pl->source == PLACE_SLAB && !pl->viewed && b->output_of[v] != INLAY_NONE &&
-        pl->domain == planner_wanted(b, b->output_of[v]) && b->infos[v].dtype != INLAY_STRING && plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
+        pl->domain == planner_wanted(b, b->output_of[v]) && b->infos[v].dtype != INLAY_STRING &&
+        plan_info_bytes(&b->infos[v], &bytes) && bytes == pl->bytes) {
         pl->source = PLACE_OUTPUT;
         pl->index = b->output_of[v];
     }
@@ -199,8 +211,8 @@ uint64_t plan_alignment(const program_env *env, uint32_t domain)
         const part_provider *p = &env->providers[i];
         if (domain != INLAY_DOMAIN_HOST && domain >= p->first_domain &&
             domain - p->first_domain < p->table->domain_count) {
-            const inlay_domain_info *d = INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
-                                                  domain - p->first_domain);
+            const inlay_domain_info *d =
+                INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain);
             while (alignment < d->alignment)
                 alignment *= 2;
         }

@@ -74,7 +74,8 @@ static inlay_status place_folded(planner *b, const part_region *r)
     return INLAY_OK;
 }
 
-/* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached. */
+/* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached.
+ */
 static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
 {
     const uint32_t v = s->region->inputs[i], now = b->p->values[v].place;
@@ -82,8 +83,8 @@ static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
 
     if (has_place && program_hands_on(s, v))
         return now;
-    return planner_place_in(b, v, has_place && s->provider != NULL ? s->placements[i].domain
-                                                                   : (uint32_t)INLAY_DOMAIN_HOST);
+    return planner_place_in(b, v,
+                            has_place && s->provider != NULL ? s->placements[i].domain : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 /* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
@@ -195,9 +196,11 @@ static inlay_status add_exec(planner *b, uint32_t step_index, inlay_instance *in
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
             extra = 0; /* lay_out refuses it; the sum must not wrap before that */
-        workspace = planner_place(b, (plan_place){ .source = PLACE_SLAB, .domain = domain,
+        workspace = planner_place(b, (plan_place){ .source = PLACE_SLAB,
+                                                   .domain = domain,
                                                    .bytes = request->workspace_bytes + extra,
-                                                   .first = b->p->step_count, .last = b->p->step_count });
+                                                   .first = b->p->step_count,
+                                                   .last = b->p->step_count });
         if (workspace == INLAY_NONE)
             goto fail;
     }
@@ -277,9 +280,10 @@ static inlay_status refuse_odd(planner *b, const program_step *s)
 
     for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
         if (s->placements[i].dtype != INLAY_UNDEFINED)
-            return inlay_fail(b->diag, INLAY_INTERNAL, "provider %s asked for other elements at the border of %s node "
-                              "'%s', whose sizes depend on data", s->provider->name, s->node->info.op_type.data,
-                              s->node->info.name.data);
+            return inlay_fail(b->diag, INLAY_INTERNAL,
+                              "provider %s asked for other elements at the border of %s node "
+                              "'%s', whose sizes depend on data",
+                              s->provider->name, s->node->info.op_type.data, s->node->info.name.data);
     return INLAY_OK;
 }
 
@@ -318,8 +322,10 @@ static inlay_status plan_region(planner *b, uint32_t step_index, const uint64_t 
     }
     if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
         s->provider->table->release_instance(s->provider->state, s->compiled, instance);
-        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace, aligned to %llu, "
-                          "for %s node '%s'", s->provider->name, (unsigned long long)request.workspace_bytes,
+        return inlay_fail(b->diag, INLAY_LIMIT_EXCEEDED,
+                          "provider %s wants %llu bytes of workspace, aligned to %llu, "
+                          "for %s node '%s'",
+                          s->provider->name, (unsigned long long)request.workspace_bytes,
                           (unsigned long long)request.workspace_alignment, s->node->info.op_type.data,
                           s->node->info.name.data);
     }
@@ -392,7 +398,8 @@ done:
     return status;
 }
 
-/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the run copies them. */
+/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the
+ * run copies them. */
 static inlay_status keep_outputs(planner *b)
 {
     const graph *g = b->prog->graph;
@@ -403,8 +410,8 @@ static inlay_status keep_outputs(planner *b)
         if (place == INLAY_NONE)
             continue;
         /* What is sized in the run is made at home, and stays there. */
-        place = planner_place_in(b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                   : planner_wanted(b, k));
+        place = planner_place_in(
+            b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST : planner_wanted(b, k));
         if (place == INLAY_NONE)
             return planner_no_memory(b);
         b->p->values[v].place = place;
@@ -448,8 +455,8 @@ static inlay_status start_inputs(planner *b, const plan_input *inputs, uint32_t 
             if (!planner_settle(b, v) || !plan_info_bytes(&b->infos[v], &bytes))
                 return planner_no_memory(b);
         }
-        p->values[v].place = planner_place(b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes,
-                                                                 .domain = inputs[i].domain });
+        p->values[v].place = planner_place(
+            b, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes, .domain = inputs[i].domain });
         if (p->values[v].place == INLAY_NONE)
             return planner_no_memory(b);
     }
@@ -543,7 +550,10 @@ static inlay_status start_values(planner *b)
 inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
-    planner b = { .prog = prog, .scratch = &prog->scratch, .inputs = inputs, .diag = diag,
+    planner b = { .prog = prog,
+                  .scratch = &prog->scratch,
+                  .inputs = inputs,
+                  .diag = diag,
                   .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;
 

@@ -27,7 +27,7 @@ typedef struct plan_place {
     bool kept;            /* what lies there is for the next run too, if that captures the same */
     uint32_t last_use;    /* last program step that reads any value in it */
     uint64_t offset, bytes;
-    const void *data;     /* DATA */
+    const void *data; /* DATA */
 } plan_place;
 
 /* A value at these shapes. */
@@ -45,18 +45,18 @@ typedef struct plan_step {
     uint32_t *out;            /* EXEC: [output_count] places; COPY: the target */
     uint32_t workspace;       /* place, or INLAY_NONE */
     uint32_t workspace_alignment;
-    uint32_t copy_provider;   /* COPY: who moves the bytes ... */
-    uint32_t copy_value;      /* ... of which value */
+    uint32_t copy_provider; /* COPY: who moves the bytes ... */
+    uint32_t copy_value;    /* ... of which value */
     uint64_t copy_bytes;
-    bool kept;                /* COPY: of a captured value, which stays in its place until the plan's next run */
+    bool kept; /* COPY: of a captured value, which stays in its place until the plan's next run */
 } plan_step;
 
 /* Steps in a row that may go side by side: branches, of which none touches what another one makes. */
 typedef struct plan_wave {
     uint32_t first, end; /* plan steps [first, end) */
     uint32_t branch_count;
-    uint32_t *begins;    /* [branch_count + 1] of each branch in steps */
-    uint32_t *steps;     /* [end - first] plan steps, in order within a branch */
+    uint32_t *begins; /* [branch_count + 1] of each branch in steps */
+    uint32_t *steps;  /* [end - first] plan steps, in order within a branch */
 } plan_wave;
 
 typedef struct plan plan;
@@ -65,8 +65,8 @@ struct plan {
     uint32_t references; /* atomic */
     program *program;
     arena a;
-    int64_t *key;        /* ranks and dims of the inputs, then of the captured values */
-    uint64_t hash;       /* of the key */
+    int64_t *key;  /* ranks and dims of the inputs, then of the captured values */
+    uint64_t hash; /* of the key */
     uint32_t key_count;
     inlay_value_state *states; /* [value_count] */
     inlay_value_info *infos;   /* [value_count] as inferred; NULL where no step is dynamic */
@@ -75,11 +75,11 @@ struct plan {
     uint32_t place_count, place_capacity;
     plan_step *steps;
     uint32_t step_count, step_capacity;
-    uint64_t *slab_bytes;      /* [domain_count] */
+    uint64_t *slab_bytes; /* [domain_count] */
     uint32_t domain_count;
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
-    uint64_t held_bytes;       /* what was added to the environment's for it */
+    uint64_t held_bytes; /* what was added to the environment's for it */
     plan_wave *waves;    /* in the order of their steps; they share no step */
     uint32_t wave_count;
 };
@@ -89,14 +89,14 @@ typedef struct plan_input {
     inlay_dtype dtype;
     uint32_t rank; /* INLAY_RANK_UNKNOWN: not a tensor */
     const int64_t *dims;
-    uint64_t room; /* not 0: a state in place, with room for so many along its axis */
+    uint64_t room;   /* not 0: a state in place, with room for so many along its axis */
     uint32_t domain; /* where its memory is */
 } plan_input;
 
-/* How many a program keeps; the least recently used goes. Where sizes never come again few do: a plan that goes leaves its
- * memory to the next one, in the caches, and fresh memory takes longer than planning does. Once a size has come again
- * whose plan was gone, more are kept. What a loop carries may grow from one iteration to the next, and each run of the
- * loop comes by all those shapes again: a cache that is a little too small would never hit. */
+/* How many a program keeps; the least recently used goes. Where sizes never come again few do: a plan that goes leaves
+ * its memory to the next one, in the caches, and fresh memory takes longer than planning does. Once a size has come
+ * again whose plan was gone, more are kept. What a loop carries may grow from one iteration to the next, and each run
+ * of the loop comes by all those shapes again: a cache that is a little too small would never hit. */
 enum { FEW_PLANS_KEPT = 4, PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 /* Where plans are large, few are kept too: of more bytes than this together. What providers keep for them comes on top,
  * and is usually about as much. */
@@ -112,8 +112,8 @@ static inline uint32_t plan_bytes_of(const plan *p, uint32_t place)
     return p->places[place].source == PLACE_VIEW ? p->places[place].index : place;
 }
 
-/* Is the place of a value filled before anybody reads it? One that the plan makes may be where the value ends up when all
- * steps are done: a step finds in its own list where the value is when it runs. */
+/* Is the place of a value filled before anybody reads it? One that the plan makes may be where the value ends up when
+ * all steps are done: a step finds in its own list where the value is when it runs. */
 static inline bool plan_is_ready(const plan_place *pl)
 {
     return pl->source == PLACE_INPUT || pl->source == PLACE_DATA || pl->source == PLACE_DYNAMIC;

@@ -59,8 +59,7 @@ bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        if (end - k < (int64_t)rank + 2 || k[0] != kind_of(&inputs[i]) ||
-            k[1] != (int64_t)inputs[i].room)
+        if (end - k < (int64_t)rank + 2 || k[0] != kind_of(&inputs[i]) || k[1] != (int64_t)inputs[i].room)
             return false;
         k += 2;
         for (uint32_t d = 0; d < rank; d++)

@@ -8,14 +8,14 @@
 typedef struct planner {
     plan *p;
     program *prog;
-    inlay_value_info *infos; /* [value_count] */
-    arena *scratch;          /* the program's */
-    uint32_t *copies;        /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
+    inlay_value_info *infos;   /* [value_count] */
+    arena *scratch;            /* the program's */
+    uint32_t *copies;          /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
     const plan_input *inputs;  /* that the plan is for */
     const plan_input *wanted;  /* [output_count] the domains that outputs are wanted in; NULL: all at home */
     const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
-    uint8_t *late;           /* [offer_count] offers that specialize declined; NULL: none */
-    inlay_diag late_why;     /* what the first of them said */
+    uint8_t *late;             /* [offer_count] offers that specialize declined; NULL: none */
+    inlay_diag late_why;       /* what the first of them said */
     inlay_diag *diag;
 } planner;
 
@@ -44,7 +44,8 @@ uint32_t planner_dynamic_place(planner *b, uint32_t v);
 /* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
  * meet in host memory. */
 uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain);
-/* Where output v of a step lies, dtype: of other elements than the model's (INLAY_UNDEFINED = not): in the caller's memory when it is an output of the graph, otherwise in the slab. */
+/* Where output v of a step lies, dtype: of other elements than the model's (INLAY_UNDEFINED = not): in the caller's
+ * memory when it is an output of the graph, otherwise in the slab. */
 uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype);
 /* The domain in which output k of the graph is wanted. */
 uint32_t planner_wanted(const planner *b, uint32_t k);

@@ -136,10 +136,13 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
                                    arena *scratch, inlay_diag *diag)
 {
     const part_region *r = step->region;
-    compile_call call = { .hooks = { .ctx = &call, .align_constant = align_for_region,
-                                     .release_constant = release_constant, .take_pack = take_pack,
+    compile_call call = { .hooks = { .ctx = &call,
+                                     .align_constant = align_for_region,
+                                     .release_constant = release_constant,
+                                     .take_pack = take_pack,
                                      .keep_pack = keep_pack },
-                          .p = p, .provider = step->provider };
+                          .p = p,
+                          .provider = step->provider };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
     inlay_placement *placements = borders_negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
@@ -264,8 +267,7 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
     step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
     step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return step->compiled != NULL ? INLAY_OK
-                                  : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
+    return step->compiled != NULL ? INLAY_OK : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
 }
 
 static bool find_last_uses(program *p)
@@ -407,8 +409,10 @@ static inlay_status show_bodies(program *p, uint32_t n, inlay_diag *diag)
     for (uint32_t i = 0; i < node->body_count; i++) {
         const graph_body *b = &node->bodies[i];
 
-        list[i] = (inlay_body){ .attr = { b->attr, strlen(b->attr) }, .graph = &p->bodies_of[n][i]->snapshot,
-                                .capture_outer = b->capture_outer, .capture_inner = b->capture_inner,
+        list[i] = (inlay_body){ .attr = { b->attr, strlen(b->attr) },
+                                .graph = &p->bodies_of[n][i]->snapshot,
+                                .capture_outer = b->capture_outer,
+                                .capture_inner = b->capture_inner,
                                 .capture_count = b->capture_count };
     }
     info->bodies = list;
@@ -451,8 +455,8 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
         if (p->bodies_of[n] == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", node->info.name.data);
         for (uint32_t i = 0; i < node->body_count; i++) {
-            const char *below = arena_format(&p->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "",
-                                             node->info.name.data, node->bodies[i].attr);
+            const char *below = arena_format(&p->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "", node->info.name.data,
+                                             node->bodies[i].attr);
             if (below == NULL)
                 return out_of_memory(g, diag);
             status = start(node->bodies[i].graph, env, below, &p->bodies_of[n][i], diag);
@@ -480,10 +484,18 @@ part_job *program_jobs(program *p, part_job *next)
 {
     const program_env *env = p->env;
 
-    *next++ = (part_job){ .path = p->path, .a = &p->a, .out = &p->parts,
-                          .request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = env->providers,
-                                       .provider_count = env->provider_count, .max_threads = env->max_threads,
-                                       .rules = env->rules, .costs = env->costs, .sizes = env->sizes, .log = env->log,
+    *next++ = (part_job){ .path = p->path,
+                          .a = &p->a,
+                          .out = &p->parts,
+                          .request = { .graph = p->graph,
+                                       .snapshot = &p->snapshot,
+                                       .providers = env->providers,
+                                       .provider_count = env->provider_count,
+                                       .max_threads = env->max_threads,
+                                       .rules = env->rules,
+                                       .costs = env->costs,
+                                       .sizes = env->sizes,
+                                       .log = env->log,
                                        .log_ctx = env->log_ctx } };
     for (uint32_t n = 0; n < p->graph->node_count; n++)
         for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)

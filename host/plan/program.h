@@ -20,20 +20,20 @@ typedef struct program_env {
     const part_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
-    uint32_t inter_threads; /* option of that name */
-    uint64_t *device_bytes; /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
+    uint32_t inter_threads;   /* option of that name */
+    uint64_t *device_bytes;   /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
-    uint64_t *held_bytes;   /* atomic: of the host's memory between runs (option memory_limit); NULL = nobody counts */
-    bool without_failed;    /* option device_failure: runs are repeated without a device that failed */
-    uint64_t device_timeout_ms; /* after which a device that does not end its work hangs; 0 = never */
-    uint64_t max_run_bytes; /* limit: one tensor made in a run, one slab of host memory */
+    uint64_t *held_bytes; /* atomic: of the host's memory between runs (option memory_limit); NULL = nobody counts */
+    bool without_failed;  /* option device_failure: runs are repeated without a device that failed */
+    uint64_t device_timeout_ms;    /* after which a device that does not end its work hangs; 0 = never */
+    uint64_t max_run_bytes;        /* limit: one tensor made in a run, one slab of host memory */
     const part_rules *rules;       /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const program_state *states;   /* [state_count] */
     uint32_t state_count;
-    const char *cache_dir; /* see plan/blob_cache.h; NULL or "" = none */
-    packs_place packs;     /* see plan/packs.h */
+    const char *cache_dir;                                    /* see plan/blob_cache.h; NULL or "" = none */
+    packs_place packs;                                        /* see plan/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
@@ -48,13 +48,13 @@ typedef struct program_step {
     const part_region *region;
     const part_provider *provider; /* NULL: the host runs `node` */
     inlay_compiled *compiled;
-    graph_node *node;   /* the region's first node */
-    program **bodies;   /* [node->body_count] */
+    graph_node *node;                  /* the region's first node */
+    program **bodies;                  /* [node->body_count] */
     const inlay_placement *placements; /* [inputs, then outputs] as negotiated; NULL for host nodes */
-    bool foldable;      /* may run while planning: deterministic, one node, on the host, synchronous */
-    bool view;          /* the output is the input's memory under another shape */
-    bool borrowed;      /* compiled belongs to another program's step */
-    uint64_t resident_bytes; /* that compiled keeps, as the provider told, or as its offers had it */
+    bool foldable;                     /* may run while planning: deterministic, one node, on the host, synchronous */
+    bool view;                         /* the output is the input's memory under another shape */
+    bool borrowed;                     /* compiled belongs to another program's step */
+    uint64_t resident_bytes;           /* that compiled keeps, as the provider told, or as its offers had it */
 } program_step;
 
 enum { PLANS_REMEMBERED = 128 };
@@ -76,20 +76,20 @@ struct program {
     uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
     bool *read_here;    /* [value_count] somebody reads it in the host's memory */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
-    void **owned;        /* [owned_count] heap copies among them */
+    void **owned;         /* [owned_count] heap copies among them */
     uint32_t owned_count, owned_capacity;
-    packs *packs;        /* of the session: the main graph's program owns it; may be NULL */
+    packs *packs; /* of the session: the main graph's program owns it; may be NULL */
     uint32_t
-        *state_steps;    /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
+        *state_steps;     /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
     pthread_mutex_t lock; /* guards aligned and owned */
     pthread_mutex_t plan_lock; /* guards plans; held while one is made */
-    struct plan *plans;  /* newest use first */
+    struct plan *plans;        /* newest use first */
     uint32_t plan_count;
-    uint64_t plan_bytes; /* that they take */
-    uint64_t plans_made; /* ever */
-    uint64_t plans_gone;     /* ever */
+    uint64_t plan_bytes;             /* that they take */
+    uint64_t plans_made;             /* ever */
+    uint64_t plans_gone;             /* ever */
     uint64_t gone[PLANS_REMEMBERED]; /* hashes of their keys, the latest, in a ring */
-    bool sizes_return;       /* a plan was made whose like had gone */
+    bool sizes_return;               /* a plan was made whose like had gone */
     /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
      * plan. */
     inlay_value_info *first_infos;
@@ -100,20 +100,20 @@ struct program {
     uint32_t *copies;        /* [value_count * domain_count] likewise */
     uint32_t domain_count;
     uint32_t place_hint, step_hint; /* how many the last plan had */
-    arena scratch;           /* of the plan that is being made */
-    struct plan *spare;      /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
-    uint32_t *waves;         /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
-    double *alone_ns;        /* [step_count] on one thread; negative: not in a row */
+    arena scratch;                  /* of the plan that is being made */
+    struct plan *spare;             /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
+    uint32_t *waves;  /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
+    double *alone_ns; /* [step_count] on one thread; negative: not in a row */
     bool no_waves;
-    bool compiled;           /* all steps are */
-    const uint8_t *stuck;    /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
-    inlay_diag *declined;    /* while it is compiled: what a region's compile said that declined */
+    bool compiled;        /* all steps are */
+    const uint8_t *stuck; /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
+    inlay_diag *declined; /* while it is compiled: what a region's compile said that declined */
     /* What was declined late, see plan/late.h. */
-    program *base;           /* this one stands in for it at some shapes; NULL: it is its own */
-    program *instead;        /* those that stand in for this one ... */
-    program *next_instead;   /* ... as a list */
-    const uint8_t *without;  /* [base's offer_count] the offers that this one does not use */
-    late_shapes *late;       /* atomic: shapes that were declined, newest first; plan_lock guards the list */
+    program *base;          /* this one stands in for it at some shapes; NULL: it is its own */
+    program *instead;       /* those that stand in for this one ... */
+    program *next_instead;  /* ... as a list */
+    const uint8_t *without; /* [base's offer_count] the offers that this one does not use */
+    late_shapes *late;      /* atomic: shapes that were declined, newest first; plan_lock guards the list */
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */

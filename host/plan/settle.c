@@ -10,7 +10,7 @@ enum { MOST_ASKED = 128, MOST_PASSES = 16 };
 
 /* The programs of a model: the main one, then those of its bodies, to any depth. */
 typedef struct programs {
-    program **list; /* [count] */
+    program **list;     /* [count] */
     graph_saved *saved; /* [count] */
     uint32_t count;
     arena a;
@@ -89,8 +89,11 @@ static bool undo_listed(program *p, const uint8_t *open, const char *why, arena 
 
 static bool undo_uncovered(program *p, arena *a)
 {
-    const part_request request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                                   .provider_count = p->env->provider_count, .rules = p->env->rules };
+    const part_request request = { .graph = p->graph,
+                                   .snapshot = &p->snapshot,
+                                   .providers = p->env->providers,
+                                   .provider_count = p->env->provider_count,
+                                   .rules = p->env->rules };
     const uint8_t *open = p->parts.profile != NULL ? part_uncovered(&request, &p->parts, a) : NULL;
 
     return undo_listed(p, open, "no provider that may run it knows it", a);
@@ -225,8 +228,11 @@ static bool undo_unplanned(program *p, const names_table *planned, arena *a)
 static bool undo_for_plan(program *p)
 {
     const part_job job = { .path = p->path,
-                           .request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                                        .provider_count = p->env->provider_count, .rules = p->env->rules } };
+                           .request = { .graph = p->graph,
+                                        .snapshot = &p->snapshot,
+                                        .providers = p->env->providers,
+                                        .provider_count = p->env->provider_count,
+                                        .rules = p->env->rules } };
     saved_plan *plan = NULL;
     programs all = { 0 };
     bool any = false;
@@ -347,8 +353,11 @@ static bool find_contested(weighing *w, program *p)
 {
     uint32_t providers = p->env->provider_count;
     uint8_t *covers = arena_array(&w->all.a, (size_t)p->graph->node_count * providers + 1, sizeof *covers);
-    const part_request request = { .graph = p->graph, .snapshot = &p->snapshot, .providers = p->env->providers,
-                                   .provider_count = providers, .rules = p->env->rules };
+    const part_request request = { .graph = p->graph,
+                                   .snapshot = &p->snapshot,
+                                   .providers = p->env->providers,
+                                   .provider_count = providers,
+                                   .rules = p->env->rules };
 
     if (covers == NULL)
         return false;
@@ -431,8 +440,7 @@ static inlay_status try_without(const weighing *w, const char *pass, program **i
     char why[120];
 
     for (uint32_t i = 0; i < w->count; i++) {
-        if (strcmp(w->list[i].made->made_by, pass) != 0 ||
-            !history_undo(w->list[i].p->graph, w->list[i].made->rewrite))
+        if (strcmp(w->list[i].made->made_by, pass) != 0 || !history_undo(w->list[i].p->graph, w->list[i].made->rewrite))
             continue;
         margin_ns += w->list[i].margin_ns;
         any = true;

@@ -6,8 +6,9 @@ bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_st
 {
     int64_t *dims = NULL;
 
-    *out = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype, .data = info->data,
-                                .data_bytes = info->data_bytes };
+    *out = (inlay_value_state){
+        .rank = info->rank, .dtype = info->dtype, .data = info->data, .data_bytes = info->data_bytes
+    };
     if (info->rank != INLAY_RANK_UNKNOWN) {
         dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
         if (dims == NULL)

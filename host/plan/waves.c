@@ -1,9 +1,9 @@
 /* plan/waves.c - which steps of a plan may go side by side.
  *
  * A wave is a row of steps that falls apart into branches, none of which touches what another makes. Side by side each
- * branch has one thread; one after the other each step has them all. Which rows are worth it is found once a program, as
- * the cheapest way through its steps at the sizes that it was priced for: a step costs its price on all threads, a wave
- * its critical path on one each, and the fork. Later plans have the same rows, with branches of their own. */
+ * branch has one thread; one after the other each step has them all. Which rows are worth it is found once a program,
+ * as the cheapest way through its steps at the sizes that it was priced for: a step costs its price on all threads, a
+ * wave its critical path on one each, and the fork. Later plans have the same rows, with branches of their own. */
 #include "inlay/extensions.h"
 #include "partition/cost.h"
 #include "plan/planner.h"
@@ -17,12 +17,12 @@ enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
 /* What a row of steps is taken apart with. */
 typedef struct wave_search {
     planner *b;
-    uint32_t *writers;  /* [place_count] steps that write there; of several every user counts as one */
-    uint32_t *user;     /* [place_count] the last such user, or the one that writes; INLAY_NONE */
-    uint32_t *parent;   /* [step_count] union-find */
-    double *alone;      /* [step_count] on one thread; negative: the step can't be in a wave */
-    double *team;       /* [step_count] on all of them */
-    double *branch_ns;  /* [step_count] of the branch that the step stands for */
+    uint32_t *writers; /* [place_count] steps that write there; of several every user counts as one */
+    uint32_t *user;    /* [place_count] the last such user, or the one that writes; INLAY_NONE */
+    uint32_t *parent;  /* [step_count] union-find */
+    double *alone;     /* [step_count] on one thread; negative: the step can't be in a wave */
+    double *team;      /* [step_count] on all of them */
+    double *branch_ns; /* [step_count] of the branch that the step stands for */
     bool forced;
 } wave_search;
 
@@ -33,8 +33,8 @@ static uint32_t root_of(wave_search *s, uint32_t step)
     return step;
 }
 
-/* The price of a step on so many threads; negative: nobody knows. *guessed: some of it is a guess, which knows nothing of
- * how a kernel shares its work. */
+/* The price of a step on so many threads; negative: nobody knows. *guessed: some of it is a guess, which knows nothing
+ * of how a kernel shares its work. */
 static double price(const program *prog, const program_step *step, uint32_t threads, bool *guessed)
 {
     double ns = 0;
@@ -42,13 +42,17 @@ static double price(const program *prog, const program_step *step, uint32_t thre
     *guessed = false;
 
     for (uint32_t i = 0; i < step->region->offer_count; i++) {
-        const cost_question q = { .graph = &prog->snapshot, .provider = step->provider,
-                                  .offer = &prog->parts.offers[step->region->offers[i]], .values = prog->parts.profile,
-                                  .max_threads = threads, .weight_bytes = prog->parts.weight_bytes, .runs = true };
+        const cost_question q = { .graph = &prog->snapshot,
+                                  .provider = step->provider,
+                                  .offer = &prog->parts.offers[step->region->offers[i]],
+                                  .values = prog->parts.profile,
+                                  .max_threads = threads,
+                                  .weight_bytes = prog->parts.weight_bytes,
+                                  .runs = true };
         inlay_cost cost = { .struct_size = sizeof cost };
         double error;
-        const uint32_t source = prog->parts.profile == NULL ? (uint32_t)COST_NONE
-                                                            : cost_of_offer(prog->env->costs, &q, &cost, &error);
+        const uint32_t source =
+            prog->parts.profile == NULL ? (uint32_t)COST_NONE : cost_of_offer(prog->env->costs, &q, &cost, &error);
 
         if (source == COST_NONE)
             return -1;
@@ -132,8 +136,8 @@ static int longer_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The critical path of steps [first, end), which have been taken: branches, the longest first, to whoever is free. Fewer
- * than two branches: a negative number. */
+/* The critical path of steps [first, end), which have been taken: branches, the longest first, to whoever is free.
+ * Fewer than two branches: a negative number. */
 static double path_ns(wave_search *s, uint32_t first, uint32_t end)
 {
     const uint32_t threads = side_threads(s->b->prog);
@@ -281,7 +285,8 @@ static bool start_search(wave_search *s)
     return true;
 }
 
-/* The wave of steps [first, end): its branches, each to the thread that is free first. Not added if there is but one. */
+/* The wave of steps [first, end): its branches, each to the thread that is free first. Not added if there is but one.
+ */
 static inlay_status add_wave(wave_search *s, uint32_t first, uint32_t end)
 {
     plan *p = s->b->p;

@@ -6,8 +6,8 @@
 const char *plugin_outcome_text(plugin_outcome outcome)
 {
     switch (outcome) {
-#define OUTCOME_TEXT(name, text) \
-    case PLUGIN_##name:          \
+#define OUTCOME_TEXT(name, text)                                                                                       \
+    case PLUGIN_##name:                                                                                                \
         return text;
         PLUGIN_OUTCOMES(OUTCOME_TEXT)
 #undef OUTCOME_TEXT
@@ -42,8 +42,10 @@ static inlay_status obey(const verdict *v, bool fresh, admission *a, inlay_diag 
         return inlay_fail(diag, INLAY_UNSUPPORTED, "nobody has tried it");
     if (v->kind != VERDICT_REFUSED) {
         a->outcome = !fresh ? PLUGIN_QUARANTINED : v->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
-        (void)snprintf(a->fix, sizeof a->fix, "it is left alone until it changes; 'inlay providers --retry %s' tries "
-                       "it again", a->path);
+        (void)snprintf(a->fix, sizeof a->fix,
+                       "it is left alone until it changes; 'inlay providers --retry %s' tries "
+                       "it again",
+                       a->path);
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", v->text);
 }
@@ -63,10 +65,12 @@ static inlay_status try_out(const plugin_search *search, admission *a, inlay_dia
         return INLAY_OK;
     if (!can) {
         if (search->probe == PLUGIN_PROBE_ALWAYS)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "inlay-probe is not installed, and option probe is 'always': a "
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "inlay-probe is not installed, and option probe is 'always': a "
                               "file that nobody can try is not loaded");
         if (search->log != NULL)
-            search->log(search->log_user, INLAY_LOG_WARNING, "inlay-probe is not installed: a plugin that nobody has "
+            search->log(search->log_user, INLAY_LOG_WARNING,
+                        "inlay-probe is not installed: a plugin that nobody has "
                         "tried before is loaded into this process");
         v->kind = VERDICT_OK;
         return INLAY_OK;

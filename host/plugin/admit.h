@@ -18,10 +18,10 @@ typedef struct admission {
     int fd;              /* of the file, -1 = not open */
     struct stat st;
     note_facts facts;
-    verdict_key key;        /* empty until admit_begin */
-    verdict known;          /* of an earlier time */
-    probe trial;            /* the one under way, if any */
-    plugin_outcome outcome; /* of a file that is not to be loaded */
+    verdict_key key;          /* empty until admit_begin */
+    verdict known;            /* of an earlier time */
+    probe trial;              /* the one under way, if any */
+    plugin_outcome outcome;   /* of a file that is not to be loaded */
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 } admission;
 

@@ -100,8 +100,9 @@ static uintptr_t program_counter(const void *context)
 static const struct {
     int signal;
     const char *name;
-} caught[] = { { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" },
-               { SIGABRT, "SIGABRT" } };
+} caught[] = {
+    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" }, { SIGABRT, "SIGABRT" }
+};
 enum { CAUGHT = sizeof caught / sizeof caught[0], MOST_WAITS = 2000 };
 
 static struct sigaction before[CAUGHT];

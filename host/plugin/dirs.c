@@ -19,8 +19,10 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
     if (realpath(dir, real) == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
     if (getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, real) == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is the working directory, from which "
-                          "nothing is loaded; start from elsewhere or move the plugins", dir);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "plugin directory '%s' is the working directory, from which "
+                          "nothing is loaded; start from elsewhere or move the plugins",
+                          dir);
     return trust_dir(real, diag);
 }
 

@@ -13,13 +13,13 @@ static void note_floats(guard *g, float_state before)
 }
 
 /* Runs `expression` as call `what` of guard g, at node `where`. */
-#define GUARDED(g, what, where, expression)                                             \
-    do {                                                                                \
-        crash_scene before = crash_enter((g)->module, what, (g)->name, where);    \
-        float_state floats = float_state_get();                                         \
-        expression;                                                                     \
-        note_floats(g, floats);                                                         \
-        crash_leave(&before);                                                           \
+#define GUARDED(g, what, where, expression)                                                                            \
+    do {                                                                                                               \
+        crash_scene before = crash_enter((g)->module, what, (g)->name, where);                                         \
+        float_state floats = float_state_get();                                                                        \
+        expression;                                                                                                    \
+        note_floats(g, floats);                                                                                        \
+        crash_leave(&before);                                                                                          \
     } while (0)
 
 /* A plugin always gets a diag, and never the host's own: what it wrote becomes the host's when it failed. */
@@ -291,8 +291,8 @@ static void wrap_kernels(guard *g)
     if (real == NULL || !INLAY_HAS(real, time) || real->list == NULL || real->time == NULL)
         return;
     g->real_kernels = real;
-    g->kernels = (inlay_ext_kernels){ .struct_size = sizeof g->kernels, .list = guard_list_kernels,
-                                      .time = guard_time_kernels };
+    g->kernels =
+        (inlay_ext_kernels){ .struct_size = sizeof g->kernels, .list = guard_list_kernels, .time = guard_time_kernels };
 }
 
 static const void *guard_extension(void *state, const char *name)
@@ -306,8 +306,7 @@ static const void *guard_extension(void *state, const char *name)
     return found;
 }
 
-void guard_init(guard *g, const inlay_provider *real, const char *name, void *state,
-                const struct plugin_module *module)
+void guard_init(guard *g, const inlay_provider *real, const char *name, void *state, const struct plugin_module *module)
 {
     inlay_provider *t = &g->table;
 

@@ -11,17 +11,17 @@
 typedef struct guard {
     inlay_provider table; /* what the host calls; its state argument is the guard */
     const inlay_provider *real;
-    const char *name;     /* what messages call it; outlives the guard */
-    void *state;          /* the plugin's */
+    const char *name; /* what messages call it; outlives the guard */
+    void *state;      /* the plugin's */
     const struct plugin_module *module;
-    inlay_ext_kernels kernels; /* likewise, for real_kernels */
+    inlay_ext_kernels kernels;             /* likewise, for real_kernels */
     const inlay_ext_kernels *real_kernels; /* NULL: it has none */
-    uint32_t float_changes; /* atomic: calls after which rounding and the like had to be set back */
+    uint32_t float_changes;                /* atomic: calls after which rounding and the like had to be set back */
     uint32_t reserved;
 } guard;
 
-/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does name,
- * by which the user knows it. */
+/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does
+ * name, by which the user knows it. */
 void guard_init(guard *g, const inlay_provider *real, const char *name, void *state,
                 const struct plugin_module *module);
 

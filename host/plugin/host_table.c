@@ -223,14 +223,16 @@ static void table_gather(void *ctx, inlay_run *run)
 
 static const void *table_extension(void *ctx, const char *name)
 {
-    static const inlay_ext_constants constants = { .struct_size = sizeof constants,
-                                                   .release = table_release_constant };
-    static const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = table_take_pack,
+    static const inlay_ext_constants constants = { .struct_size = sizeof constants, .release = table_release_constant };
+    static const inlay_ext_packs packs = { .struct_size = sizeof packs,
+                                           .take = table_take_pack,
                                            .keep = table_keep_pack };
 
-    static const inlay_ext_timings timings = { .struct_size = sizeof timings, .open = table_open_timings,
+    static const inlay_ext_timings timings = { .struct_size = sizeof timings,
+                                               .open = table_open_timings,
                                                .find = table_find_timing };
-    static const inlay_ext_steps steps = { .struct_size = sizeof steps, .wanted = table_steps_wanted,
+    static const inlay_ext_steps steps = { .struct_size = sizeof steps,
+                                           .wanted = table_steps_wanted,
                                            .done = table_step_done };
 
     static const inlay_ext_team team = { .struct_size = sizeof team, .gather = table_gather };

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 4096 };          /* providers, operators, options, domains of one plugin */
-#define KNOWN_HALF 0xffffu     /* unknown bits below are refused, above ignored (plugin.h, Growth) */
+enum { MOST = 4096 };      /* providers, operators, options, domains of one plugin */
+#define KNOWN_HALF 0xffffu /* unknown bits below are refused, above ignored (plugin.h, Growth) */
 #define LOW_BITS(flags, known) ((flags)&KNOWN_HALF & ~(uint32_t)(known))
 
 /* Does a struct that says `bytes` of itself reach field? */
@@ -52,15 +52,15 @@ static inlay_status adopt_options(plugin_module *m, plugin_provider *p, inlay_di
         return no_memory(diag);
     for (uint32_t i = 0; i < t->option_count; i++) {
         known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
-              t->option_stride);
+                   t->option_stride);
         if (!is_word(options[i].name, "_"))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option %u has no name of a-z, 0-9 and _",
                               t->name, i);
         if (options[i].kind < INLAY_OPTION_BOOL || options[i].kind > INLAY_OPTION_ENUM ||
             (options[i].kind == INLAY_OPTION_ENUM && options[i].choices == NULL))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: option '%s' is of unknown kind %u, or an enum without choices",
-                              t->name, options[i].name, options[i].kind);
+                              "provider %s: option '%s' is of unknown kind %u, or an enum without choices", t->name,
+                              options[i].name, options[i].kind);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(options[i].name, options[j].name) == 0)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has two options '%s'", t->name,
@@ -82,8 +82,10 @@ static inlay_status adopt_domains(plugin_module *m, plugin_provider *p, inlay_di
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: %u domains at %p, %u bytes apart, default %u",
                           t->name, t->domain_count, (const void *)t->domains, t->domain_stride, t->default_domain);
     if (t->domain_count > 0 && (t->buffer_alloc == NULL || t->buffer_free == NULL || t->buffer_copy == NULL))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has domains but no buffer_alloc, buffer_free or "
-                          "buffer_copy", t->name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "provider %s has domains but no buffer_alloc, buffer_free or "
+                          "buffer_copy",
+                          t->name);
     domains = arena_array(&m->arena, t->domain_count, sizeof *domains);
     if (domains == NULL)
         return no_memory(diag);
@@ -96,16 +98,20 @@ static inlay_status adopt_domains(plugin_module *m, plugin_provider *p, inlay_di
         if (d->alignment == 0)
             d->alignment = 1;
         if ((d->alignment & (d->alignment - 1)) != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: domain '%s' has alignment %llu, which is no "
-                              "power of two", t->name, d->name, (unsigned long long)d->alignment);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "provider %s: domain '%s' has alignment %llu, which is no "
+                              "power of two",
+                              t->name, d->name, (unsigned long long)d->alignment);
         if (((d->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 && (t->buffer_map == NULL || t->buffer_unmap == NULL)) ||
             ((d->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && t->import_host == NULL))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: domain '%s' promises what buffer_map, "
-                              "buffer_unmap or import_host would do, but they are not set", t->name, d->name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "provider %s: domain '%s' promises what buffer_map, "
+                              "buffer_unmap or import_host would do, but they are not set",
+                              t->name, d->name);
         if (LOW_BITS(d->flags, INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST) != 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "provider %s: domain '%s' has flags 0x%x that this host does not know",
-                              t->name, d->name, d->flags);
+                              "provider %s: domain '%s' has flags 0x%x that this host does not know", t->name, d->name,
+                              d->flags);
     }
     p->domains = domains;
     t->domains = domains;
@@ -214,8 +220,8 @@ static inlay_status adopt_parts(plugin_module *m, inlay_diag *diag)
     if (m->providers == NULL || m->operators == NULL || guards == NULL)
         return no_memory(diag);
     for (uint32_t i = 0; i < t->provider_count && status == INLAY_OK; i++)
-        status = adopt_provider(m, &m->providers[i],
-                                INLAY_AT(inlay_provider, t->providers, t->provider_stride, i), diag);
+        status =
+            adopt_provider(m, &m->providers[i], INLAY_AT(inlay_provider, t->providers, t->provider_stride, i), diag);
     for (uint32_t i = 0; i < t->operator_count && status == INLAY_OK; i++) {
         status = adopt_operator(&m->operators[i], INLAY_AT(inlay_operator, t->operators, t->operator_stride, i), diag);
         if (status == INLAY_OK)

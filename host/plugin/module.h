@@ -5,18 +5,18 @@
 
 typedef struct plugin_module {
     plugin_file file;
-    plugin_provider *providers; /* [file.provider_count] */
-    inlay_operator *operators;  /* [file.operator_count] */
-    inlay_plugin table;         /* as this host knows it */
+    plugin_provider *providers;       /* [file.provider_count] */
+    inlay_operator *operators;        /* [file.operator_count] */
+    inlay_plugin table;               /* as this host knows it */
     void *handle;                     /* NULL: registered by the program */
     inlay_plugin_open_fn open_plugin; /* of such */
-    dev_t device; /* the file's identity */
+    dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
     uint32_t references; /* sets and open providers */
     arena arena;
     const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = cannot be kept */
-    struct plugin_module *next; /* in the registry */
+    struct plugin_module *next;       /* in the registry */
 } plugin_module;
 
 /* Maps the file that was admitted, shakes hands and checks what the plugin says, also against its note. path is the

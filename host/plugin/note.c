@@ -44,8 +44,8 @@ static const char *machine_text(unsigned machine, char text[32])
         unsigned machine;
         const char *name;
     } names[] = {
-        { EM_X86_64, "x86-64" },  { EM_AARCH64, "arm64" }, { EM_386, "32-bit x86" }, { EM_ARM, "32-bit ARM" },
-        { EM_RISCV, "RISC-V" },   { EM_PPC64, "ppc64" },   { EM_S390, "s390" },      { EM_MIPS, "MIPS" },
+        { EM_X86_64, "x86-64" }, { EM_AARCH64, "arm64" }, { EM_386, "32-bit x86" }, { EM_ARM, "32-bit ARM" },
+        { EM_RISCV, "RISC-V" },  { EM_PPC64, "ppc64" },   { EM_S390, "s390" },      { EM_MIPS, "MIPS" },
     };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -81,8 +81,10 @@ static inlay_status check_header(const GElf_Ehdr *h, uint64_t file_bytes, inlay_
     if (h->e_type != ET_DYN)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an ELF file, but no shared object: link it with -shared");
     if (!within(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize, file_bytes))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "truncated: its section headers would end beyond its %llu "
-                          "bytes; copy it again", (unsigned long long)file_bytes);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "truncated: its section headers would end beyond its %llu "
+                          "bytes; copy it again",
+                          (unsigned long long)file_bytes);
     return INLAY_OK;
 }
 
@@ -221,12 +223,15 @@ static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_fa
         return malformed(diag, "it has no program headers, or far too many");
     for (size_t i = 0; i < headers; i++) {
         if (gelf_getphdr(elf, (int)i, &p) == NULL)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "truncated: its program headers would end beyond its %llu "
-                              "bytes; copy it again", (unsigned long long)file_bytes);
-        if (p.p_type != PT_NULL && p.p_filesz > 0 && !within(p.p_offset, p.p_filesz, file_bytes))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "truncated: segment %zu would end at byte %llu of %llu; "
-                              "copy it again", i, (unsigned long long)(p.p_offset + p.p_filesz),
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "truncated: its program headers would end beyond its %llu "
+                              "bytes; copy it again",
                               (unsigned long long)file_bytes);
+        if (p.p_type != PT_NULL && p.p_filesz > 0 && !within(p.p_offset, p.p_filesz, file_bytes))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "truncated: segment %zu would end at byte %llu of %llu; "
+                              "copy it again",
+                              i, (unsigned long long)(p.p_offset + p.p_filesz), (unsigned long long)file_bytes);
         loads |= p.p_type == PT_LOAD;
     }
     if (!loads)
@@ -290,16 +295,22 @@ inlay_status note_fits_host(const note_facts *f, inlay_diag *diag)
     uint32_t extra, level = isa_of_cpu(&extra), foreign = f->sanitizers & ~(uint32_t)(INLAY_NOTE_SANITIZERS);
 
     if (foreign != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "built with %s, and this host is not: its runtime would end the "
-                          "process; build both with it, or neither", sanitizer_text(foreign));
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "built with %s, and this host is not: its runtime would end the "
+                          "process; build both with it, or neither",
+                          sanitizer_text(foreign));
     if (!f->present)
         return INLAY_OK;
     if (f->note.abi_major > INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "built for plugin ABI %u.%u; this host loads %u.x: it needs a newer "
-                          "inlay", f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "built for plugin ABI %u.%u; this host loads %u.x: it needs a newer "
+                          "inlay",
+                          f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
     if (f->note.abi_major < INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "built for plugin ABI %u.%u; this host loads %u.x: build the plugin "
-                          "again with this inlay's headers", f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "built for plugin ABI %u.%u; this host loads %u.x: build the plugin "
+                          "again with this inlay's headers",
+                          f->note.abi_major, f->note.abi_minor, INLAY_ABI_MAJOR);
     if (f->note.abi_minor_oldest > INLAY_ABI_MINOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "needs a host of ABI %u.%u or newer; this one has %u.%u",
                           f->note.abi_major, f->note.abi_minor_oldest, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
@@ -310,8 +321,10 @@ inlay_status note_fits_host(const note_facts *f, inlay_diag *diag)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "compiled for %s; this CPU has %s: build it with a lower -march",
                           isa_level_text(f->note.isa), isa_level_text(level));
     if ((f->note.isa_extra & ~extra) != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "compiled for %s, which this CPU lacks: build it with a lower "
-                          "-march", isa_extra_text(f->note.isa_extra & ~extra));
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "compiled for %s, which this CPU lacks: build it with a lower "
+                          "-march",
+                          isa_extra_text(f->note.isa_extra & ~extra));
     return INLAY_OK;
 }
 
@@ -340,8 +353,10 @@ static uint32_t count_words(const char *list)
 
 static inlay_status lies(inlay_diag *diag, const char *what, const char *note, const char *code)
 {
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "its note lies: %s '%.150s' there, '%.150s' in inlay_plugin_open; "
-                      "correct the arguments of INLAY_PLUGIN_NOTE or KIT_PLUGIN_NAMED", what, note, code);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "its note lies: %s '%.150s' there, '%.150s' in inlay_plugin_open; "
+                      "correct the arguments of INLAY_PLUGIN_NOTE or KIT_PLUGIN_NAMED",
+                      what, note, code);
 }
 
 inlay_status note_agrees(const note_facts *f, const inlay_plugin *table,

@@ -12,12 +12,12 @@ enum { NOTE_TEXT_BYTES = 2048, NOTE_ID_BYTES = 72 };
 
 typedef struct note_facts {
     bool is_elf;
-    bool present;        /* there is a note; otherwise the next two are empty */
-    inlay_note note;     /* as this host knows it: what the file lacks is zero */
+    bool present;          /* there is a note; otherwise the next two are empty */
+    inlay_note note;       /* as this host knows it: what the file lacks is zero */
     const char *name;      /* of the plugin; these three point into text, and are "" where the note gives none */
     const char *providers; /* separated by spaces */
     const char *domains;
-    uint32_t sanitizers; /* INLAY_SANITIZER_*: by the note, and by the runtimes that the file asks for */
+    uint32_t sanitizers;          /* INLAY_SANITIZER_*: by the note, and by the runtimes that the file asks for */
     char build_id[NOTE_ID_BYTES]; /* the linker's, in hex; "" = none */
     char text[NOTE_TEXT_BYTES];
 } note_facts;

@@ -227,8 +227,10 @@ static void warn_of_manners(const plugin_set *set, const candidate *c)
 
     if (set->log == NULL || c->a.known.kind != VERDICT_OK || c->a.known.text[0] == '\0')
         return;
-    (void)snprintf(line, sizeof line, "plugin %.300s does not leave alone what it should (inlay plugin-check says "
-                   "more): %s", c->path, c->a.known.text);
+    (void)snprintf(line, sizeof line,
+                   "plugin %.300s does not leave alone what it should (inlay plugin-check says "
+                   "more): %s",
+                   c->path, c->a.known.text);
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
@@ -248,7 +250,8 @@ static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
             m->next = registry;
             registry = m;
             if (!c->a.facts.present && set->log != NULL)
-                set->log(set->log_user, INLAY_LOG_INFO, "a plugin carries no note that says what it was built for; see "
+                set->log(set->log_user, INLAY_LOG_INFO,
+                         "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
             warn_of_manners(set, c);
         }
@@ -452,8 +455,10 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
     }
     registry_unlock();
     return found > 0 ? INLAY_OK
-                     : inlay_fail(diag, INLAY_NOT_FOUND, "no plugin '%.200s' is in quarantine; 'inlay providers' says "
-                                  "what became of each file", name);
+                     : inlay_fail(diag, INLAY_NOT_FOUND,
+                                  "no plugin '%.200s' is in quarantine; 'inlay providers' says "
+                                  "what became of each file",
+                                  name);
 }
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)

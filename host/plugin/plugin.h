@@ -19,12 +19,12 @@
 typedef struct plugin_set plugin_set;
 
 /* What may become of a file. One list makes the enum and the words of plugin_outcome_text(). */
-#define PLUGIN_OUTCOMES(X)                                                                          \
-    X(LOADED, "loaded")                                                                             \
-    X(NOT_ELF, "not an ELF file")                                                                   \
-    X(REFUSED, "refused")         /* by a rule, the note, the plugin itself, or what it says */     \
-    X(CRASHED, "crashed")         /* just now, when it was tried */                                 \
-    X(HUNG, "hung")               /* likewise */                                                    \
+#define PLUGIN_OUTCOMES(X)                                                                                             \
+    X(LOADED, "loaded")                                                                                                \
+    X(NOT_ELF, "not an ELF file")                                                                                      \
+    X(REFUSED, "refused")         /* by a rule, the note, the plugin itself, or what it says */                        \
+    X(CRASHED, "crashed")         /* just now, when it was tried */                                                    \
+    X(HUNG, "hung")               /* likewise */                                                                       \
     X(QUARANTINED, "quarantined") /* it did so once, and has not changed since */
 typedef enum plugin_outcome {
 #define PLUGIN_OUTCOME(name, text) PLUGIN_##name,
@@ -36,15 +36,15 @@ const char *plugin_outcome_text(plugin_outcome outcome);
 /* What became of a file that was found. */
 typedef struct plugin_file {
     const char *path;
-    bool loaded;            /* outcome is PLUGIN_LOADED */
+    bool loaded; /* outcome is PLUGIN_LOADED */
     plugin_outcome outcome;
-    const char *reason;     /* why not, one line; NULL when loaded */
-    const char *fix;        /* what to do about a file that crashed, hung or is quarantined; otherwise NULL, for then
-                               the reason says it */
-    const char *name;       /* of the plugin, once it or its note has said so; otherwise NULL, like the next two */
+    const char *reason; /* why not, one line; NULL when loaded */
+    const char *fix;    /* what to do about a file that crashed, hung or is quarantined; otherwise NULL, for then
+                           the reason says it */
+    const char *name;   /* of the plugin, once it or its note has said so; otherwise NULL, like the next two */
     const char *version;
     const char *build_id;
-    const char *providers;  /* names by its note, separated by spaces, also of a file that was not loaded; or "" */
+    const char *providers; /* names by its note, separated by spaces, also of a file that was not loaded; or "" */
     uint32_t provider_count;
     uint32_t operator_count;
     uint32_t abi_minor;
@@ -52,10 +52,10 @@ typedef struct plugin_file {
 
 /* A provider that could be opened. */
 typedef struct plugin_provider {
-    inlay_provider table;        /* options and domains point to the next two; strides are this host's */
+    inlay_provider table; /* options and domains point to the next two; strides are this host's */
     const inlay_option *options;
     const inlay_domain_info *domains;
-    const plugin_file *file;     /* that brought it */
+    const plugin_file *file;      /* that brought it */
     struct plugin_module *module; /* private to this folder */
 } plugin_provider;
 
@@ -134,11 +134,11 @@ typedef struct provider {
     const inlay_provider *table; /* first argument of its functions: state */
     void *state;
     const char *name;
-    const char *path;     /* of the plugin */
-    const char *version;  /* of the plugin; with build_id and settings the key of caches */
+    const char *path;    /* of the plugin */
+    const char *version; /* of the plugin; with build_id and settings the key of caches */
     const char *build_id;
-    uint32_t first_domain; /* host-wide id of its domains[0] */
-    uint32_t abi_minor;    /* that the plugin was built for */
+    uint32_t first_domain;           /* host-wide id of its domains[0] */
+    uint32_t abi_minor;              /* that the plugin was built for */
     const inlay_device_info *device; /* what the provider says of it; fields are 0 and NULL where it does not */
 } provider;
 

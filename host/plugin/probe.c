@@ -67,8 +67,8 @@ static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_p
     if (error == 0)
         error = posix_spawn_file_actions_addclosefrom_np(&actions, PROBE_FD + 1);
     if (error == 0)
-        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                          POSIX_SPAWN_SETPGROUP);
+        error = posix_spawnattr_setflags(&attributes,
+                                         POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     if (error == 0)
         error = posix_spawnattr_setsigmask(&attributes, &none);
     if (error == 0)

@@ -14,8 +14,8 @@
 typedef struct open_provider {
     provider shown; /* first, so that a provider * is an open_provider * */
     const plugin_provider *info;
-    char *name; /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
-    char *key;  /* the settings, all of them, as text */
+    char *name;  /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
+    char *key;   /* the settings, all of them, as text */
     guard guard; /* what shown.table and shown.state are */
     inlay_device_info device;   /* what describe said; {0} without it */
     inlay_domain_info *domains; /* [domain_count] likewise; NULL: as the plugin says before */
@@ -98,8 +98,10 @@ static inlay_status describe(open_provider *p, inlay_diag *diag)
         if (domains[i].name == NULL || (a & (a - 1)) != 0 || a < p->info->domains[i].alignment ||
             ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (real->buffer_map == NULL || real->buffer_unmap == NULL)))
-            status = inlay_fail(&own, INLAY_INVALID_ARGUMENT, "describe gives domain %u a name, alignment or flags that "
-                                "can't be", i);
+            status = inlay_fail(&own, INLAY_INVALID_ARGUMENT,
+                                "describe gives domain %u a name, alignment or flags that "
+                                "can't be",
+                                i);
     }
     if (status != INLAY_OK) {
         free(domains);
@@ -184,16 +186,16 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
     values = calloc(info->table.option_count + 1, sizeof *values);
     if (values == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
-    INLAY_TRY(provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values,
-                                     diag));
+    INLAY_TRY(
+        provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values, diag));
     key = make_key(values, info->table.option_count);
     if (key == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
         goto done;
     }
     registry_lock();
-    for (p = opened; p != NULL && (p->info != info || p->lost || strcmp(p->name, name) != 0 ||
-                                      strcmp(p->key, key) != 0);)
+    for (p = opened;
+         p != NULL && (p->info != info || p->lost || strcmp(p->name, name) != 0 || strcmp(p->key, key) != 0);)
         p = p->next;
     if (p == NULL) {
         status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &p, diag);
@@ -298,7 +300,8 @@ static inlay_status pass_device(void *user, const inlay_device_info *info)
 
 inlay_status plugin_devices(const plugin_provider *p, plugin_device_fn device, void *user, inlay_diag *diag)
 {
-    const inlay_device_info only = { .struct_size = sizeof only, .name = p->table.description,
+    const inlay_device_info only = { .struct_size = sizeof only,
+                                     .name = p->table.description,
                                      .memory_bytes = p->table.domain_count > 0 ? p->domains[0].memory_bytes : 0,
                                      .kind = p->table.device_kind };
     device_call c = { device, user };

@@ -20,8 +20,10 @@ static inlay_status check_owner(const char *what, const char *path, const struct
 
     if (st->st_uid == 0 || st->st_uid == me)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' belongs to user %u, who could change it at any time: "
-                      "chown %u it, or copy it", what, path, (unsigned)st->st_uid, (unsigned)me);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "%s '%.250s' belongs to user %u, who could change it at any time: "
+                      "chown %u it, or copy it",
+                      what, path, (unsigned)st->st_uid, (unsigned)me);
 }
 
 static inlay_status check_mode(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
@@ -30,8 +32,10 @@ static inlay_status check_mode(const char *what, const char *path, const struct 
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by anybody: chmod o-w it", what,
                           path);
     if (owner_group_writes(st))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by all of group %u: "
-                          "chmod g-w it", what, path, (unsigned)st->st_gid);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%s '%.250s' can be written to by all of group %u: "
+                          "chmod g-w it",
+                          what, path, (unsigned)st->st_gid);
     return INLAY_OK;
 }
 
@@ -48,9 +52,10 @@ static inlay_status check_parents(const char *dir, inlay_diag *diag)
         if (stat(parent, &st) != 0)
             return inlay_fail(diag, INLAY_IO_ERROR, "folder '%s': %s", parent, strerror(errno));
         if ((st.st_mode & S_ISVTX) == 0 && owner_others_write(&st))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "folder '%.150s' can be written to by %s, who could put "
-                              "another '%.200s' in place: chmod %s-w it", parent,
-                              (st.st_mode & S_IWOTH) != 0 ? "anybody" : "a group", dir,
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "folder '%.150s' can be written to by %s, who could put "
+                              "another '%.200s' in place: chmod %s-w it",
+                              parent, (st.st_mode & S_IWOTH) != 0 ? "anybody" : "a group", dir,
                               (st.st_mode & S_IWOTH) != 0 ? "o" : "g");
     }
     return INLAY_OK;
@@ -66,8 +71,10 @@ inlay_status trust_dir(const char *dir, inlay_diag *diag)
     if (!S_ISDIR(st.st_mode))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is not a directory", dir);
     if ((st.st_mode & S_ISVTX) != 0 && (st.st_mode & S_IWOTH) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%.250s' is one where everybody may put "
-                          "files: use a folder of your own", dir);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "plugin directory '%.250s' is one where everybody may put "
+                          "files: use a folder of your own",
+                          dir);
     INLAY_TRY(check_mode("plugin directory", dir, &st, diag));
     INLAY_TRY(check_owner("plugin directory", dir, &st, diag));
     status = check_parents(dir, diag);
@@ -166,7 +173,8 @@ inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay
                           "/proc/self/maps does not tell whether the file that was checked is the one that was loaded");
     if (checked.major == loaded.major && checked.minor == loaded.minor && checked.inode == loaded.inode)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "another file was loaded than the one that was checked: it was "
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "another file was loaded than the one that was checked: it was "
                       "exchanged in between, or an older one of this name is still in this process; start it again");
 }
 
@@ -219,8 +227,10 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
         listed = strncasecmp(sum, hex, 64) == 0 && (sum[64] == '\0' || isspace((unsigned char)sum[64]));
     }
     if (!listed)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "not in the list %.120s of option plugin_allow; if it may be "
-                            "loaded, add the line: %s  %.120s", list, hex, path);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "not in the list %.120s of option plugin_allow; if it may be "
+                            "loaded, add the line: %s  %.120s",
+                            list, hex, path);
 done:
     if (f != NULL)
         (void)fclose(f);

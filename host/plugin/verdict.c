@@ -74,10 +74,12 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
 
     (void)snprintf(clean, sizeof clean, "%s", path);
     one_line(clean);
-    (void)snprintf(key->text, sizeof key->text, "inlay verdict 1\npath %s\nfile %llx %llx %lld %lld.%09ld %lld.%09ld\n"
-                   "build %.72s\nhost %.128s\n", clean, (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
-                   (long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
-                   (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, build_id[0] != '\0' ? build_id : "-", host);
+    (void)snprintf(key->text, sizeof key->text,
+                   "inlay verdict 1\npath %s\nfile %llx %llx %lld %lld.%09ld %lld.%09ld\n"
+                   "build %.72s\nhost %.128s\n",
+                   clean, (unsigned long long)st->st_dev, (unsigned long long)st->st_ino, (long long)st->st_size,
+                   (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec,
+                   st->st_ctim.tv_nsec, build_id[0] != '\0' ? build_id : "-", host);
     key->file[0] = '\0';
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX)
         (void)snprintf(key->file, sizeof key->file, "%s/%016llx.verdict", dir, (unsigned long long)hash_path(clean));

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(address_sanitizer) || \
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(address_sanitizer) ||          \
     INLAY_NOTE_FEATURE(thread_sanitizer)
 /* The signal is the news here, and leaks are not. The runtimes look these up. */
 INLAY_EXPORT const char *__asan_default_options(void);

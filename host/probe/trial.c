@@ -31,13 +31,22 @@ static const row rows[] = {
     { .op_type = "Mul", .inputs = { { 3, { 2, 3, 4 } }, { 3, { 2, 3, 4 } } } },
     { .op_type = "MatMul", .inputs = { { 2, { 4, 3 } }, { 2, { 3, 5 } } } },
     { .op_type = "Gemm", .inputs = { { 2, { 4, 3 } }, { 2, { 3, 5 } }, { 1, { 5 } } } },
-    { .op_type = "Conv", .inputs = { { 4, { 1, 3, 6, 6 } }, { 4, { 4, 3, 3, 3 } }, { 1, { 4 } } },
-      .ints = "kernel_shape", .values = { 3, 3 }, .value_count = 2 },
-    { .op_type = "MaxPool", .inputs = { { 4, { 1, 3, 6, 6 } } }, .ints = "kernel_shape", .values = { 2, 2 },
+    { .op_type = "Conv",
+      .inputs = { { 4, { 1, 3, 6, 6 } }, { 4, { 4, 3, 3, 3 } }, { 1, { 4 } } },
+      .ints = "kernel_shape",
+      .values = { 3, 3 },
+      .value_count = 2 },
+    { .op_type = "MaxPool",
+      .inputs = { { 4, { 1, 3, 6, 6 } } },
+      .ints = "kernel_shape",
+      .values = { 2, 2 },
       .value_count = 2 },
     { .op_type = "GlobalAveragePool", .inputs = { { 4, { 1, 3, 6, 6 } } } },
     { .op_type = "Softmax", .inputs = { { 2, { 3, 7 } } } },
-    { .op_type = "Transpose", .inputs = { { 3, { 2, 3, 4 } } }, .ints = "perm", .values = { 2, 0, 1 },
+    { .op_type = "Transpose",
+      .inputs = { { 3, { 2, 3, 4 } } },
+      .ints = "perm",
+      .values = { 2, 0, 1 },
       .value_count = 3 },
     { .op_type = "ReduceMean", .inputs = { { 3, { 2, 3, 4 } } }, .ints = "axes", .values = { 1 }, .value_count = 1 },
     { .op_type = "LayerNormalization", .inputs = { { 2, { 3, 8 } }, { 1, { 8 } }, { 1, { 8 } } } },
@@ -130,8 +139,7 @@ static void assess_only(trial *t, const graph *g)
 /* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
 static void run_model(trial *t, graph_model *model, graph_node *n)
 {
-    const graph_operators operators = { .find = find_operator, .missing = no_operator,
-                                        .ctx = (void *)(uintptr_t)t->m };
+    const graph_operators operators = { .find = find_operator, .missing = no_operator, .ctx = (void *)(uintptr_t)t->m };
     inlay_tensor_view *results = arena_array(&t->a, (size_t)n->info.output_count + 1, sizeof *results);
     program_folder folder = { .env = &t->env };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -184,8 +192,8 @@ static void run_example(trial *t, const inlay_operator *op, const inlay_op_examp
     bool ok = n != NULL;
 
     for (uint32_t i = 0; ok && i < e->input_count; i++)
-        ok = add_operand(n, model->main, i, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims,
-                         e->inputs[i].data, e->inputs[i].bytes);
+        ok = add_operand(n, model->main, i, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims, e->inputs[i].data,
+                         e->inputs[i].bytes);
     for (uint32_t i = 0; ok && i < e->attr_count; i++)
         ok = graph_set_attr(model->main, n, INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i)) == INLAY_OK;
     if (ok)
@@ -199,9 +207,12 @@ static void run_example(trial *t, const inlay_operator *op, const inlay_op_examp
 static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
 {
     inlay_option_value *values = calloc((size_t)p->table.option_count + 1, sizeof *values);
-    const inlay_create_args args = { .struct_size = sizeof args, .options = values,
-                                     .option_count = p->table.option_count, .option_stride = sizeof *values,
-                                     .first_domain = 1, .max_threads = 1 };
+    const inlay_create_args args = { .struct_size = sizeof args,
+                                     .options = values,
+                                     .option_count = p->table.option_count,
+                                     .option_stride = sizeof *values,
+                                     .first_domain = 1,
+                                     .max_threads = 1 };
     trial t = { .m = m };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
@@ -219,15 +230,15 @@ static uint32_t try_provider(const plugin_module *m, const plugin_provider *p)
     }
     if (status == INLAY_OK) { /* or its device is not here, which is no fault */
         guard_init(&wrapped, &p->table, p->table.name, state, m);
-        t.provider = (part_provider){ .table = &wrapped.table, .state = &wrapped, .name = p->table.name,
-                                      .first_domain = 1 };
+        t.provider =
+            (part_provider){ .table = &wrapped.table, .state = &wrapped, .name = p->table.name, .first_domain = 1 };
         t.env = (program_env){ .providers = &t.provider, .provider_count = 1, .max_threads = 1 };
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
             run_row(&t, &rows[r]);
         for (uint32_t o = 0; o < m->file.operator_count; o++)
             for (uint32_t e = 0; e < m->operators[o].example_count; e++)
-                run_example(&t, &m->operators[o], INLAY_AT(inlay_op_example, m->operators[o].examples,
-                                                           m->operators[o].example_stride, e));
+                run_example(&t, &m->operators[o],
+                            INLAY_AT(inlay_op_example, m->operators[o].examples, m->operators[o].example_stride, e));
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);

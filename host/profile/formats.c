@@ -61,9 +61,10 @@ void profile_json(const profile_report *r, const explain_sink *sink)
         json_open(&j, NULL, '{', true);
         json_text(&j, "name", profile_name(e, text));
         json_text(&j, "op", profile_op(e, text));
-        json_text(&j, "provider", e->step->kind == PLAN_COPY         ? "copy"
-                                  : e->step->step->provider == NULL ? "host"
-                                                                    : e->step->step->provider->name);
+        json_text(&j, "provider",
+                  e->step->kind == PLAN_COPY        ? "copy"
+                  : e->step->step->provider == NULL ? "host"
+                                                    : e->step->step->provider->name);
         json_whole(&j, "depth", e->depth);
         json_number(&j, "begin_ns", (double)(e->begin_ns - zero));
         json_number(&j, "ns", (double)(e->end_ns - e->begin_ns));

@@ -28,8 +28,8 @@ struct profile {
     arena a;
     profile_event *events; /* [event_capacity] */
     uint32_t event_count, event_capacity;
-    uint64_t lost;         /* events that found no room */
-    profile_run *runs;     /* [PROFILE_RUNS] */
+    uint64_t lost;     /* events that found no room */
+    profile_run *runs; /* [PROFILE_RUNS] */
     uint32_t run_count;
     run_spans spans;
     plan *plans[PROFILE_PLANS]; /* referenced, so that events can be read after the cache has let go of a plan */
@@ -39,18 +39,18 @@ struct profile {
 
 /* The same step over all runs. */
 typedef struct profile_row {
-    const profile_event *sample; /* one of its events */
-    const char *provider;        /* "host", or "copy" */
-    double ns;                   /* median over runs of what it took in a run; 0 in most = 0 */
-    double calls;                /* in a run, on average */
-    double flops, bytes;         /* of a call, as its provider states them */
-    double integer_ops, half_flops; /* of flops, those with integers of 8 bits and with floats of 16 */
-    double predicted_ns;         /* of a call */
-    uint64_t live_bytes;         /* of the plan's slabs while it runs */
+    const profile_event *sample;     /* one of its events */
+    const char *provider;            /* "host", or "copy" */
+    double ns;                       /* median over runs of what it took in a run; 0 in most = 0 */
+    double calls;                    /* in a run, on average */
+    double flops, bytes;             /* of a call, as its provider states them */
+    double integer_ops, half_flops;  /* of flops, those with integers of 8 bits and with floats of 16 */
+    double predicted_ns;             /* of a call */
+    uint64_t live_bytes;             /* of the plan's slabs while it runs */
     const struct profile_row *whole; /* of a kernel within a region: the region; otherwise NULL */
-    bool leaf;                   /* there is nothing within it: no bodies' steps, no kernels that are told of */
-    double inner_ns;             /* of kernels within it */
-    double share;                /* of the run; of steps of bodies: also part of the step that runs the body */
+    bool leaf;                       /* there is nothing within it: no bodies' steps, no kernels that are told of */
+    double inner_ns;                 /* of kernels within it */
+    double share;                    /* of the run; of steps of bodies: also part of the step that runs the body */
 } profile_row;
 
 typedef struct profile_report {
@@ -59,7 +59,7 @@ typedef struct profile_report {
     profile_row *rows; /* [row_count] in the order of their first event */
     uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;
-    double run_ns;     /* median */
+    double run_ns;                 /* median */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */
     double peak_integers, peak_halves;
     uint64_t slab_bytes, lower_bound_bytes;

@@ -26,8 +26,8 @@ static uint32_t depth_of(const program *of)
 static void hear(void *ctx, const watch_event *event)
 {
     profile *p = ctx;
-    profile_event *last = p->event_count > p->runs[p->run_count % PROFILE_RUNS].first_event
-                              ? &p->events[p->event_count - 1] : NULL;
+    profile_event *last =
+        p->event_count > p->runs[p->run_count % PROFILE_RUNS].first_event ? &p->events[p->event_count - 1] : NULL;
 
     /* A kernel, and what prepares it. */
     if (event->node != INLAY_NONE && last != NULL && last->node == event->node && last->step == event->step &&
@@ -39,14 +39,17 @@ static void hear(void *ctx, const watch_event *event)
         p->lost++;
         return;
     }
-    p->events[p->event_count++] = (profile_event){ .program = event->program, .plan = event->plan,
-                                                   .step = event->step, .begin_ns = event->begin_ns,
-                                                   .end_ns = event->end_ns, .run = p->run_count, .node = event->node,
+    p->events[p->event_count++] = (profile_event){ .program = event->program,
+                                                   .plan = event->plan,
+                                                   .step = event->step,
+                                                   .begin_ns = event->begin_ns,
+                                                   .end_ns = event->end_ns,
+                                                   .run = p->run_count,
+                                                   .node = event->node,
                                                    .depth = depth_of(event->program) + (event->node != INLAY_NONE) };
 }
 
-inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile,
-                            inlay_diag *diag)
+inlay_status profile_create(const inlay_session *session, uint32_t max_events, profile **out_profile, inlay_diag *diag)
 {
     profile *p = calloc(1, sizeof *p);
 
@@ -92,8 +95,8 @@ void profile_begin(profile *p)
 {
     if (p->run_count == PROFILE_RUNS)
         return;
-    p->runs[p->run_count] = (profile_run){ .begin_ns = clock_ns(), .first_event = p->event_count,
-                                           .first_span = p->spans.count };
+    p->runs[p->run_count] =
+        (profile_run){ .begin_ns = clock_ns(), .first_event = p->event_count, .first_span = p->spans.count };
 }
 
 void profile_end(profile *p, uint64_t ns, bool ok)
@@ -124,8 +127,11 @@ inlay_status profile_write(const profile *p, const char *format, double peak_flo
     static const struct {
         const char *name;
         void (*write)(const profile_report *r, const explain_sink *sink);
-    } formats[] = { { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace },
-                    { "stacks", profile_stacks }, { "html", profile_html } };
+    } formats[] = { { "text", profile_text },
+                    { "json", profile_json },
+                    { "trace", profile_trace },
+                    { "stacks", profile_stacks },
+                    { "html", profile_html } };
     profile_report r;
     inlay_status status;
 

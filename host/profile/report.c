@@ -117,10 +117,13 @@ static void ask_cost(const profile *p, const profile_event *e, profile_row *row)
         return;
     region = e->step->step->region;
     for (uint32_t i = 0; i < region->offer_count; i++) {
-        cost_question q = { .graph = &e->program->snapshot, .provider = e->step->step->provider,
-                            .offer = &e->program->parts.offers[region->offers[i]], .values = e->plan->states,
+        cost_question q = { .graph = &e->program->snapshot,
+                            .provider = e->step->step->provider,
+                            .offer = &e->program->parts.offers[region->offers[i]],
+                            .values = e->plan->states,
                             .max_threads = p->session->env.max_threads,
-                            .weight_bytes = e->program->parts.weight_bytes, .runs = true };
+                            .weight_bytes = e->program->parts.weight_bytes,
+                            .runs = true };
         uint32_t source;
         inlay_cost cost;
         double error;
@@ -263,8 +266,9 @@ static void find_wholes(profile_report *r)
 
 static const char *provider_of(const profile_event *e)
 {
-    return e->step->kind == PLAN_COPY ? "copy" : e->step->step->provider == NULL ? "host"
-                                                                                  : e->step->step->provider->name;
+    return e->step->kind == PLAN_COPY        ? "copy"
+           : e->step->step->provider == NULL ? "host"
+                                             : e->step->step->provider->name;
 }
 
 inlay_status profile_report_make(const profile *p, profile_report *out, inlay_diag *diag)

@@ -38,7 +38,7 @@ static const graph_node *maker(const graph *g, uint32_t v)
 /* Operators that leave the numbers as they are, or add to each column the same. */
 static bool looks_through(const char *op)
 {
-    static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity",
+    static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",
                                          "Cast",    "Flatten",   "Add",     "DequantizeLinear", "QuantizeLinear" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

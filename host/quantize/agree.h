@@ -6,19 +6,19 @@
 #include "graph/graph.h"
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; of kl less is better. */
-#define AGREE_METRICS(METRIC)                                                                           \
-    METRIC(top1, "rows along the last axis whose largest element is the same one")                      \
-    METRIC(cosine, "cosine of the angle between the two")                                               \
-    METRIC(kl, "Kullback-Leibler divergence in nats a row, of softmax where rows are no probabilities") \
-    METRIC(psnr, "peak signal to noise ratio in dB")                                                    \
-    METRIC(iou, "elements above 0.5 in both, of those above 0.5 in one")                                \
+#define AGREE_METRICS(METRIC)                                                                                          \
+    METRIC(top1, "rows along the last axis whose largest element is the same one")                                     \
+    METRIC(cosine, "cosine of the angle between the two")                                                              \
+    METRIC(kl, "Kullback-Leibler divergence in nats a row, of softmax where rows are no probabilities")                \
+    METRIC(psnr, "peak signal to noise ratio in dB")                                                                   \
+    METRIC(iou, "elements above 0.5 in both, of those above 0.5 in one")                                               \
     METRIC(text, "samples of which the most probable symbols, repeats and symbol 0 left out, are the same")
 typedef enum agree_metric {
     AGREE_auto = 0, /* by the operator that makes the output, see agree_metric_of() */
 #define AGREE_ENUM(name, text) AGREE_##name,
     AGREE_METRICS(AGREE_ENUM)
 #undef AGREE_ENUM
-    AGREE_METRIC_COUNT,
+        AGREE_METRIC_COUNT,
     AGREE_custom /* see agree_add_score() */
 } agree_metric;
 
@@ -34,14 +34,14 @@ typedef struct agree {
     agree_metric metric;
     uint64_t samples;
     uint64_t elements;
-    uint64_t broken;      /* elements that are a number in one alone */
+    uint64_t broken; /* elements that are a number in one alone */
     double max_error;
     double error_squares, want_squares; /* sums */
     double dot, got_squares;
-    uint64_t rows, rows_same;           /* top-1; rows of one element are none */
-    double divergence;                  /* of kl, top1 and text: sum over rows */
-    double score, score_squares;        /* sums over samples */
-    uint64_t scored;      /* samples, of top1 rows */
+    uint64_t rows, rows_same;    /* top-1; rows of one element are none */
+    double divergence;           /* of kl, top1 and text: sum over rows */
+    double score, score_squares; /* sums over samples */
+    uint64_t scored;             /* samples, of top1 rows */
 } agree;
 
 /* Adds a sample. want and got are tensors of numbers; different shapes or strings are INLAY_SHAPE_MISMATCH with a

@@ -153,8 +153,8 @@ static bool find_readers(const balancing *x, uint32_t v, balanced *b)
         if (l->g != x->e.g || l->weight_input != 1 || l->node->info.inputs[0] != v)
             continue;
         if (!is_whole(l) || l->kept != NULL || x->uses[l->weight] != 1 ||
-            (readers > 0 && (info->dims[reading_axis(l)].value != b->channels ||
-                             (l->depth == INLAY_NONE) != (b->axis != INLAY_NONE))))
+            (readers > 0 &&
+             (info->dims[reading_axis(l)].value != b->channels || (l->depth == INLAY_NONE) != (b->axis != INLAY_NONE))))
             return false;
         b->channels = info->dims[reading_axis(l)].value;
         b->axis = l->depth == INLAY_NONE ? 1 : INLAY_NONE;

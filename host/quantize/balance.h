@@ -1,9 +1,9 @@
-/* quantize/balance.h - channels of activations made alike, so that one range suits all: the larger ones are divided where
- * they are made, and the weights that read them multiplied (SmoothQuant; between two layers, equalisation).
+/* quantize/balance.h - channels of activations made alike, so that one range suits all: the larger ones are divided
+ * where they are made, and the weights that read them multiplied (SmoothQuant; between two layers, equalisation).
  *
  * Channels come from constants that multiply them: the scale of a normalisation, a Mul, or the weights of a layer with
- * nothing but Relu and the like behind it. All that reads them must be layers. What the model computes stays the same up
- * to rounding. */
+ * nothing but Relu and the like behind it. All that reads them must be layers. What the model computes stays the same
+ * up to rounding. */
 #ifndef QUANTIZE_BALANCE_H
 #define QUANTIZE_BALANCE_H
 #include "quantize/judge.h"

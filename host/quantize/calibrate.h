@@ -15,14 +15,14 @@ typedef struct calibrate_value {
 } calibrate_value;
 
 typedef struct tensor_range {
-    const char *name;   /* of the value */
-    float low, high;    /* of all finite elements; low > high: there was none */
-    uint64_t broken;    /* elements that were NaN or infinite */
-    uint64_t *bins;     /* [CALIBRATE_BINS] between low and high; NULL before the second pass */
-    uint64_t count;     /* elements in bins */
-    int axis;           /* see calibrate_value */
-    int64_t channels;   /* along it; 0: it has none, or not always as many */
-    double *means;      /* [channels] of finite elements, after the second pass; NULL: there are none */
+    const char *name;     /* of the value */
+    float low, high;      /* of all finite elements; low > high: there was none */
+    uint64_t broken;      /* elements that were NaN or infinite */
+    uint64_t *bins;       /* [CALIBRATE_BINS] between low and high; NULL before the second pass */
+    uint64_t count;       /* elements in bins */
+    int axis;             /* see calibrate_value */
+    int64_t channels;     /* along it; 0: it has none, or not always as many */
+    double *means;        /* [channels] of finite elements, after the second pass; NULL: there are none */
     uint64_t per_channel; /* elements of each */
 } tensor_range;
 

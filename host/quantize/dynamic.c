@@ -73,8 +73,8 @@ static uint32_t weight_bytes(dynamic *d, const layer *l, const float *w, uint32_
             for (int64_t k = 0; k < columns; k++)
                 upright[i * columns + k] = codes[k * depth + i];
     }
-    *out_scales = edit_constant(d->e, stem, "_scale", INLAY_FLOAT, 1, &columns, scales,
-                                (uint64_t)columns * sizeof *scales);
+    *out_scales =
+        edit_constant(d->e, stem, "_scale", INLAY_FLOAT, 1, &columns, scales, (uint64_t)columns * sizeof *scales);
     form->bits = 8;
     form->bytes = (uint64_t)l->count + (uint64_t)columns * sizeof *scales;
     return edit_constant(d->e, stem, "_int8", INLAY_INT8, 2, dims, upright, (uint64_t)l->count);

@@ -9,9 +9,9 @@
 
 typedef struct editor {
     graph *g;
-    names_table names; /* of the graph's values */
+    names_table names;  /* of the graph's values */
     uint32_t old_count; /* nodes that were there before */
-    bool failed;       /* memory ran out: nothing more is done, and edit_finish() says so */
+    bool failed;        /* memory ran out: nothing more is done, and edit_finish() says so */
 } editor;
 
 void edit_begin(editor *e, graph *g);

@@ -166,16 +166,18 @@ bool judge_view(const inlay_value *value, inlay_tensor_view *out)
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR ||
         (inlay_value_data(value) == NULL && inlay_value_bytes(value) > 0))
         return false;
-    *out = (inlay_tensor_view){ .data = inlay_value_data(value), .bytes = inlay_value_bytes(value),
-                                .dims = inlay_value_dims(value), .rank = inlay_value_rank(value),
+    *out = (inlay_tensor_view){ .data = inlay_value_data(value),
+                                .bytes = inlay_value_bytes(value),
+                                .dims = inlay_value_dims(value),
+                                .rank = inlay_value_rank(value),
                                 .dtype = inlay_value_dtype(value) };
     return true;
 }
 
 /* The outputs that both have, with what is known of each. */
 typedef struct outputs {
-    agree *sums;   /* [count] of the first model */
-    uint32_t *at;  /* of the second; INLAY_NONE: it has none of the name */
+    agree *sums;  /* [count] of the first model */
+    uint32_t *at; /* of the second; INLAY_NONE: it has none of the name */
     uint32_t count;
 } outputs;
 

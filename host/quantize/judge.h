@@ -43,8 +43,8 @@ typedef struct verdict {
 
 /* Runs both on the samples, at most `most` of them, and compares each output; metric may be auto. A run that is
  * cancelled is INLAY_CANCELLED. */
-INLAY_NODISCARD inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric, const subject *want,
-                                             const subject *got, verdict *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric,
+                                             const subject *want, const subject *got, verdict *out, inlay_diag *diag);
 /* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
  * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
 INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag);

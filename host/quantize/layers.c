@@ -16,16 +16,11 @@ typedef struct kind {
 
 enum { NO_DEPTH = 99 };
 static const kind kinds[] = {
-    { "MatMul", 1, 2, -1, -2, true },
-    { "Gemm", 1, 2, 1, 0, true },
-    { "Conv", 1, 3, 0, NO_DEPTH, true },
-    { "ConvTranspose", 1, 3, 1, NO_DEPTH, false },
-    { "Gather", 0, 2, 0, 1, false },
-    { "LSTM", 1, 3, 1, 2, false },
-    { "LSTM", 2, 3, 1, 2, false },
-    { "GRU", 1, 3, 1, 2, false },
-    { "GRU", 2, 3, 1, 2, false },
-    { "RNN", 1, 3, 1, 2, false },
+    { "MatMul", 1, 2, -1, -2, true },    { "Gemm", 1, 2, 1, 0, true },
+    { "Conv", 1, 3, 0, NO_DEPTH, true }, { "ConvTranspose", 1, 3, 1, NO_DEPTH, false },
+    { "Gather", 0, 2, 0, 1, false },     { "LSTM", 1, 3, 1, 2, false },
+    { "LSTM", 2, 3, 1, 2, false },       { "GRU", 1, 3, 1, 2, false },
+    { "GRU", 2, 3, 1, 2, false },        { "RNN", 1, 3, 1, 2, false },
     { "RNN", 2, 3, 1, 2, false },
 };
 
@@ -57,9 +52,9 @@ static bool is_skipped(finder *f, const graph_node *n)
 
     for (uint32_t i = 0; i < f->skip_count; i++) {
         const char *p = f->skip[i];
-        const bool fits = strncmp(p, "op:", 3) == 0 ? fnmatch(p + 3, n->info.op_type.data, 0) == 0
-                                                    : fnmatch(p, n->info.name.data, 0) == 0 ||
-                                                          strcmp(p, n->info.name.data) == 0;
+        const bool fits = strncmp(p, "op:", 3) == 0
+                              ? fnmatch(p + 3, n->info.op_type.data, 0) == 0
+                              : fnmatch(p, n->info.name.data, 0) == 0 || strcmp(p, n->info.name.data) == 0;
         f->used[i] |= fits;
         any |= fits;
     }
@@ -171,8 +166,10 @@ inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t s
     INLAY_TRY(find_in(&f, model->main, ""));
     for (uint32_t i = 0; i < skip_count; i++)
         if (!f.used[i])
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "skip: no layer with weights fits '%.200s'; inlay inspect "
-                              "--nodes lists the nodes", skip[i]);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "skip: no layer with weights fits '%.200s'; inlay inspect "
+                              "--nodes lists the nodes",
+                              skip[i]);
 done:
     return status;
 }
@@ -185,8 +182,8 @@ int64_t layer_channels(const layer *l)
 uint32_t layer_bias(const layer *l, bool *out_other)
 {
     const graph_node *n = l->node;
-    const uint32_t v = strcmp(n->info.op_type.data, "MatMul") != 0 && n->info.input_count > 2 ? n->info.inputs[2]
-                                                                                              : INLAY_NONE;
+    const uint32_t v =
+        strcmp(n->info.op_type.data, "MatMul") != 0 && n->info.input_count > 2 ? n->info.inputs[2] : INLAY_NONE;
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &l->g->values[v].info;
 
     *out_other = false;

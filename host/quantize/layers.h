@@ -22,8 +22,8 @@ typedef struct layer_list {
     uint32_t count;
 } layer_list;
 
-/* All of a model, bodies included, in the order in which they run. skip: [skip_count] globs on node names, or op:GLOB on
- * operators, of layers to keep. Memory is a's. INLAY_INVALID_ARGUMENT: a pattern fits no node. */
+/* All of a model, bodies included, in the order in which they run. skip: [skip_count] globs on node names, or op:GLOB
+ * on operators, of layers to keep. Memory is a's. INLAY_INVALID_ARGUMENT: a pattern fits no node. */
 INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, arena *a,
                                          layer_list *out, inlay_diag *diag);
 /* The bias of a convolution or product: a constant of one dimension, as many as channels. INLAY_NONE: it has none, or

@@ -140,8 +140,7 @@ static void spend(const choice *c, uint8_t *bits_of)
         for (uint32_t i = 0; i < c->list->count; i++) {
             const layer *l = &c->list->items[i];
             const bool halves = c->how->narrow->known[i].m.halves;
-            const double extra =
-                (mixed_bits(l, 8, block, halves) - mixed_bits(l, 4, block, halves)) * (double)l->count;
+            const double extra = (mixed_bits(l, 8, block, halves) - mixed_bits(l, 4, block, halves)) * (double)l->count;
 
             if (c->set_of[i] == NO_SET || bits_of[i] == 8 || bits + extra > c->how->args->most_bits * weights ||
                 (best != NO_SET && price_of(c, i) <= price_of(c, best)))

@@ -54,9 +54,17 @@ static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t 
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
         for (int64_t k = 0; k < s->rows; k += ROWS)
-            blockmul_add(&(blockmul){ .c = s->r->sums + from, .a = s->x + k * n, .b = s->x + k * n + from, .rows = to,
-                                      .columns = to - from, .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
-                                      .c_row = n, .a_row = 1, .a_step = n, .b_row = n, .factor = 1 });
+            blockmul_add(&(blockmul){ .c = s->r->sums + from,
+                                      .a = s->x + k * n,
+                                      .b = s->x + k * n + from,
+                                      .rows = to,
+                                      .columns = to - from,
+                                      .depth = s->rows - k < ROWS ? s->rows - k : ROWS,
+                                      .c_row = n,
+                                      .a_row = 1,
+                                      .a_step = n,
+                                      .b_row = n,
+                                      .factor = 1 });
     }
     return INLAY_OK;
 }
@@ -75,8 +83,9 @@ static inlay_status add_sample(gathering *x, const subject *s, inlay_value *cons
         read *r = &x->reads[k];
         const uint32_t out = inlay_session_find_output(s->session, r->name);
         const uint32_t in = inlay_session_find_input(x->set->of, r->name);
-        const inlay_value *v = out != INLAY_NONE ? inlay_context_output(s->context, out)
-                               : in != INLAY_NONE ? values[in] : NULL;
+        const inlay_value *v = out != INLAY_NONE  ? inlay_context_output(s->context, out)
+                               : in != INLAY_NONE ? values[in]
+                                                  : NULL;
         inlay_tensor_view view;
         int64_t rows;
 
@@ -99,9 +108,17 @@ static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, flo
 {
     memset(u + from * n, 0, (size_t)((to - from) * n) * sizeof *u);
     if (to < n)
-        blockmul_add(&(blockmul){ .c = u + from * n + to, .a = r + from * n + to, .b = u + to * n + to,
-                                  .rows = to - from, .columns = n - to, .depth = n - to, .c_row = n, .a_row = n,
-                                  .a_step = 1, .b_row = n, .factor = -1 });
+        blockmul_add(&(blockmul){ .c = u + from * n + to,
+                                  .a = r + from * n + to,
+                                  .b = u + to * n + to,
+                                  .rows = to - from,
+                                  .columns = n - to,
+                                  .depth = n - to,
+                                  .c_row = n,
+                                  .a_row = n,
+                                  .a_step = 1,
+                                  .b_row = n,
+                                  .factor = -1 });
     for (int64_t i = to - 1; i >= from; i--) {
         float *out = u + i * n;
         const float pivot = 1 / r[i * n + i];
@@ -157,8 +174,16 @@ bool moments_factor(float *h, int64_t n, float *u)
 
         good = factor_columns(h, n, from, to, turned);
         for (int64_t j = 0; good && j < from; j += STRIP) /* what is above the diagonal, strip by strip */
-            blockmul_add(&(blockmul){ .c = h + j, .a = turned, .b = turned + j, .rows = j + STRIP, .columns = STRIP,
-                                      .depth = to - from, .c_row = n, .a_row = 1, .a_step = n, .b_row = n,
+            blockmul_add(&(blockmul){ .c = h + j,
+                                      .a = turned,
+                                      .b = turned + j,
+                                      .rows = j + STRIP,
+                                      .columns = STRIP,
+                                      .depth = to - from,
+                                      .c_row = n,
+                                      .a_row = 1,
+                                      .a_step = n,
+                                      .b_row = n,
                                       .factor = -1 });
     }
     free(turned);

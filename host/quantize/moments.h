@@ -20,7 +20,7 @@ INLAY_NODISCARD inlay_status moments_gather(const char *path, const inlay_option
                                             moments *out, inlay_diag *diag);
 void moments_end(moments *m);
 
-/* The upper triangular u with inverse(h) = u' u, of a symmetric positive h of which the upper triangle counts; [n, n]. h
- * is used up. False: h is not positive. */
+/* The upper triangular u with inverse(h) = u' u, of a symmetric positive h of which the upper triangle counts; [n, n].
+ * h is used up. False: h is not positive. */
 bool moments_factor(float *h, int64_t n, float *u);
 #endif

@@ -99,7 +99,8 @@ uint32_t narrow_bytes(editor *e, const layer *l, const float *weights, narrowed_
     }
     weights_bytes(weights, outer, channels, inner, 127, codes, scales);
     inputs[0] = edit_constant(e, stem, "_int8", INLAY_INT8, rank_of(l), dims, codes, (uint64_t)l->count);
-    inputs[1] = edit_constant(e, stem, "_scale", INLAY_FLOAT, 1, &channels, scales, (uint64_t)channels * sizeof *scales);
+    inputs[1] =
+        edit_constant(e, stem, "_scale", INLAY_FLOAT, 1, &channels, scales, (uint64_t)channels * sizeof *scales);
     out = edit_node(e, stem, "_wide", "DequantizeLinear", "", inputs, 2, &node);
     edit_int(e, node, "axis", l->channel);
     form->bits = 8;
@@ -166,9 +167,9 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
     for (int64_t group = begin; group < end; group++) {
         const int64_t first = group * WEIGHTS_TOGETHER, left = q->m.rows - first;
 
-        r->losses[group] = weights_nibbles_compensated(&q->m, r->inputs, first,
-                                                       left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER, q->codes,
-                                                       q->scales, q->zeros, r->scratch + worker * r->scratch_floats);
+        r->losses[group] =
+            weights_nibbles_compensated(&q->m, r->inputs, first, left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER,
+                                        q->codes, q->scales, q->zeros, r->scratch + worker * r->scratch_floats);
     }
     return INLAY_OK;
 }
@@ -178,8 +179,7 @@ static bool make_compensated(const weight_inputs *inputs, nibbles *q)
 {
     const int64_t groups = (q->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
     const uint32_t workers = threads_limit(NULL);
-    rounding r = { .inputs = inputs, .q = q,
-                   .scratch_floats = WEIGHTS_TOGETHER * (q->m.depth + WEIGHTS_MOST_BLOCK) };
+    rounding r = { .inputs = inputs, .q = q, .scratch_floats = WEIGHTS_TOGETHER * (q->m.depth + WEIGHTS_MOST_BLOCK) };
     bool good;
 
     r.scratch = malloc((size_t)r.scratch_floats * workers * sizeof *r.scratch);
@@ -217,8 +217,12 @@ static bool make_nibbles(const narrowing *n, nibbles *q)
     bool good;
 
     (void)dims_of(n->l, dims);
-    q->m = (weight_rows){ .w = n->w, .rows = dims[upright ? 1 : 0], .depth = dims[upright ? 0 : 1],
-                          .row_step = upright ? 1 : dims[1], .step = upright ? dims[1] : 1, .block = n->how->block,
+    q->m = (weight_rows){ .w = n->w,
+                          .rows = dims[upright ? 1 : 0],
+                          .depth = dims[upright ? 0 : 1],
+                          .row_step = upright ? 1 : dims[1],
+                          .step = upright ? dims[1] : 1,
+                          .block = n->how->block,
                           .halves = !n->how->nbits && fit_for_halves(n->w, n->l->count) };
     q->codes = malloc((size_t)n->l->count);
     q->zeros = malloc((size_t)(q->m.rows * weight_blocks(&q->m)));
@@ -361,11 +365,10 @@ static void make_nbits(narrowing *n, uint32_t *inputs, int64_t *out_k, int64_t *
     dims[2] = half;
     n->form.bits = 4;
     n->form.bytes = (uint64_t)(q.m.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
-    inputs[1] = edit_constant(n->e, n->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
-                              (uint64_t)(q.m.rows * blocks * half));
+    inputs[1] =
+        edit_constant(n->e, n->stem, "_nbits", INLAY_UINT8, 3, dims, codes, (uint64_t)(q.m.rows * blocks * half));
     dims[0] = q.m.rows * blocks;
-    inputs[2] = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
-                              (uint64_t)dims[0] * sizeof *steps);
+    inputs[2] = edit_constant(n->e, n->stem, "_scale", INLAY_FLOAT, 1, dims, steps, (uint64_t)dims[0] * sizeof *steps);
     dims[0] = q.m.rows * zero_bytes;
     inputs[3] = edit_constant(n->e, n->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
     nibbles_done(n, &q);
@@ -384,8 +387,8 @@ static void replace_product(narrowing *n)
     graph_node *node = n->l->node, *add;
     graph_model *model = n->e->g->model;
     uint32_t *inputs = arena_array(&model->arena, 4, sizeof *inputs), sum[2], last;
-    const uint32_t bias = strcmp(node->info.op_type.data, "Gemm") == 0 && node->info.input_count > 2
-                              ? node->info.inputs[2] : INLAY_NONE;
+    const uint32_t bias =
+        strcmp(node->info.op_type.data, "Gemm") == 0 && node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     int64_t k = 0, columns = 0;
 
     if (inputs == NULL) {
@@ -398,8 +401,7 @@ static void replace_product(narrowing *n)
         last = node->info.outputs[0];
         sum[0] = INLAY_NONE;
         sum[1] = bias;
-        *(uint32_t *)(uintptr_t)node->info.outputs =
-            edit_node(n->e, n->stem, "_biased", "Add", "", sum, 2, &add);
+        *(uint32_t *)(uintptr_t)node->info.outputs = edit_node(n->e, n->stem, "_biased", "Add", "", sum, 2, &add);
         if (add == NULL)
             return;
         edit_input(add, 0, node->info.outputs[0]);

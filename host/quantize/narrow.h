@@ -21,11 +21,11 @@ typedef struct nibbles {
 void nibbles_free(nibbles *q);
 
 typedef struct narrow_how {
-    uint32_t bits;     /* 4, 8, 16 (float16) or NARROW_EXACT */
-    const uint8_t *bits_of; /* [list.count] instead, 32 for a layer that stays; or NULL */
-    nibbles *known;         /* [list.count] codes that were found before, kept for the next time; or NULL */
-    uint32_t block;    /* weights that share a scale, of 4 bits: 16, 32, 64, 128 or 256 */
-    bool nbits;        /* com.microsoft's MatMulNBits instead of DequantizeLinear, of 4 bits */
+    uint32_t bits;               /* 4, 8, 16 (float16) or NARROW_EXACT */
+    const uint8_t *bits_of;      /* [list.count] instead, 32 for a layer that stays; or NULL */
+    nibbles *known;              /* [list.count] codes that were found before, kept for the next time; or NULL */
+    uint32_t block;              /* weights that share a scale, of 4 bits: 16, 32, 64, 128 or 256 */
+    bool nbits;                  /* com.microsoft's MatMulNBits instead of DequantizeLinear, of 4 bits */
     const weight_inputs *inputs; /* [list.count] what is known of what layers read, for 4 bits; or NULL */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
@@ -33,8 +33,8 @@ typedef struct narrow_how {
 
 /* What became of each layer. */
 typedef struct layer_form {
-    uint32_t bits;  /* 32: it stays */
-    uint64_t bytes; /* of the weights in the file, scales included */
+    uint32_t bits;    /* 32: it stays */
+    uint64_t bytes;   /* of the weights in the file, scales included */
     const char *kept; /* why it stays, or has more bits than asked for; or NULL */
 } layer_form;
 

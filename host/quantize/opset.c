@@ -128,8 +128,8 @@ static void float_to_input(conversion *c, const char *attr, uint32_t i)
 
 static bool is_reduction(const char *op)
 {
-    static const char *const names[] = { "ReduceMean",   "ReduceMax", "ReduceMin", "ReduceProd",      "ReduceL1",
-                                         "ReduceL2",     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare" };
+    static const char *const names[] = { "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",     "ReduceL1",
+                                         "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare" };
 
     return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
 }

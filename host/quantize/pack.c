@@ -100,8 +100,8 @@ static size_t compress_planes(const packing *x, void *compressor, const uint8_t 
     return used;
 }
 
-/* The planes that make the beginning of a chunk smallest. Digits of a byte are spread over its high half alone, and half
- * as many symbols are decoded twice as fast: halves win where they are nearly as small as bytes. */
+/* The planes that make the beginning of a chunk smallest. Digits of a byte are spread over its high half alone, and
+ * half as many symbols are decoded twice as fast: halves win where they are nearly as small as bytes. */
 static uint8_t best_planes(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room)
 {
     static const uint8_t choices[] = { 1, 0, 2, 4, 8 };
@@ -207,8 +207,9 @@ static void write_packed(const packing *x, uint8_t *out)
         at = put(at, 0, 2);
         at = put(at, c->hash, 8);
     }
-    (void)put(out + 24, hash_bytes(out + PACKED_HEADER, (size_t)x->count * PACKED_ENTRY,
-                                   hash_bytes(out, PACKED_HEADER - 8, 0)), 8);
+    (void)put(out + 24,
+              hash_bytes(out + PACKED_HEADER, (size_t)x->count * PACKED_ENTRY, hash_bytes(out, PACKED_HEADER - 8, 0)),
+              8);
     for (uint32_t i = 0; i < x->count; i++) {
         const chunk *c = &x->chunks[i];
 
@@ -278,8 +279,7 @@ inlay_status pack_file(const char *path, inlay_diag *diag)
         return INLAY_OK; /* no tensor is large enough for a file of its own */
     if (fd < 0 || fstat(fd, &info) != 0)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
-    else if (info.st_size > 0 &&
-             (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+    else if (info.st_size > 0 && (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
     if (fd >= 0)
         (void)close(fd);

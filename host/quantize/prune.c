@@ -29,8 +29,8 @@ static matrix matrix_of(const layer *l, float *w)
     const inlay_value_info *info = &l->g->values[l->weight].info;
     const bool upright = l->depth == 0;
 
-    return (matrix){ w, info->dims[l->depth].value, info->dims[1 - l->depth].value,
-                     upright ? info->dims[1].value : 1, upright ? 1 : info->dims[1].value };
+    return (matrix){ w, info->dims[l->depth].value, info->dims[1 - l->depth].value, upright ? info->dims[1].value : 1,
+                     upright ? 1 : info->dims[1].value };
 }
 
 static int64_t end_of(const matrix *m, int64_t panel)
@@ -99,8 +99,8 @@ typedef struct pruning {
 
 static bool keeps_zero(const char *op)
 {
-    static const char *const those[] = { "Relu", "LeakyRelu", "Tanh", "Gelu", "Abs", "Neg", "Identity", "Elu", "Selu",
-                                         "Celu", "HardSwish", "Softsign", "Swish" };
+    static const char *const those[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
+                                         "Elu",  "Selu",      "Celu", "HardSwish", "Softsign", "Swish" };
 
     for (size_t i = 0; i < sizeof those / sizeof those[0]; i++)
         if (strcmp(op, those[i]) == 0)

@@ -17,7 +17,7 @@ typedef enum qdq_placement {
 typedef struct qdq_range {
     const char *name;
     float low, high;
-    const char *kept; /* why it stays float, or NULL */
+    const char *kept;    /* why it stays float, or NULL */
     const double *means; /* [channels] of what a layer reads, or NULL: its bias makes good what its weights lose */
     int64_t channels;
 } qdq_range;
@@ -26,8 +26,8 @@ typedef struct qdq_how {
     qdq_placement placement;
     const qdq_range *ranges; /* [range_count], of all values that qdq_values() names */
     uint32_t range_count;
-    bool corrects;           /* the bias of a layer makes good what rounding takes from the mean of its outputs */
-    const bool *stays;       /* [list->count] layers that stay float besides those that are kept; or NULL */
+    bool corrects;     /* the bias of a layer makes good what rounding takes from the mean of its outputs */
+    const bool *stays; /* [list->count] layers that stay float besides those that are kept; or NULL */
 } qdq_how;
 
 /* The values that may become bytes, in the order in which they are made; memory is a's. The model's values must be

@@ -28,7 +28,7 @@ typedef struct work {
     scratch scratch;
     subject before;       /* the model as it is; open only while it is run, for its weights lie in memory */
     inlay_options *plain; /* options of subjects */
-    char path[PATH_MAX]; /* of the model that is to be published; "" = the model as it is */
+    char path[PATH_MAX];  /* of the model that is to be published; "" = the model as it is */
     inlay_diag *diag;
 } work;
 
@@ -319,8 +319,8 @@ static inlay_status judge(work *w)
         hand_back(w, arena_format(&r->a, "with %s, output '%s' agrees to %.4g (%s) only", r->what, r->agreement.output,
                                   r->agreement.score.value, agree_metric_name(r->agreement.metric)));
     else if (r->ms_after > r->ms_before * SLOWER)
-        hand_back(w, arena_format(&r->a, "with %s it takes %.3g ms instead of %.3g ms", r->what, r->ms_after,
-                                  r->ms_before));
+        hand_back(
+            w, arena_format(&r->a, "with %s it takes %.3g ms instead of %.3g ms", r->what, r->ms_after, r->ms_before));
 done:
     subject_close(&after);
     return status;

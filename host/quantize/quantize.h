@@ -24,10 +24,10 @@ typedef struct quantize_args {
     const samples *data;          /* to compare with, and for QUANTIZE_STATIC to calibrate with */
     bool made_up;                 /* the samples' contents are: they are no ground for anything but a look */
     quantize_mode mode;
-    uint32_t bits;                /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
-    double most_bits;             /* of NARROW_MIXED: a weight on average, scales included */
-    bool must;                    /* the caller asked for these bits: written also where that is no faster */
-    double prune;                 /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
+    uint32_t bits;    /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
+    double most_bits; /* of NARROW_MIXED: a weight on average, scales included */
+    bool must;        /* the caller asked for these bits: written also where that is no faster */
+    double prune;     /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
     bool nbits;
     bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
     uint32_t block;
@@ -66,8 +66,8 @@ typedef struct quantize_report {
     uint64_t bytes_before, bytes_after; /* of the files, external data included */
     double ms_before, ms_after;
     verdict agreement;
-    const char *what;    /* "weights in 8 bits" */
-    const char *handed;  /* NULL, or why the model was handed back as it is */
+    const char *what;       /* "weights in 8 bits" */
+    const char *handed;     /* NULL, or why the model was handed back as it is */
     const char *unmeasured; /* NULL, or why made-up samples could not be run: then nothing was compared or timed */
     quantize_point *points; /* [point_count] what was tried, of QUANTIZE_STATIC */
     uint32_t point_count;

@@ -53,8 +53,10 @@ inlay_status samples_fit(const samples *s, const inlay_session *session, inlay_d
         if (status != INLAY_OK)
             return status;
         if (info.optional == 0 && source_of(s, session, i, &info) == INLAY_NONE)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' of the second model: the first has no input of "
-                              "that name", info.name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "input '%s' of the second model: the first has no input of "
+                              "that name",
+                              info.name);
     }
     return INLAY_OK;
 }

@@ -11,8 +11,10 @@ inlay_status scratch_make(const char *output, const char *external, scratch *out
 {
     *out = (scratch){ .output = output, .external = external };
     if (external != NULL && (external[0] == '\0' || strchr(external, '/') != NULL))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "external file '%.200s' must be a plain name; it goes beside "
-                          "the model", external);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "external file '%.200s' must be a plain name; it goes beside "
+                          "the model",
+                          external);
     if ((size_t)snprintf(out->dir, sizeof out->dir, "%s.XXXXXX", output) >= sizeof out->dir - 64) {
         out->dir[0] = '\0';
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the output is too long");
@@ -48,7 +50,9 @@ void scratch_remove(scratch *s)
 inlay_status scratch_save(const scratch *s, const char *name, const graph_model *model, bool inside, char *path,
                           inlay_diag *diag)
 {
-    const model_save_options save = { .external_file = s->external != NULL ? s->external : inside ? "tensors" : NULL,
+    const model_save_options save = { .external_file = s->external != NULL ? s->external
+                                                       : inside            ? "tensors"
+                                                                           : NULL,
                                       .with_inferred_shapes = inside };
 
     (void)snprintf(path, PATH_MAX, "%s/%.64s", s->dir, name);

@@ -7,7 +7,8 @@
 enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
 static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.8;
 
-/* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it. */
+/* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it.
+ */
 static double most_time(const search *x)
 {
     return x->args->must ? INFINITY : FASTER;

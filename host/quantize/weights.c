@@ -8,7 +8,7 @@
 enum { MOST_CODE = 15, SHRINKS = 12, REFINEMENTS = 2, LANES = 16 };
 
 LEVELS_BODY weights_bytes_loops(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
-                   float *scales)
+                                float *scales)
 {
     for (int64_t c = 0; c < channels; c++) {
         float largest = 0;
@@ -216,9 +216,17 @@ double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in
         for (int64_t i = 0; i < count; i++)
             loss += settle_block(m, in, scratch + i * n, first + i, from, errors + i * m->block, codes, scales, zeros);
         if (to < n)
-            blockmul_add(&(blockmul){ .c = scratch + to, .a = errors, .b = in->factor + from * n + to, .rows = count,
-                                      .columns = n - to, .depth = to - from, .c_row = n, .a_row = m->block,
-                                      .a_step = 1, .b_row = n, .factor = -1 });
+            blockmul_add(&(blockmul){ .c = scratch + to,
+                                      .a = errors,
+                                      .b = in->factor + from * n + to,
+                                      .rows = count,
+                                      .columns = n - to,
+                                      .depth = to - from,
+                                      .c_row = n,
+                                      .a_row = m->block,
+                                      .a_step = 1,
+                                      .b_row = n,
+                                      .factor = -1 });
     }
     return loss;
 }

@@ -1,5 +1,5 @@
-/* report/page.h - the files of page/, here and in profile/, as texts; embed.cmake makes page.c of them. They are written
- * in pairs: a byte from 0x80 on stands for two others, which halves them (the library's size has a limit). */
+/* report/page.h - the files of page/, here and in profile/, as texts; embed.cmake makes page.c of them. They are
+ * written in pairs: a byte from 0x80 on stands for two others, which halves them (the library's size has a limit). */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 #include <stddef.h>

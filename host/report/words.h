@@ -56,6 +56,6 @@ void json_open(json_out *j, const char *key, char kind, bool flat);
 void json_close(json_out *j);
 void json_text(json_out *j, const char *key, const char *text); /* NULL: null */
 void json_whole(json_out *j, const char *key, uint64_t number);
-void json_number(json_out *j, const char *key, double number);  /* NaN and infinities: null */
+void json_number(json_out *j, const char *key, double number); /* NaN and infinities: null */
 void json_bool(json_out *j, const char *key, bool yes);
 #endif

@@ -79,8 +79,11 @@ inlay_status session_profile_place(const inlay_options *options, char *place, co
 
 inlay_status session_costs_open(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
-    cost_book_request request = { .providers = s->providers, .provider_count = s->env.provider_count,
-                                  .max_threads = s->env.max_threads, .log = s->env.log, .log_ctx = s->env.log_ctx };
+    cost_book_request request = { .providers = s->providers,
+                                  .provider_count = s->env.provider_count,
+                                  .max_threads = s->env.max_threads,
+                                  .log = s->env.log,
+                                  .log_ctx = s->env.log_ctx };
     char root[PATH_MAX], folder[PATH_MAX], place[PATH_MAX];
     inlay_status status;
 
@@ -123,8 +126,10 @@ inlay_status session_costs_folder(const inlay_session *s, char *text, size_t byt
     INLAY_TRY(inlay_options_create(&options, diag));
     INLAY_TRY(inlay_options_set(options, "cache_dir", s->cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
-        status = inlay_fail(diag, INLAY_IO_ERROR, "there is no cache folder to keep measurements in; see option "
-                            "cache_dir, which is '%s'", s->cache_dir);
+        status = inlay_fail(diag, INLAY_IO_ERROR,
+                            "there is no cache folder to keep measurements in; see option "
+                            "cache_dir, which is '%s'",
+                            s->cache_dir);
 done:
     inlay_options_destroy(options);
     return status;

@@ -70,24 +70,23 @@ static int by_place(const void *a, const void *b)
 
 static bool path_of(const work *w, const graph_file_id *id, char *path)
 {
-    int n = snprintf(path, PATH_MAX, "%s/%016llx%s", w->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0),
-                     suffix);
+    int n =
+        snprintf(path, PATH_MAX, "%s/%016llx%s", w->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0), suffix);
 
     return n > 0 && n < PATH_MAX;
 }
 
 static uint64_t checksum(const memo_head *head, const memo_entry *entries)
 {
-    return hash_bytes(entries, head->entry_count * sizeof *entries,
-                      hash_bytes(head, offsetof(memo_head, checksum), 0));
+    return hash_bytes(entries, head->entry_count * sizeof *entries, hash_bytes(head, offsetof(memo_head, checksum), 0));
 }
 
 static bool read_entries(FILE *f, memo *m)
 {
     memo_head head;
 
-    if (fread(&head, sizeof head, 1, f) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 ||
-        head.format != FORMAT || memcmp(&head.id, &m->id, sizeof head.id) != 0 || head.entry_count > MAX_ENTRIES)
+    if (fread(&head, sizeof head, 1, f) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 || head.format != FORMAT ||
+        memcmp(&head.id, &m->id, sizeof head.id) != 0 || head.entry_count > MAX_ENTRIES)
         return false;
     m->entries = malloc((head.entry_count + 1) * sizeof *m->entries);
     if (m->entries == NULL || fread(m->entries, sizeof *m->entries, head.entry_count, f) != head.entry_count ||
@@ -176,9 +175,8 @@ static void remember(memo *m, const memo_entry *entry)
 static bool add(work *w, inlay_value_info *info)
 {
     pending p = { .info = info, .seed = graph_constant_seed(info) };
-    const graph_file_id *id = w->folder != NULL ? graph_blob_file(w->model, info->data, (size_t)info->data_bytes,
-                                                                  &p.offset)
-                                                : NULL;
+    const graph_file_id *id =
+        w->folder != NULL ? graph_blob_file(w->model, info->data, (size_t)info->data_bytes, &p.offset) : NULL;
 
     p.memo = id != NULL ? memo_of(w, id) : NULL;
     if (p.memo != NULL && p.memo->known_count > 0) {
@@ -224,8 +222,8 @@ static bool collect(work *w, graph *g)
 static bool hash_batch(const work *w, uint32_t begin, uint32_t end, hash_job *jobs)
 {
     for (uint32_t i = begin; i < end; i++)
-        jobs[i - begin] = (hash_job){ .data = w->list[i].info->data, .bytes = w->list[i].info->data_bytes,
-                                      .seed = w->list[i].seed };
+        jobs[i - begin] =
+            (hash_job){ .data = w->list[i].info->data, .bytes = w->list[i].info->data_bytes, .seed = w->list[i].seed };
     if (!hash_many(jobs, end - begin))
         return false;
     for (uint32_t i = begin; i < end; i++) {

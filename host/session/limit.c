@@ -89,7 +89,8 @@ inlay_status session_limit_check(inlay_session *s, inlay_diag *diag)
     (void)__atomic_add_fetch(s->env.held_bytes, packs_counted(s->main->packs).mapped_bytes, __ATOMIC_RELAXED);
     p = only_plan(s);
     if (!run_memory_fits(s->memory, p != NULL ? plan_run_bytes(p) + context_bytes(p) : 0, 0, &least))
-        status = run_memory_over(s->memory, p != NULL ? "the model" : "the model, without what runs need,", least, diag);
+        status =
+            run_memory_over(s->memory, p != NULL ? "the model" : "the model, without what runs need,", least, diag);
     plan_unref(p);
     return status;
 }

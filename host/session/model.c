@@ -33,7 +33,7 @@ static model_load_options load_options(const inlay_options *options)
 }
 
 inlay_status session_load_model(inlay_session *s, const session_source *source, const inlay_options *options,
-                               inlay_diag *diag)
+                                inlay_diag *diag)
 {
     model_load_options load = load_options(options);
 
@@ -246,7 +246,10 @@ static inlay_status after(void *ctx, const char *pass)
 inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     program_folder folder = { .env = &s->env };
-    pass_ctx passes = { .model = s->model, .fold = program_fold_node, .fold_ctx = &folder, .diag = diag,
+    pass_ctx passes = { .model = s->model,
+                        .fold = program_fold_node,
+                        .fold_ctx = &folder,
+                        .diag = diag,
                         .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     inlay_status status = INLAY_OK;
 

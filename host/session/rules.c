@@ -43,8 +43,8 @@ static inlay_status read_wishes(inlay_session *s, const inlay_options *options, 
     if (list == NULL)
         return no_memory(diag);
     for (uint32_t i = 0; i < count; i++) {
-        inlay_status status = read_wish(s, name, options_list(options, option, i), option == OPTION_forbid, &list[i],
-                                        diag);
+        inlay_status status =
+            read_wish(s, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -90,8 +90,10 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
         if (list[i].provider == NULL)
             return no_memory(diag);
         if (!option_bytes(pair.value, &list[i].bytes))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
-                              "or G behind the number if that is meant", list[i].provider, pair.value);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
+                              "or G behind the number if that is meant",
+                              list[i].provider, pair.value);
     }
     s->rules.limits = list;
     s->rules.limit_count = count;
@@ -104,8 +106,8 @@ inlay_status session_rules_read(inlay_session *s, const inlay_options *options, 
     part_rules *r = &s->rules;
     inlay_status status = INLAY_OK;
 
-    r->by_priority = strcmp(options_text(options, OPTION_policy), "priority") == 0 ||
-                     options_int(options, OPTION_reproducible) != 0;
+    r->by_priority =
+        strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_int(options, OPTION_reproducible) != 0;
     r->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
     r->no_cpu = options_int(options, OPTION_no_cpu) != 0;
     INLAY_TRY(read_wishes(s, options, OPTION_pin, "pin", &r->pins, &r->pin_count, diag));

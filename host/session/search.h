@@ -5,7 +5,7 @@
 #include "plugin/plugin.h"
 
 typedef struct config_search {
-    plugin_search search;   /* dirs are not set: option plugin_dirs is `list` */
+    plugin_search search; /* dirs are not set: option plugin_dirs is `list` */
     const char *list;
     char verdict_dir[4096];
 } config_search;

@@ -53,8 +53,8 @@ static const inlay_option *find_option(const inlay_session *s, const char *name,
     return NULL;
 }
 
-/* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something: a
- * provider without that choice computes as it does by default. */
+/* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something:
+ * a provider without that choice computes as it does by default. */
 static bool takes_setting(const inlay_session *s, const char *name, const char *option, const char *value)
 {
     const inlay_option *o = find_option(s, name, option);
@@ -70,7 +70,8 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
     const struct {
         const char *option, *value, *otherwise;
     } shared[] = { { "precision", options == NULL ? "f32" : options_text(options, OPTION_precision), "f32" },
-                   { "reproducible", options != NULL && options_int(options, OPTION_reproducible) != 0 ? "1" : "0", "0" },
+                   { "reproducible", options != NULL && options_int(options, OPTION_reproducible) != 0 ? "1" : "0",
+                     "0" },
                    { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
     provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);
@@ -127,8 +128,10 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         if (strcmp(s->providers[i].name, name) == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option providers: '%s' is listed twice; two devices of one "
-                              "kind are '%s' and '%s#2', each with its own options", name, name, name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "option providers: '%s' is listed twice; two devices of one "
+                              "kind are '%s' and '%s#2', each with its own options",
+                              name, name, name);
     info = plugin_set_find(s->plugins, name);
     if (info != NULL && info->table.domain_count > 0 && plugin_set_cache_dir(s->plugins) == NULL &&
         config_cache_folder(options, "devices", folder, sizeof folder))
@@ -149,7 +152,9 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         return boundary_tell(&call, status, &why, diag);
     }
     s->open[s->env.provider_count] = p;
-    s->providers[s->env.provider_count++] = (part_provider){ .table = p->table, .state = p->state, .name = p->name,
+    s->providers[s->env.provider_count++] = (part_provider){ .table = p->table,
+                                                             .state = p->state,
+                                                             .name = p->name,
                                                              .plugin_path = p->path,
                                                              .plugin_version = p->version,
                                                              .build_id = p->build_id,
@@ -265,9 +270,16 @@ static inlay_status describe(inlay_session *s, const uint32_t *values, uint32_t 
             dims[d] = dim->kind == INLAY_DIM_FIXED ? dim->value : -1;
             names[d] = dim->kind == INLAY_DIM_SYMBOLIC ? s->model->symbols[dim->symbol].name.data : "";
         }
-        list[i] = (inlay_io_info){ .struct_size = sizeof *list, .name = v->info.name.data, .kind = v->info.kind,
-                                   .dtype = v->info.dtype, .rank = known, .optional = v->has_default,
-                                   .dims = dims, .dim_names = names, .key_dtype = v->map_key, .sparse = v->sparse };
+        list[i] = (inlay_io_info){ .struct_size = sizeof *list,
+                                   .name = v->info.name.data,
+                                   .kind = v->info.kind,
+                                   .dtype = v->info.dtype,
+                                   .rank = known,
+                                   .optional = v->has_default,
+                                   .dims = dims,
+                                   .dim_names = names,
+                                   .key_dtype = v->map_key,
+                                   .sparse = v->sparse };
     }
     return list == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
@@ -374,8 +386,7 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.held_bytes = run_memory_held(s->memory);
     s->heap_before = s->env.held_bytes != NULL ? heap_bytes() : 0;
     s->env.rules = &s->rules;
-    s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line,
-                                  .log_ctx = s };
+    s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line, .log_ctx = s };
     s->env.log = log_line;
     s->env.log_ctx = s;
     return s;

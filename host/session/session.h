@@ -25,26 +25,26 @@ typedef struct session_watch {
 struct inlay_session {
     graph_model *model;
     plugin_set *plugins;
-    const provider **open;   /* [env.provider_count] */
+    const provider **open; /* [env.provider_count] */
     part_provider *providers;
     const session_skipped *skipped; /* the latest first */
     program_env env;
     part_rules rules;
-    cost_sizes sizes;        /* env.sizes */
-    cost_book *book;         /* env.costs; may be NULL */
-    run_memory *memory;      /* of runs */
-    uint64_t heap_before;    /* bytes that the process had from malloc when it began; counted where there is a limit */
-    const char *cache_dir;   /* option cache_dir, for what is measured later */
+    cost_sizes sizes;      /* env.sizes */
+    cost_book *book;       /* env.costs; may be NULL */
+    run_memory *memory;    /* of runs */
+    uint64_t heap_before;  /* bytes that the process had from malloc when it began; counted where there is a limit */
+    const char *cache_dir; /* option cache_dir, for what is measured later */
     program *main;
     arena a;
-    inlay_io_info *inputs;   /* [main->graph->input_count] */
+    inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
     const session_watch *watch; /* while optimising only */
-    bool keeps_sparse;       /* before loading: sparse matrices may stay so, for the model is only run */
-    uint32_t nodes_in_file;  /* before optimisation, bodies included */
-    int64_t lowerings;       /* rewrites that the optimiser did before all its levels (passes/pass.h) */
-    bool abandoned;          /* a device hangs that may still read it: it is never given back */
-    uint32_t contexts;       /* atomic: contexts alive */
+    bool keeps_sparse;          /* before loading: sparse matrices may stay so, for the model is only run */
+    uint32_t nodes_in_file;     /* before optimisation, bodies included */
+    int64_t lowerings;          /* rewrites that the optimiser did before all its levels (passes/pass.h) */
+    bool abandoned;             /* a device hangs that may still read it: it is never given back */
+    uint32_t contexts;          /* atomic: contexts alive */
     inlay_log_fn log;
     void *log_user;
     inlay_progress_fn progress; /* while opening only */
@@ -64,8 +64,7 @@ typedef struct session_source {
 /* Loads, checks and optimises, with costs at hand, but compiles nothing: the session has no program. watch may be
  * NULL. */
 INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
-                                             const session_watch *watch, inlay_session **out_session,
-                                             inlay_diag *diag);
+                                             const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
 /* What inlay_session_input() and inlay_session_output() tell; session_open() does it, too. */
 INLAY_NODISCARD inlay_status session_describe(inlay_session *s, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
@@ -84,8 +83,8 @@ INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_op
 uint64_t session_host_limit(const inlay_options *options);
 /* Before the graph is compiled: what there is so far. */
 void session_limit_begin(inlay_session *s);
-/* Afterwards: with the plan, where the inputs' sizes are known, all that a first run holds. INLAY_LIMIT_EXCEEDED says how
- * much would do. */
+/* Afterwards: with the plan, where the inputs' sizes are known, all that a first run holds. INLAY_LIMIT_EXCEEDED says
+ * how much would do. */
 INLAY_NODISCARD inlay_status session_limit_check(inlay_session *s, inlay_diag *diag);
 
 /* The parts of session_prepare; in model.c. */

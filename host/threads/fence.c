@@ -26,8 +26,8 @@ static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static timeline *slot_at(uint32_t slot)
 {
-    timeline *block = slot / BLOCK_SLOTS < MAX_BLOCKS ? __atomic_load_n(&blocks[slot / BLOCK_SLOTS], __ATOMIC_ACQUIRE)
-                                                      : NULL;
+    timeline *block =
+        slot / BLOCK_SLOTS < MAX_BLOCKS ? __atomic_load_n(&blocks[slot / BLOCK_SLOTS], __ATOMIC_ACQUIRE) : NULL;
     return block != NULL ? &block[slot % BLOCK_SLOTS] : NULL;
 }
 

@@ -69,7 +69,7 @@ static void *open_library(void)
     if (library != NULL)
         return library;
     return getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL ? dlopen(name, RTLD_NOW)
-                                                                                  : open_told(name);
+                                                                                 : open_told(name);
 }
 
 static __attribute__((constructor)) void find_gomp(void)

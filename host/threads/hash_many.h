@@ -8,7 +8,7 @@ typedef struct hash_job {
     const void *data; /* [bytes] borrowed */
     uint64_t bytes;
     uint64_t seed;
-    uint64_t hash;    /* out: hash_blocks(data, bytes, seed), see base/hash.h */
+    uint64_t hash; /* out: hash_blocks(data, bytes, seed), see base/hash.h */
 } hash_job;
 
 /* Fills in all hashes, on as many threads as threads_limit(NULL) says. false: no memory. */

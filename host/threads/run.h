@@ -13,9 +13,9 @@ typedef struct run_span {
     uint32_t reserved;
 } run_span;
 typedef struct run_spans {
-    run_span *list;    /* [capacity] */
+    run_span *list; /* [capacity] */
     uint32_t capacity;
-    uint32_t count;    /* atomic; beyond capacity nothing is kept, only counted */
+    uint32_t count; /* atomic; beyond capacity nothing is kept, only counted */
 } run_spans;
 
 struct inlay_run {
@@ -27,7 +27,7 @@ struct inlay_run {
     void (*part)(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
     void *part_ctx;
     run_spans *spans; /* who wants to know what workers do; NULL = nobody, the usual case */
-    void *ctx; /* first argument of the hooks */
+    void *ctx;        /* first argument of the hooks */
     /* See inlay_host.output_alloc and string_alloc. Any thread. */
     inlay_status (*output_alloc)(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
     char *(*string_alloc)(void *ctx, uint64_t bytes);

@@ -18,8 +18,8 @@ enum {
 
 typedef struct meeting {
     uint32_t team;
-    uint32_t there;           /* atomic: workers that came */
-    bool taken[CPU_SETSIZE];  /* atomic: there is one on that CPU */
+    uint32_t there;          /* atomic: workers that came */
+    bool taken[CPU_SETSIZE]; /* atomic: there is one on that CPU */
 } meeting;
 
 static bool take(meeting *m, int cpu)

@@ -84,8 +84,8 @@ typedef struct loop {
     int64_t count, grain;
     int64_t ranges; /* [0, count) in this many parts whose sizes differ by at most 1, longer ones spread evenly */
     uint32_t lane_count;
-    int32_t status; /* atomic: the first failure */
-    uint64_t until; /* no range is begun from then on; 0: until all are done */
+    int32_t status;           /* atomic: the first failure */
+    uint64_t until;           /* no range is begun from then on; 0: until all are done */
     const crash_scene *scene; /* of the thread that started the loop */
     float_state floats;       /* likewise: all workers compute alike */
     int cpu;                  /* the caller's, when the team began */
@@ -128,8 +128,8 @@ static int64_t ranges_taken(const loop *l)
     int64_t taken = 0;
 
     for (uint32_t i = 0; i < l->lane_count; i++)
-        taken += (l->lanes[i].next < l->lanes[i].end ? l->lanes[i].next : l->lanes[i].end) -
-                 l->ranges * i / l->lane_count;
+        taken +=
+            (l->lanes[i].next < l->lanes[i].end ? l->lanes[i].next : l->lanes[i].end) - l->ranges * i / l->lane_count;
     return taken;
 }
 
@@ -198,9 +198,9 @@ static inlay_status run_range(const sliced *s, int64_t begin, int64_t end, uint3
         const double expected = (double)known * (double)(end - begin) / (double)s->count;
         const bool is_short = known != 0 && expected < 2 * (double)SLICE_NS;
         const uint64_t start = clock_ns();
-        int64_t length = is_short       ? end - begin
-                         : known == 0   ? (end - begin) / FIRST_SLICES
-                                        : (int64_t)((double)(end - begin) * (double)SLICE_NS / expected);
+        int64_t length = is_short     ? end - begin
+                         : known == 0 ? (end - begin) / FIRST_SLICES
+                                      : (int64_t)((double)(end - begin) * (double)SLICE_NS / expected);
         double took;
 
         length = length < s->grain ? s->grain : length;
@@ -223,8 +223,7 @@ static void take_ranges(loop *l)
     const sliced all = { l->run, l->fn, l->user, l->count, l->grain };
     int64_t size = l->count / l->ranges, longer = l->count % l->ranges;
 
-    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK &&
-           (l->until == 0 || clock_ns() < l->until)) {
+    while (__atomic_load_n(&l->status, __ATOMIC_RELAXED) == INLAY_OK && (l->until == 0 || clock_ns() < l->until)) {
         int64_t r = take_range(l, this_worker), begin, end;
         int32_t none = INLAY_OK;
         inlay_status status = INLAY_OK;

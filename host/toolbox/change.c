@@ -262,8 +262,8 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     v = &g->values[g->inputs[i]];
     rank = v->declared_rank;
     if (!v->declared || rank > 1 || !read_number(value, v->declared_dtype, &number, &bytes))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s, and cannot be the one number '%.50s'", input,
-                          inlay_dtype_name(v->declared_dtype), value);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s, and cannot be the one number '%.50s'",
+                          input, inlay_dtype_name(v->declared_dtype), value);
     data = arena_copy(&model->arena, &number, sizeof number);
     if (data == NULL)
         return no_memory(diag);

@@ -12,5 +12,6 @@ INLAY_NODISCARD inlay_status change_output_name(graph_model *model, const char *
 /* Fixes a dimension, wherever it is declared: its name, or INPUT:AXIS of an input (AXIS may be negative). */
 INLAY_NODISCARD inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag);
 /* Makes an input of one number, whose type and shape are declared, a constant. */
-INLAY_NODISCARD inlay_status change_constant(graph_model *model, const char *input, const char *value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status change_constant(graph_model *model, const char *input, const char *value,
+                                             inlay_diag *diag);
 #endif

@@ -279,9 +279,13 @@ done:
 }
 
 const pipe_step pipe_text_steps[] = {
-    { "audio", "samples", true, false, audio },      { "mel", "spectrogram", true, false, mel },
-    { "tokenize", "tokens", true, false, tokenize }, { "softmax", "probabilities", false, true, softmax },
-    { "topk", "labels", false, true, topk },         { "ctc", "text", false, true, ctc },
-    { "boxes", "boxes", false, true, boxes },        { "detokenize", "text", false, true, detokenize },
+    { "audio", "samples", true, false, audio },
+    { "mel", "spectrogram", true, false, mel },
+    { "tokenize", "tokens", true, false, tokenize },
+    { "softmax", "probabilities", false, true, softmax },
+    { "topk", "labels", false, true, topk },
+    { "ctc", "text", false, true, ctc },
+    { "boxes", "boxes", false, true, boxes },
+    { "detokenize", "text", false, true, detokenize },
     { 0 },
 };

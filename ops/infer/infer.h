@@ -22,8 +22,8 @@ typedef struct op_infer {
     uint32_t in_count;
     uint32_t out_count;
     void *ctx;
-    void *(*alloc)(void *ctx, size_t bytes);            /* zeroed, lives as long as the values; NULL: out of memory */
-    uint32_t (*symbol)(void *ctx, const char *name);    /* interned */
+    void *(*alloc)(void *ctx, size_t bytes);         /* zeroed, lives as long as the values; NULL: out of memory */
+    uint32_t (*symbol)(void *ctx, const char *name); /* interned */
     const char *(*symbol_name)(void *ctx, uint32_t symbol);
     inlay_diag *diag;
 } op_infer;
@@ -94,7 +94,7 @@ bool dim_same(inlay_dim a, inlay_dim b); /* known to be equal */
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b);
 inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b);
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b);
-inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b);      /* floor */
+inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b); /* floor */
 inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b);
 inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b);
 /* What is left of b when its slice starts at -a, a not negative: the smaller of both, but b when a is 0. */
@@ -110,8 +110,8 @@ INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_d
 
 /* ------------------------------------------------------------------ common rules */
 
-inlay_status infer_same_as_first(op_infer *infer);      /* output 0: dtype by schema, shape of input 0 */
-inlay_status infer_broadcast_all(op_infer *infer);      /* output 0: broadcast of all inputs */
+inlay_status infer_same_as_first(op_infer *infer); /* output 0: dtype by schema, shape of input 0 */
+inlay_status infer_broadcast_all(op_infer *infer); /* output 0: broadcast of all inputs */
 /* The broadcast of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. A rank that is not known makes
  * *out_rank INLAY_RANK_UNKNOWN. */
 INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
@@ -122,14 +122,14 @@ INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t
                                                  const inlay_dim *dims);
 /* Fails when input i, which may be omitted, is known to have another number of elements. */
 INLAY_NODISCARD inlay_status infer_holds(op_infer *infer, uint32_t i, inlay_dim count);
-inlay_status infer_scalar(op_infer *infer);             /* output 0: rank 0 */
+inlay_status infer_scalar(op_infer *infer); /* output 0: rank 0 */
 /* Output 0 gets the elements of input 0 when those are known: for operators that keep their order (Reshape,
  * Identity). */
 inlay_status infer_same_elements(op_infer *infer);
 /* Elements of output 0, when those of inputs 0 and 1 are known and both are scalars or vectors: combine() of each pair,
  * one element standing for all. */
-INLAY_NODISCARD inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_infer *infer, inlay_dim a,
-                                                                                           inlay_dim b));
+INLAY_NODISCARD inlay_status infer_pairwise_elements(op_infer *infer,
+                                                     inlay_dim (*combine)(op_infer *infer, inlay_dim a, inlay_dim b));
 /* The product of dims[0] ... dims[count - 1]; 1 when count is 0. */
 inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count);
 #endif

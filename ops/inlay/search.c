@@ -29,12 +29,13 @@ static inlay_status infer_step(op_infer *infer)
 }
 
 static const op_row rows[] = {
-    { "SearchEnd", 1, 0,
-      "state:S, scores?:T -> sequences:S, sequence_scores?:T, all_scores?:T; S=int32, T=float", NULL },
+    { "SearchEnd", 1, 0, "state:S, scores?:T -> sequences:S, sequence_scores?:T, all_scores?:T; S=int32, T=float",
+      NULL },
     { "SearchStart", 1, 0,
       "input_ids:I, max_length:I, min_length?:I, beams?:I, returned?:I, length_penalty?:T, repetition_penalty?:T2, "
       "words?:I, first_words?:I, attention_mask?:I, presence?:I, seed?:I -> ids:I, positions:I, mask:I, state:I, "
-      "rows:L, prompts:L; I=int32, L=int64, T=float|float16, T2=float|float16; custom:i=0, decoder_start_token_id:i=-1, "
+      "rows:L, prompts:L; I=int32, L=int64, T=float|float16, T2=float|float16; custom:i=0, "
+      "decoder_start_token_id:i=-1, "
       "early_stopping:i=0, encoder:i=0, eos_token_id:i!, filter_value:f=-1e+20, min_tokens_to_keep:i=0, "
       "no_repeat_ngram_size:i=0, pad_token_id:i!, presence_penalty:f=0, search:s!, temperature:f=1, top_p:f=0, "
       "vocab_size:i=-1, whole:i=0",

@@ -1,5 +1,5 @@
-/* microsoft/computed.c - the contributed operators of ONNX Runtime that no other operators say: providers have kernels for
- * them (providers/reference/contributed.c). */
+/* microsoft/computed.c - the contributed operators of ONNX Runtime that no other operators say: providers have kernels
+ * for them (providers/reference/contributed.c). */
 #include "schema.h"
 #include <stdbool.h>
 
@@ -96,8 +96,8 @@ static const op_row rows[] = {
       "fc1_zero_points?:T1, fc2_zero_points?:T1, fc3_zero_points?:T1 -> output:T; T=float|float16|bfloat16, T1=uint8, "
       "T2=float|float16|bfloat16; block_size:i=0, expert_weight_bits:i=4, " MIXTURE,
       infer_same_as_first },
-    { "Tokenizer", 1, 0,
-      "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s", infer_tokens },
+    { "Tokenizer", 1, 0, "X:T -> Y:T; T=string; mark:i!, mincharnum:i!, pad_value:s!, separators:ss, tokenexp:s",
+      infer_tokens },
     { "WordConvEmbedding", 1, 0,
       "Sequence:T, W:T1, B:T1, C:T1 -> Y:T1; T=int32, T1=float; char_embedding_size:i, conv_window_size:i, "
       "embedding_size:i",

@@ -6,7 +6,8 @@
 
 static const op_row rows[] = {
     { "DequantizeLinear", 1, 0,
-      "x:T1, x_scale:T2, x_zero_point?:T1 -> y:T2; T1=" QUANTIZED "|int32, T2=float16|float; axis:i", infer_same_as_first },
+      "x:T1, x_scale:T2, x_zero_point?:T1 -> y:T2; T1=" QUANTIZED "|int32, T2=float16|float; axis:i",
+      infer_same_as_first },
     { "EmbedLayerNormalization", 1, 0,
       "input_ids:T1, segment_ids?:T1, word_embedding:T, position_embedding:T, segment_embedding?:T, gamma:T, beta:T, "
       "mask?:T1, position_ids?:T1 -> output:T, mask_index?:T1, embedding_sum?:T; T1=int32, T=float|float16; "
@@ -23,8 +24,8 @@ static const op_row rows[] = {
       "position_embedding_zero_point:T2, segment_embedding_zero_point?:T2, gamma_zero_point:T2, beta_zero_point:T2 -> "
       "layernorm_out:T, mask_index_out:T1; T1=int32, T2=int8|uint8, T=float; epsilon:f=1e-12",
       NULL },
-    { "QuantizeLinear", 1, 0,
-      "x:T1, y_scale:T1, y_zero_point?:T2 -> y:T2; T1=float16|float, T2=" QUANTIZED "; axis:i", infer_same_as_first },
+    { "QuantizeLinear", 1, 0, "x:T1, y_scale:T1, y_zero_point?:T2 -> y:T2; T1=float16|float, T2=" QUANTIZED "; axis:i",
+      infer_same_as_first },
     { "Range", 1, 0, "start:T, limit:T, delta?:T -> Y:T; T=float|double|int16|int32|int64", NULL },
     { "Unique", 1, 0, "x:T -> y:T, idx:int64, counts:int64; T=float", NULL },
 };

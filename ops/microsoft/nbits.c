@@ -100,8 +100,8 @@ static inlay_status infer_mat_mul_nbits(op_infer *infer)
         INLAY_TRY(check_count(infer, 3, n * blocks, "one for each block"));
     count = infer_has_in(infer, 4) ? count_of(infer, 4) : -1;
     if (count >= 0 && count != k && count != blocks * block)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 4 (g_idx) has %lld elements; K is %lld",
-                          (long long)count, (long long)k);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 4 (g_idx) has %lld elements; K is %lld", (long long)count,
+                          (long long)k);
     INLAY_TRY(check_count(infer, 5, n, "one for each column"));
     status = set_product(infer, k, n);
 done:

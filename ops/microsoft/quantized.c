@@ -5,8 +5,8 @@
 
 #define BYTES "T=uint8|int8"
 #define ONE "X:T, X_scale:float, X_zero_point?:T, Y_scale:float, Y_zero_point?:T -> Y:T; " BYTES
-#define TWO                                                                                                    \
-    "A:T, A_scale:float, A_zero_point?:T, B:T, B_scale:float, B_zero_point?:T, C_scale:float, C_zero_point?:T " \
+#define TWO                                                                                                            \
+    "A:T, A_scale:float, A_zero_point?:T, B:T, B_scale:float, B_zero_point?:T, C_scale:float, C_zero_point?:T "        \
     "-> C:T; " BYTES
 
 /* The shape of both operands together. */

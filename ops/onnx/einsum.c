@@ -31,8 +31,7 @@ static uint32_t term_letters(const char *term, const char **out_end, bool *out_e
 }
 
 /* Collects the sizes that input i gives to the labels of its term. */
-static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
-                              labels *l)
+static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named, labels *l)
 {
     uint32_t rank = infer_rank(infer, i), d = 0, e = rank - named;
     inlay_status status = INLAY_OK;

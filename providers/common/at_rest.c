@@ -12,7 +12,7 @@
 static const char here; /* an address in the plugin that this is part of */
 
 /* The head of the file that this code is from. */
-static bool own_head(ElfW(Ehdr) *out)
+static bool own_head(ElfW(Ehdr) * out)
 {
     Dl_info info;
 

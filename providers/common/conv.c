@@ -73,7 +73,11 @@ done:
 inlay_status product_conv_run(const kit_call *call)
 {
     const conv_plan *p = call->plan;
-    conv_run r = { .call = call, .plan = p, .job = p->job, .x = call->in[0].data, .y = call->out[0].data,
+    conv_run r = { .call = call,
+                   .plan = p,
+                   .job = p->job,
+                   .x = call->in[0].data,
+                   .y = call->out[0].data,
                    .y_dtype = call->out[0].dtype };
 
     if (call->out[0].count == 0)
@@ -109,8 +113,9 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     p.b_windows = g.taps > 1 || g.positions != g.in_positions;
     if (g.channels == g.group && p.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,
-                         PLANE_NS * (double)g.images * (double)g.channels +
-                             STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS, out);
+                         PLANE_NS * (double)g.images * (double)g.channels + STAGED_NS * (double)shapes->in[0].count +
+                             out->flops / DEPTHWISE_PER_NS,
+                         out);
     else
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &p, 1, 0, out);
 }

@@ -28,8 +28,8 @@ typedef struct conv_geometry {
     int64_t images, group;
     int64_t channels, filters; /* in all groups */
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3];
-    int64_t begin[3]; /* padding before the first element; may be negative */
-    int64_t taps;     /* kernel[0] * kernel[1] * kernel[2] */
+    int64_t begin[3];                /* padding before the first element; may be negative */
+    int64_t taps;                    /* kernel[0] * kernel[1] * kernel[2] */
     int64_t positions, in_positions; /* products of out and in */
 } conv_geometry;
 
@@ -47,12 +47,12 @@ bool conv_supports(const kit_node *node, kit_refusal *why);
 
 /* How elements enter the staging buffer. */
 typedef struct conv_stage {
-    inlay_dtype dtype;      /* of the input */
-    uint32_t bytes;         /* of a staged element: float (4), double (8), int16_t (2) */
-    int32_t zero;           /* int8, uint8: zero point to subtract */
-    int64_t padded[3];      /* rows and planes of a channel with padding; [2] is the columns of one set */
-    int64_t row;            /* elements of a staged row: stride[2] sets of padded[2] */
-    int64_t channel;        /* elements of a staged channel */
+    inlay_dtype dtype; /* of the input */
+    uint32_t bytes;    /* of a staged element: float (4), double (8), int16_t (2) */
+    int32_t zero;      /* int8, uint8: zero point to subtract */
+    int64_t padded[3]; /* rows and planes of a channel with padding; [2] is the columns of one set */
+    int64_t row;       /* elements of a staged row: stride[2] sets of padded[2] */
+    int64_t channel;   /* elements of a staged channel */
     /* Dims with gaps or padding far larger than what windows meet have, for each output, what its taps meet one by one:
      * the geometry then has stride `kernel` and dilation 1, and what the input has is here. */
     bool listed[3];
@@ -71,14 +71,14 @@ int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *g, int64_t
 typedef struct conv_plan {
     conv_geometry g;
     conv_stage stage;
-    gemm_job job;         /* batch: chunk images of all groups */
-    bool direct;          /* 1x1: the input is the matrix */
-    bool depthwise;       /* one input channel a group: windows slide over a staged channel, no product */
-    int64_t chunk;        /* images staged at a time */
-    uint64_t stage_bytes; /* of the workspace, in front of what the job needs */
+    gemm_job job;          /* batch: chunk images of all groups */
+    bool direct;           /* 1x1: the input is the matrix */
+    bool depthwise;        /* one input channel a group: windows slide over a staged channel, no product */
+    int64_t chunk;         /* images staged at a time */
+    uint64_t stage_bytes;  /* of the workspace, in front of what the job needs */
     uint64_t thread_bytes; /* depthwise: workspace of a thread */
-    int64_t *offset;      /* [k] staged element that output 0 meets, from the group's first channel; in this block */
-    int64_t *which;       /* [batch] group; likewise */
+    int64_t *offset;       /* [k] staged element that output 0 meets, from the group's first channel; in this block */
+    int64_t *which;        /* [batch] group; likewise */
 } conv_plan;
 
 /* Makes the plan. weights: the A operand, packed or strided; out_dtype decides how sums leave, unless in_workspace. */
@@ -104,7 +104,7 @@ typedef struct conv_run {
     int32_t zero;        /* integers: zero point of x */
     void *y;
     inlay_dtype y_dtype;
-    bool own_store;      /* job.finish is the caller's: sums do not go to y by themselves */
+    bool own_store; /* job.finish is the caller's: sums do not go to y by themselves */
 } conv_run;
 INLAY_NODISCARD inlay_status conv_execute(conv_run *run);
 

@@ -147,8 +147,12 @@ static inlay_status resolve(const transpose_state *s, const kit_tensor *x, const
                           "the input has rank %u and the weights %u; ConvTranspose takes two of rank 3 to 5", x->rank,
                           w->rank);
     INLAY_TRY(check_counts(s, spatial, diag));
-    *g = (conv_geometry){ .images = x->dims[0], .group = s->attrs.group, .channels = x->dims[1], .taps = 1,
-                          .positions = 1, .in_positions = 1 };
+    *g = (conv_geometry){ .images = x->dims[0],
+                          .group = s->attrs.group,
+                          .channels = x->dims[1],
+                          .taps = 1,
+                          .positions = 1,
+                          .in_positions = 1 };
     if (w->dims[0] != g->channels || g->channels % g->group != 0 ||
         __builtin_mul_overflow(w->dims[1], g->group, &g->filters))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
@@ -242,32 +246,32 @@ done:
 /* ------------------------------------------------------------------ run */
 
 /* Adds the products of one output channel, [taps, in_positions], to its plane. */
-#define ADD_TAPS(T, name)                                                                                           \
-    static void name(const conv_geometry *g, const T *products, T *plane)                                           \
-    {                                                                                                               \
-        for (int64_t t = 0; t < g->taps; t++) {                                                                     \
-            int64_t at_w = t % g->kernel[2] * g->dilation[2] - g->begin[2], sw = g->stride[2];                      \
-            int64_t at_h = t / g->kernel[2] % g->kernel[1] * g->dilation[1] - g->begin[1];                          \
-            int64_t at_d = t / g->kernel[2] / g->kernel[1] * g->dilation[0] - g->begin[0];                          \
-            int64_t first = at_w < 0 ? (-at_w + sw - 1) / sw : 0;                                                   \
-            int64_t last = g->out[2] > at_w ? (g->out[2] - at_w + sw - 1) / sw : 0;                                 \
-            last = last < g->in[2] ? last : g->in[2];                                                               \
-            for (int64_t d = 0; d < g->in[0]; d++)                                                                  \
-                for (int64_t h = 0; h < g->in[1]; h++) {                                                            \
-                    int64_t z = d * g->stride[0] + at_d, y = h * g->stride[1] + at_h;                               \
-                    const T *from = products + ((t * g->in[0] + d) * g->in[1] + h) * g->in[2];                      \
-                    T *to;                                                                                          \
-                    if (z < 0 || z >= g->out[0] || y < 0 || y >= g->out[1])                                         \
-                        continue;                                                                                   \
-                    to = plane + (z * g->out[1] + y) * g->out[2];                                                   \
-                    if (sw == 1)                                                                                    \
-                        for (int64_t w = first; w < last; w++)                                                      \
-                            to[w + at_w] += from[w];                                                                \
-                    else                                                                                            \
-                        for (int64_t w = first; w < last; w++)                                                      \
-                            to[w * sw + at_w] += from[w];                                                           \
-                }                                                                                                   \
-        }                                                                                                           \
+#define ADD_TAPS(T, name)                                                                                              \
+    static void name(const conv_geometry *g, const T *products, T *plane)                                              \
+    {                                                                                                                  \
+        for (int64_t t = 0; t < g->taps; t++) {                                                                        \
+            int64_t at_w = t % g->kernel[2] * g->dilation[2] - g->begin[2], sw = g->stride[2];                         \
+            int64_t at_h = t / g->kernel[2] % g->kernel[1] * g->dilation[1] - g->begin[1];                             \
+            int64_t at_d = t / g->kernel[2] / g->kernel[1] * g->dilation[0] - g->begin[0];                             \
+            int64_t first = at_w < 0 ? (-at_w + sw - 1) / sw : 0;                                                      \
+            int64_t last = g->out[2] > at_w ? (g->out[2] - at_w + sw - 1) / sw : 0;                                    \
+            last = last < g->in[2] ? last : g->in[2];                                                                  \
+            for (int64_t d = 0; d < g->in[0]; d++)                                                                     \
+                for (int64_t h = 0; h < g->in[1]; h++) {                                                               \
+                    int64_t z = d * g->stride[0] + at_d, y = h * g->stride[1] + at_h;                                  \
+                    const T *from = products + ((t * g->in[0] + d) * g->in[1] + h) * g->in[2];                         \
+                    T *to;                                                                                             \
+                    if (z < 0 || z >= g->out[0] || y < 0 || y >= g->out[1])                                            \
+                        continue;                                                                                      \
+                    to = plane + (z * g->out[1] + y) * g->out[2];                                                      \
+                    if (sw == 1)                                                                                       \
+                        for (int64_t w = first; w < last; w++)                                                         \
+                            to[w + at_w] += from[w];                                                                   \
+                    else                                                                                               \
+                        for (int64_t w = first; w < last; w++)                                                         \
+                            to[w * sw + at_w] += from[w];                                                              \
+                }                                                                                                      \
+        }                                                                                                              \
     }
 ADD_TAPS(float, add_taps_f32)
 ADD_TAPS(double, add_taps_f64)

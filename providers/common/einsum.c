@@ -200,12 +200,12 @@ void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cos
         for (uint32_t later = t + 1; later < s.term_count; later++)
             needed |= label_set(&s.terms[later]);
         if (count_labels(all & ~needed, size) > 1)
-            sizes[count++] = (product_size){ .batch = count_labels(left & right & needed, size),
-                                             .m = count_labels(left & ~right & needed, size),
-                                             .n = count_labels(right & ~left & needed, size),
-                                             .k = count_labels(all & ~needed, size),
-                                             .b_along = (right & ~needed) != 0 &&
-                                                        label_is_last(&s.terms[t], all & ~needed) };
+            sizes[count++] =
+                (product_size){ .batch = count_labels(left & right & needed, size),
+                                .m = count_labels(left & ~right & needed, size),
+                                .n = count_labels(right & ~left & needed, size),
+                                .k = count_labels(all & ~needed, size),
+                                .b_along = (right & ~needed) != 0 && label_is_last(&s.terms[t], all & ~needed) };
         else
             looped += count_labels(all, size);
         left = all & needed;

@@ -10,10 +10,10 @@
 
 typedef struct fft {
     int64_t n;
-    int64_t m;       /* length of the inner transforms, a power of two; n itself when that is one */
-    double *turns;   /* [m] cos and -sin of 2 pi k / m, k < m / 2 */
-    double *chirp;   /* [2 n] cos and -sin of pi k^2 / n; NULL when m == n */
-    double *filter;  /* [2 m] transform of the conjugate chirp */
+    int64_t m;      /* length of the inner transforms, a power of two; n itself when that is one */
+    double *turns;  /* [m] cos and -sin of 2 pi k / m, k < m / 2 */
+    double *chirp;  /* [2 n] cos and -sin of pi k^2 / n; NULL when m == n */
+    double *filter; /* [2 m] transform of the conjugate chirp */
 } fft;
 
 /* Doubles that fft_init needs for tables; 0 when n is not in [1, 2^40]. */

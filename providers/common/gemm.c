@@ -213,7 +213,7 @@ inlay_status product_gemm_run(const kit_call *call)
         if (status != INLAY_OK)
             return status;
         job.init_user = &bias;
-        job.init = gemm_type_of(y->dtype) == GEMM_F32 ? fill_f32
+        job.init = gemm_type_of(y->dtype) == GEMM_F32   ? fill_f32
                    : gemm_type_of(y->dtype) == GEMM_F64 ? fill_f64
                                                         : fill_integers;
     }
@@ -230,8 +230,11 @@ void product_gemm_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
 {
     const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
     bool ta = kit_attr_int(node->info, "transA", 0) != 0;
-    product_size p = { .batch = 1, .a_constant = kit_is_constant(node, 0), .b_constant = kit_is_constant(node, 1),
-                       .a_across = ta, .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
+    product_size p = { .batch = 1,
+                       .a_constant = kit_is_constant(node, 0),
+                       .b_constant = kit_is_constant(node, 1),
+                       .a_across = ta,
+                       .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
 
     if (a->rank != 2 || y->rank != 2 || a->count < 0 || b->count < 0 || y->count < 0)
         return;

@@ -54,9 +54,9 @@ struct gemm_kernel {
     uint32_t acc_bytes; /* of a sum */
     uint32_t k_step;    /* packed k is rounded up to a multiple: 2 for S16 */
     const gemm_tile_fn *tile; /* microkernels, [mr * 3]: tile[3 * (rows - 1) + vectors - 1] */
-    uint32_t depth;     /* k of a packed block, at most */
-    uint32_t chain;     /* terms of a sum that are added one after the other; 0: as many as a block has (gemm_chain) */
-    uint32_t packs;     /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant), not read as they lie */
+    uint32_t depth;           /* k of a packed block, at most */
+    uint32_t chain; /* terms of a sum that are added one after the other; 0: as many as a block has (gemm_chain) */
+    uint32_t packs; /* GEMM_PACKS_*: constants that are packed once (gemm_pack_constant), not read as they lie */
     uint32_t pack_rows, pack_columns; /* B is packed only when C has so many */
     /* The sizes of the job's tiles for so many threads. */
     void (*plan)(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);
@@ -107,19 +107,19 @@ typedef void (*gemm_pack_fn)(const gemm_operand *self, int64_t batch, int64_t li
 
 /* Where A or B comes from. Either it is packed already, or pack makes panels of it. */
 struct gemm_operand {
-    const void *packed;      /* whole, from gemm_pack_all; batch b is at which(b) * packed_stride */
-    int64_t packed_stride;   /* bytes from one matrix to the next; 0 = the same for all */
-    gemm_pack_fn pack;       /* gemm_strided_pack(), or the caller's own */
-    const void *data;        /* the rest is for pack; batch b is at which(b) * matrix_stride */
-    int64_t line_stride;     /* elements between lines and between steps of k */
+    const void *packed;    /* whole, from gemm_pack_all; batch b is at which(b) * packed_stride */
+    int64_t packed_stride; /* bytes from one matrix to the next; 0 = the same for all */
+    gemm_pack_fn pack;     /* gemm_strided_pack(), or the caller's own */
+    const void *data;      /* the rest is for pack; batch b is at which(b) * matrix_stride */
+    int64_t line_stride;   /* elements between lines and between steps of k */
     int64_t k_stride;
-    int64_t matrix_stride;   /* elements from one matrix to the next; 0 = the same for all */
-    const int64_t *which;    /* [batch] the matrix of each batch; NULL: the b-th */
-    double scale;            /* GEMM_F32 and F64: factor applied while packing; 0 reads as 1 */
-    const void *zero;        /* GEMM_S16: zero points to subtract, in the operand's dtype; NULL = 0 */
-    int64_t zero_stride;     /* 0: one for all lines; 1: one a line */
+    int64_t matrix_stride; /* elements from one matrix to the next; 0 = the same for all */
+    const int64_t *which;  /* [batch] the matrix of each batch; NULL: the b-th */
+    double scale;          /* GEMM_F32 and F64: factor applied while packing; 0 reads as 1 */
+    const void *zero;      /* GEMM_S16: zero points to subtract, in the operand's dtype; NULL = 0 */
+    int64_t zero_stride;   /* 0: one for all lines; 1: one a line */
     int64_t zero_matrix_stride;
-    bool in_place;           /* B only: rows along n are dense and of the kernel's type, so it may be read unpacked */
+    bool in_place; /* B only: rows along n are dense and of the kernel's type, so it may be read unpacked */
     const void *user;
 };
 
@@ -163,12 +163,12 @@ struct gemm_job {
     const gemm_kernel *kernel;
     int64_t batch, m, n, k;
     gemm_operand a, b;
-    bool c_in_workspace;    /* each tile of sums is made in the workspace, and finish stores it */
-    void *c;                /* otherwise: sums, dense along n */
-    int64_t c_stride;       /* elements between rows */
+    bool c_in_workspace; /* each tile of sums is made in the workspace, and finish stores it */
+    void *c;             /* otherwise: sums, dense along n */
+    int64_t c_stride;    /* elements between rows */
     int64_t c_batch_stride;
-    gemm_tile_hook init;    /* optional: writes what the sums start from (a bias); otherwise they start from 0 */
-    gemm_tile_hook finish;  /* optional: sees the finished tile */
+    gemm_tile_hook init;   /* optional: writes what the sums start from (a bias); otherwise they start from 0 */
+    gemm_tile_hook finish; /* optional: sees the finished tile */
     void *init_user;
     void *finish_user;
     /* Filled in by gemm_plan. */

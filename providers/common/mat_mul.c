@@ -271,8 +271,11 @@ void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_co
     matmul_cost(shapes, 1, out);
     as = split_dims(a, true);
     bs = split_dims(b, false);
-    p = (product_size){ .m = (double)as.rows, .n = (double)bs.columns, .k = (double)as.columns,
-                        .a_constant = kit_is_constant(node, 0), .b_constant = kit_is_constant(node, 1) };
+    p = (product_size){ .m = (double)as.rows,
+                        .n = (double)bs.columns,
+                        .k = (double)as.columns,
+                        .a_constant = kit_is_constant(node, 0),
+                        .b_constant = kit_is_constant(node, 1) };
     p.batch = p.m > 0 && p.n > 0 ? (double)y->count / p.m / p.n : 0;
     if (bs.matrices == 1) { /* rows of one product */
         p.m *= p.batch;

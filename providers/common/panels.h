@@ -21,15 +21,15 @@ typedef struct panels {
     int64_t depth;   /* k */
     int64_t columns; /* of one gate */
     uint32_t gates;
-    bool wide;       /* double, not float */
-    bool lone;       /* all products are of one row: summed in two chains, so that none waits for itself. Otherwise a row
-                        is summed alike however many are beside it */
+    bool wide; /* double, not float */
+    bool lone; /* all products are of one row: summed in two chains, so that none waits for itself. Otherwise a row
+                  is summed alike however many are beside it */
     /* Filled in by panels_describe. */
-    uint32_t width;  /* blocks of a panel; the last one may have fewer */
-    int64_t blocks;  /* of all gates */
-    int64_t count;   /* panels */
-    int64_t stored;  /* columns of all blocks: what a row of Y has room for, unless gates == 1 (see panels_fn) */
-    uint64_t bytes;  /* of the packed matrix, a multiple of 64 */
+    uint32_t width; /* blocks of a panel; the last one may have fewer */
+    int64_t blocks; /* of all gates */
+    int64_t count;  /* panels */
+    int64_t stored; /* columns of all blocks: what a row of Y has room for, unless gates == 1 (see panels_fn) */
+    uint64_t bytes; /* of the packed matrix, a multiple of 64 */
 } panels;
 
 /* Fills in the rest; false: the sizes overflow. depth and columns >= 0, 1 <= gates <= PANEL_MOST_BLOCKS. */

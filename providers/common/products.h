@@ -4,12 +4,12 @@
 #define PRODUCTS_H
 #include "conv.h"
 
-#define PRODUCT_PHASES(stem)                                                                             \
-    inlay_status product_##stem##_prepare(const kit_node *node, void **out_state, inlay_diag *diag);     \
-    void product_##stem##_release(void *state);                                                          \
-    inlay_status product_##stem##_shape(const void *state, kit_plan *plan, inlay_diag *diag);            \
-    inlay_status product_##stem##_run(const kit_call *call);                                             \
-    /* Sets flops and the bytes moved, where the shapes are known; ns is the provider's to set. */       \
+#define PRODUCT_PHASES(stem)                                                                                           \
+    inlay_status product_##stem##_prepare(const kit_node *node, void **out_state, inlay_diag *diag);                   \
+    void product_##stem##_release(void *state);                                                                        \
+    inlay_status product_##stem##_shape(const void *state, kit_plan *plan, inlay_diag *diag);                          \
+    inlay_status product_##stem##_run(const kit_call *call);                                                           \
+    /* Sets flops and the bytes moved, where the shapes are known; ns is the provider's to set. */                     \
     void product_##stem##_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
 PRODUCT_PHASES(mat_mul)
 PRODUCT_PHASES(gemm)

@@ -160,8 +160,11 @@ recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room)
 {
     char *at = room;
 
-    return (recurrent_weights){ .w = at + l->w_at, .r = at + l->r_at, .candidate = at + l->candidate_at,
-                                .bias = at + l->bias_at, .bias_r = at + l->bias_r_at,
+    return (recurrent_weights){ .w = at + l->w_at,
+                                .r = at + l->r_at,
+                                .candidate = at + l->candidate_at,
+                                .bias = at + l->bias_at,
+                                .bias_r = at + l->bias_r_at,
                                 .peephole = at + l->peephole_at };
 }
 
@@ -249,8 +252,8 @@ static inlay_status take_pack(const kit_node *node, recurrent_state *s, const re
                               int64_t inputs, uint64_t bytes, inlay_diag *diag)
 {
     enum { FORMAT = 1 };
-    uint64_t key[16] = { FORMAT, s->cell, s->gates, s->direction == 2, s->linear_before_reset, s->wide,
-                         (uint64_t)hidden, (uint64_t)inputs, l->bytes, PANEL_BLOCK_BYTES };
+    uint64_t key[16] = { FORMAT,  s->cell,          s->gates,         s->direction == 2, s->linear_before_reset,
+                         s->wide, (uint64_t)hidden, (uint64_t)inputs, l->bytes,          PANEL_BLOCK_BYTES };
     const uint32_t of[] = { IN_W, IN_R, IN_B, IN_P };
     bool named = true;
 
@@ -342,7 +345,11 @@ static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan,
             "input of %lld",
             (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)r->dims[0],
             (long long)r->dims[1], (long long)r->dims[2], (long long)p->directions, s->gates, (long long)p->inputs);
-    const struct { uint32_t input; const char *name; int64_t count; } rows[] = {
+    const struct {
+        uint32_t input;
+        const char *name;
+        int64_t count;
+    } rows[] = {
         { IN_B, "B", p->directions * 2 * s->gates * p->hidden },
         { IN_LENGTHS, "sequence_lens", p->batch },
         { IN_H, "initial_h", p->directions * p->batch * p->hidden },
@@ -461,8 +468,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the weights of this recurrent layer are too large");
     p->weights_bytes = s->pack.data == NULL ? p->weights.bytes : 0;
     divide(s, p, plan->max_threads);
-    if (!lay_out_room(s, plan, p) ||
-        __builtin_mul_overflow(p->weights_bytes, (uint64_t)p->directions, &weights) ||
+    if (!lay_out_room(s, plan, p) || __builtin_mul_overflow(p->weights_bytes, (uint64_t)p->directions, &weights) ||
         __builtin_mul_overflow(p->room_bytes, (uint64_t)(p->directions * p->units), &rooms) ||
         __builtin_add_overflow(weights, rooms, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this recurrent layer is too large");
@@ -502,9 +508,11 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 }
 
 const kit_kernel recurrent_kernels[RECURRENT_KERNELS] = {
-#define CELL(name)                                                                                              \
-    { .op_type = name, .since_max = 22, .prepare = prepare, .release = release, .shape = shape, .run = recurrent_run, \
-      .cost = cost }
+#define CELL(name)                                                                                                     \
+    {                                                                                                                  \
+        .op_type = name, .since_max = 22, .prepare = prepare, .release = release, .shape = shape,                      \
+        .run = recurrent_run, .cost = cost                                                                             \
+    }
     CELL("LSTM"), CELL("GRU"), CELL("RNN")
 #undef CELL
 };

@@ -12,8 +12,18 @@
 
 enum { CELL_RNN, CELL_GRU, CELL_LSTM };
 enum {
-    ACT_TANH, ACT_SIGMOID, ACT_RELU, ACT_AFFINE, ACT_LEAKY_RELU, ACT_THRESHOLDED_RELU, ACT_SCALED_TANH,
-    ACT_HARD_SIGMOID, ACT_ELU, ACT_SOFTSIGN, ACT_SOFTPLUS, ACT_COUNT
+    ACT_TANH,
+    ACT_SIGMOID,
+    ACT_RELU,
+    ACT_AFFINE,
+    ACT_LEAKY_RELU,
+    ACT_THRESHOLDED_RELU,
+    ACT_SCALED_TANH,
+    ACT_HARD_SIGMOID,
+    ACT_ELU,
+    ACT_SOFTSIGN,
+    ACT_SOFTPLUS,
+    ACT_COUNT
 };
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P, OUT_Y = 0, OUT_H = 1, OUT_C = 2 };
 
@@ -43,12 +53,12 @@ typedef struct recurrent_state {
     uint32_t direction; /* 0 forward, 1 reverse, 2 bidirectional */
     activation f[6];    /* functions of a direction, then of the other */
     bool clips, input_forget, linear_before_reset;
-    bool plain;         /* the functions are the defaults */
-    bool wide;          /* computes in double */
+    bool plain; /* the functions are the defaults */
+    bool wide;  /* computes in double */
     double clip;
     int64_t layout;
     panels_fn product;
-    kit_pack pack;      /* weights that are constant; none: packed in each run */
+    kit_pack pack; /* weights that are constant; none: packed in each run */
     recurrent_weights constant[2];
 } recurrent_state;
 

@@ -6,13 +6,13 @@
 
 /* What the gates' functions of one sample at one step read and write: rows in blocks, but for those of h. */
 typedef struct cell_row {
-    const void *x;    /* projected input */
-    void *gates;      /* recurrent share */
+    const void *x; /* projected input */
+    void *gates;   /* recurrent share */
     const void *candidate;
     void *reset;
     void *c;
-    const void *old;  /* hidden state before, [hidden] */
-    void *h;          /* and after */
+    const void *old; /* hidden state before, [hidden] */
+    void *h;         /* and after */
 } cell_row;
 
 #define T float
@@ -58,15 +58,15 @@ typedef struct unit {
     int64_t d, first, rows; /* direction, samples */
     bool backward;
     int64_t active;
-    int64_t *who;           /* which samples these are */
-    const void **x;         /* of a projection: a row of input each */
+    int64_t *who;   /* which samples these are */
+    const void **x; /* of a projection: a row of input each */
     void **projected_rows;
     const void **old;
     void **new_rows, **gates_rows, **reset_rows, **candidate_rows;
-    const void **h_rows;    /* the state now */
+    const void **h_rows; /* the state now */
     char *c, *h, *input, *zeros;
-    int64_t state_bytes;    /* of a row of c, of h */
-    int64_t projected;      /* rows of this stretch that are used up */
+    int64_t state_bytes; /* of a row of c, of h */
+    int64_t projected;   /* rows of this stretch that are used up */
 } unit;
 
 static void load(const recurrent_call *r, const kit_tensor *t, int64_t first, int64_t count, void *to)
@@ -247,7 +247,7 @@ static void begin_step(unit *u, int64_t step)
         u->old[u->active] = u->h_rows[i];
         if (direct)
             u->new_rows[u->active] = (char *)r->call->out[OUT_Y].data +
-                y_at(p, r->s->layout != 0, time_of(u, sample, step), u->d, sample) * r->element;
+                                     y_at(p, r->s->layout != 0, time_of(u, sample, step), u->d, sample) * r->element;
         else /* two rows a sample, in turn: the first state may be in the first */
             u->new_rows[u->active] = u->h + ((step + 1) % 2 * p->rows + i) * u->state_bytes;
         u->active++;
@@ -268,9 +268,13 @@ static void do_step(const unit *u, int64_t step, bool second, int64_t first, int
                   second ? (const void *const *)u->reset_rows : u->old, second ? NULL : u->weights->bias_r,
                   second ? u->candidate_rows : u->gates_rows);
     for (int64_t a = 0; a < u->active; a++) {
-        const cell_row row = { .x = u->projected_rows[u->projected + a], .gates = u->gates_rows[a],
-                               .candidate = u->candidate_rows[a], .reset = u->reset_rows[a],
-                               .c = u->c + u->who[a] * u->state_bytes, .old = u->old[a], .h = u->new_rows[a] };
+        const cell_row row = { .x = u->projected_rows[u->projected + a],
+                               .gates = u->gates_rows[a],
+                               .candidate = u->candidate_rows[a],
+                               .reset = u->reset_rows[a],
+                               .c = u->c + u->who[a] * u->state_bytes,
+                               .old = u->old[a],
+                               .h = u->new_rows[a] };
         (r->s->wide ? f64_cells : f32_cells)(r->s, u->f, r->p->hidden, b0, b1, two && !second, &row,
                                              r->peeps ? u->weights->peephole : NULL, l->candidate.stored);
     }

@@ -4,7 +4,7 @@
 #include "resize_table.h"
 
 enum {
-    RESIZE_SLOTS = 8, /* resampled rows that a worker keeps, see resize_plan.grows */
+    RESIZE_SLOTS = 8,      /* resampled rows that a worker keeps, see resize_plan.grows */
     RESIZE_DIRECT_TAPS = 4 /* along the last axis, where rows are not resampled but read where they are needed */
 };
 

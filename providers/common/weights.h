@@ -4,7 +4,7 @@
 #define COMMON_WEIGHTS_H
 #include "inlay/plugin.h"
 
-#define KEPT_WEIGHTS 32e6 /* bytes of a graph that stay in the last cache; of half as many all, of more ever less */
+#define KEPT_WEIGHTS 32e6  /* bytes of a graph that stay in the last cache; of half as many all, of more ever less */
 #define CORE_WEIGHTS 65536 /* bytes of one node: they go through in a breath wherever they are near */
 #define FAR_WEIGHTS_PER_NS 60.0 /* bytes that memory brings, beyond what the same take from the last cache */
 

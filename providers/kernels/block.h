@@ -1,5 +1,6 @@
-/* block.h - the inner loops of products: a block of sums stays in registers while elements of its rows meet the lines of
- * weights. Rows, vectors and `full` are constants where these are called, so that nothing of them is left at run time. */
+/* block.h - the inner loops of products: a block of sums stays in registers while elements of its rows meet the lines
+ * of weights. Rows, vectors and `full` are constants where these are called, so that nothing of them is left at run
+ * time. */
 #ifndef KERNELS_BLOCK_H
 #define KERNELS_BLOCK_H
 #include "vec.h"
@@ -12,7 +13,7 @@ typedef struct block_source {
     int64_t a_row;
     const float *b; /* the next line of weights */
     int64_t b_step;
-    vmask part;     /* lanes of the last vector that are there, unless the block is full */
+    vmask part; /* lanes of the last vector that are there, unless the block is full */
 } block_source;
 
 VEC_INLINE vec block_line(const block_source *s, const int v, const int vectors, const bool full, const float *b)

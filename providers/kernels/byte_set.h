@@ -1,5 +1,5 @@
-/* byte_set.h - loops over images of bytes, channels last: sums of products in int32, which become bytes again while they
- * are in registers. All of it is exact: no sum saturates.
+/* byte_set.h - loops over images of bytes, channels last: sums of products in int32, which become bytes again while
+ * they are in registers. All of it is exact: no sum saturates.
  *
  * Four bytes of the input meet four of the weights in a lane, where the CPU multiplies so (AVX-512 VNNI, AVX-VNNI): a
  * quad. Elsewhere both are widened to 16 bits and meet in pairs: weights when they are read, the input once for all
@@ -12,14 +12,15 @@
 #include <stdint.h>
 
 enum {
-    BYTE_LINES = 4,   /* vectors of sums in a panel of weights, at most */
-    BYTE_ROWS = 12,   /* pixels of a tile, at most */
-    BYTE_PIXELS = 4,  /* of a block of single channels, at most */
-    BYTE_WINDOW = 32  /* rows of a window of single channels, at most */
+    BYTE_LINES = 4,  /* vectors of sums in a panel of weights, at most */
+    BYTE_ROWS = 12,  /* pixels of a tile, at most */
+    BYTE_PIXELS = 4, /* of a block of single channels, at most */
+    BYTE_WINDOW = 32 /* rows of a window of single channels, at most */
 };
 
 /* What becomes of a sum: clip(round_half_even(sum * scale) + zero, low, high), all of the result as an unsigned byte,
- * which is stored with the bits of `flip` turned. As ONNX QLinearConv-10, for scales below 1. Or else a float, sum * scale
+ * which is stored with the bits of `flip` turned. As ONNX QLinearConv-10, for scales below 1. Or else a float, sum *
+ * scale
  * + shift, each rounded as if it were alone; or the sum itself. */
 typedef enum byte_kind { BYTE_BYTES, BYTE_FLOATS, BYTE_SUMS } byte_kind;
 
@@ -39,11 +40,11 @@ typedef struct byte_product {
     int64_t x_pixel;
     const int64_t *taps;
     int64_t tap_count, steps;
-    const int8_t *w;  /* [tap_count * steps][lines * lanes][4], where x is widened [2] */
-    int64_t lines;    /* vectors of output channels, 1 ... width / lanes */
-    void *y;          /* bytes, floats or int32; y_pixel counts bytes */
+    const int8_t *w; /* [tap_count * steps][lines * lanes][4], where x is widened [2] */
+    int64_t lines;   /* vectors of output channels, 1 ... width / lanes */
+    void *y;         /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, columns;
-    bool flip;        /* x is signed; of quads alone */
+    bool flip; /* x is signed; of quads alone */
     byte_ending ending;
 } byte_product;
 
@@ -58,14 +59,14 @@ typedef struct byte_window {
     const uint8_t *const *x[BYTE_WINDOW];
     int64_t height, width; /* rows, columns */
     int64_t quads;         /* fours of rows */
-    const int8_t *w;      /* of a block: [quads][width][tap_bytes] */
-    uint8_t *y;           /* bytes, floats or int32; y_pixel counts bytes */
+    const int8_t *w;       /* of a block: [quads][width][tap_bytes] */
+    uint8_t *y;            /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, stride, dilation;
-    int64_t channel;      /* the first, from where the pixels of the input point to */
-    int64_t channels;     /* whole blocks one after the other, or those of one half */
-    int32_t pixels;       /* 1 ... BYTE_PIXELS, in halves twice as many */
+    int64_t channel;  /* the first, from where the pixels of the input point to */
+    int64_t channels; /* whole blocks one after the other, or those of one half */
+    int32_t pixels;   /* 1 ... BYTE_PIXELS, in halves twice as many */
     byte_block kind;
-    bool flip;            /* x is signed */
+    bool flip; /* x is signed */
     byte_ending ending;
 } byte_window;
 
@@ -77,13 +78,14 @@ typedef struct byte_pair {
 } byte_pair;
 
 typedef struct byte_set {
-    int lanes, width;       /* sums of a vector, output channels of a panel of weights */
-    int rows[BYTE_LINES];   /* that a tile of 1, 2, ... vectors may have */
-    int block, tap_bytes;   /* single channels: channels of a block, bytes of the weights of four rows of a column */
-    bool wide;              /* tiles read widened inputs */
-    bool halves;            /* is there BYTE_HALF? */
+    int lanes, width;     /* sums of a vector, output channels of a panel of weights */
+    int rows[BYTE_LINES]; /* that a tile of 1, 2, ... vectors may have */
+    int block, tap_bytes; /* single channels: channels of a block, bytes of the weights of four rows of a column */
+    bool wide;            /* tiles read widened inputs */
+    bool halves;          /* is there BYTE_HALF? */
     void (*multiply)(const byte_product *p, int rows); /* rows: 1 ... rows[p->lines - 1] */
-    /* y[0 ... n) = x[0 ... n) as 16 bits, n a multiple of 4; up to 16 behind y + n may be written to. NULL unless wide. */
+    /* y[0 ... n) = x[0 ... n) as 16 bits, n a multiple of 4; up to 16 behind y + n may be written to. NULL unless wide.
+     */
     void (*widen)(const uint8_t *x, int64_t n, bool flip, int16_t *y);
     void (*window)(const byte_window *w);
     /* Where in a block the sum of a channel lies, and which element of a tap's weights is that of row 0 ... 3. */

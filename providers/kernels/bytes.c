@@ -143,20 +143,26 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 #define ROWS_12(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines) X(11, lines) X(12, lines)
 #if INT_LINES == 4
 #define CELLS(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
-#define MOST_ROWS { 12, 12, 8, 6 }
+#define MOST_ROWS                                                                                                      \
+    {                                                                                                                  \
+        12, 12, 8, 6                                                                                                   \
+    }
 #else
 #define CELLS(X) ROWS_12(X, 1) ROWS_6(X, 2)
-#define MOST_ROWS { 12, 6 }
-#endif
-#define CELL(rows, lines)                                               \
-    KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)  \
-    {                                                                   \
-        product(rows, lines, false, p);                                 \
+#define MOST_ROWS                                                                                                      \
+    {                                                                                                                  \
+        12, 6                                                                                                          \
     }
-#define FLIPPED(rows, lines)                                            \
-    KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)  \
-    {                                                                   \
-        product(rows, lines, true, p);                                  \
+#endif
+#define CELL(rows, lines)                                                                                              \
+    KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)                                           \
+    {                                                                                                                  \
+        product(rows, lines, false, p);                                                                                \
+    }
+#define FLIPPED(rows, lines)                                                                                           \
+    KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)                                           \
+    {                                                                                                                  \
+        product(rows, lines, true, p);                                                                                 \
     }
 CELLS(CELL)
 #if INT_QUADS
@@ -169,9 +175,13 @@ static void multiply(const byte_product *p, int rows)
 {
     static void (*const table[][BYTE_ROWS][2])(const byte_product *) = {
 #if INT_QUADS
-#define CELL(rows, lines) [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines), KERNEL_PART_OF(bytes_flipped_##rows##_##lines) },
+#define CELL(rows, lines)                                                                                              \
+    [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
+                              KERNEL_PART_OF(bytes_flipped_##rows##_##lines) },
 #else
-#define CELL(rows, lines) [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines), KERNEL_PART_OF(bytes_product_##rows##_##lines) },
+#define CELL(rows, lines)                                                                                              \
+    [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
+                              KERNEL_PART_OF(bytes_product_##rows##_##lines) },
 #endif
         CELLS(CELL)
 #undef CELL
@@ -228,7 +238,8 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
     return vec_fma(vec_fnma(q, scale, x), inverse, q);
 }
 
-/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is added. */
+/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is
+ * added. */
 VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b)
 {
     const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
@@ -239,8 +250,10 @@ VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, con
     VEC_UNROLL
     for (int v = 0; v < 4; v++) {
         const int at = VEC_LANES * v;
-        const vec s = vec_mul(vec_sub(int_from_bytes(a + at, p->is_signed[0]), vec_set(p->zero[0])), vec_set(p->scale[0]));
-        const vec t = vec_mul(vec_sub(int_from_bytes(b + at, p->is_signed[1]), vec_set(p->zero[1])), vec_set(p->scale[1]));
+        const vec s =
+            vec_mul(vec_sub(int_from_bytes(a + at, p->is_signed[0]), vec_set(p->zero[0])), vec_set(p->scale[0]));
+        const vec t =
+            vec_mul(vec_sub(int_from_bytes(b + at, p->is_signed[1]), vec_set(p->zero[1])), vec_set(p->scale[1]));
         vec x = p->product ? vec_mul(s, t) : vec_add(s, t);
 
         x = vec_min(vec_max(x, vec_set(p->low)), vec_set(p->high));

@@ -38,10 +38,11 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     VEC_UNROLL
     for (int r = 0; r < 4; r++)
         x[r] = pixel(kind, b->x[row + r], at, shift, c, mask);
-    if (b->flip)
+    if (b->flip) {
         VEC_UNROLL
         for (int r = 0; r < 4; r++)
             x[r] = int_xor(x[r], int_set_byte(0x80));
+    }
     pair[0] = _mm512_unpacklo_epi8(x[0], x[1]);
     pair[1] = _mm512_unpackhi_epi8(x[0], x[1]);
     pair[2] = _mm512_unpacklo_epi8(x[2], x[3]);
@@ -70,9 +71,10 @@ VEC_INLINE void whole_words(const byte_ending *e, int64_t c, const ivec *sum, iv
 
     VEC_UNROLL
     for (int v = 0; v < 4; v++)
-        x[v] = e->kind == BYTE_SUMS ? sum[v]
-                                    : _mm512_castps_si512(vec_add(vec_mul(int_float(sum[v]), vec_load(e->scale + c + v * VEC_LANES)),
-                                                                  vec_load(e->shift + c + v * VEC_LANES)));
+        x[v] = e->kind == BYTE_SUMS
+                   ? sum[v]
+                   : _mm512_castps_si512(vec_add(vec_mul(int_float(sum[v]), vec_load(e->scale + c + v * VEC_LANES)),
+                                                 vec_load(e->shift + c + v * VEC_LANES)));
     VEC_UNROLL
     for (int i = 0; i < 2; i++) {
         low[i] = _mm512_shuffle_i32x4(x[2 * i], x[2 * i + 1], 0x44);
@@ -100,7 +102,8 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
             } else {
                 uint8_t *half = y + v / 2 * second * b->y_pixel + v % 2 * (int64_t)sizeof(ivec);
 
-                vec_store_some((float *)(void *)half, vec_first(b->channels - v % 2 * VEC_LANES), _mm512_castsi512_ps(x[v]));
+                vec_store_some((float *)(void *)half, vec_first(b->channels - v % 2 * VEC_LANES),
+                               _mm512_castsi512_ps(x[v]));
             }
         }
     }
@@ -157,10 +160,11 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     VEC_UNROLL
     for (int r = 0; r < 4; r++)
         x[r] = int_widen(b->x[row + r][at] + c);
-    if (b->flip)
+    if (b->flip) {
         VEC_UNROLL
         for (int r = 0; r < 4; r++)
             x[r] = int_xor(x[r], int_set_short(0x80));
+    }
     d[0] = int_zip_low(x[0], x[1]);
     d[1] = int_zip_high(x[0], x[1]);
     d[2] = int_zip_low(x[2], x[3]);
@@ -248,7 +252,8 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3: pairs of rows 0 and 1, and of neighbours in row 2, of which the last of a window has a weight of 0 beside it. */
+/* 3 x 3: pairs of rows 0 and 1, and of neighbours in row 2, of which the last of a window has a weight of 0 beside it.
+ */
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *b)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
@@ -272,7 +277,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
             const ivec d[SUMS] = { int_zip_low(last, x), int_zip_high(last, x) };
 
             VEC_UNROLL
-            for (int p = 0; p < pixels; p++) /* column i - 1 and this one */
+            for (int p = 0; p < pixels; p++) { /* column i - 1 and this one */
                 VEC_UNROLL
                 for (int v = 0; v < SUMS; v++) {
                     if (i - 1 == p * stride)
@@ -280,6 +285,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                     else if (i - 1 == p * stride + 2)
                         sum[p][v] = int_dot_pairs(sum[p][v], d[v], int_load(w + (10 + v) * VECTOR));
                 }
+            }
             last = x;
             if (!inside)
                 continue;
@@ -289,11 +295,13 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                 const ivec e[SUMS] = { int_zip_low(top, middle), int_zip_high(top, middle) };
 
                 VEC_UNROLL
-                for (int p = 0; p < pixels; p++)
+                for (int p = 0; p < pixels; p++) {
                     VEC_UNROLL
                     for (int v = 0; v < SUMS; v++)
                         if (i >= p * stride && i < p * stride + TAPS)
-                            sum[p][v] = int_dot_pairs(sum[p][v], e[v], int_load(w + ((i - p * stride) * 4 + v) * VECTOR));
+                            sum[p][v] =
+                                int_dot_pairs(sum[p][v], e[v], int_load(w + ((i - p * stride) * 4 + v) * VECTOR));
+                }
             }
         }
         end_pixels(BYTE_WHOLE, pixels, 0, b, c, sum);
@@ -301,14 +309,14 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
 }
 
 #define EACH_3(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)
-#define CELL(pixels, stride)                                        \
-    KERNEL_PART(void, bytes_three_##pixels##_##stride, const byte_window *b)   \
-    {                                                               \
-        three_by_three(pixels, stride, false, b);                   \
-    }                                                               \
-    KERNEL_PART(void, bytes_flipped_three_##pixels##_##stride, const byte_window *b) \
-    {                                                               \
-        three_by_three(pixels, stride, true, b);                    \
+#define CELL(pixels, stride)                                                                                           \
+    KERNEL_PART(void, bytes_three_##pixels##_##stride, const byte_window *b)                                           \
+    {                                                                                                                  \
+        three_by_three(pixels, stride, false, b);                                                                      \
+    }                                                                                                                  \
+    KERNEL_PART(void, bytes_flipped_three_##pixels##_##stride, const byte_window *b)                                   \
+    {                                                                                                                  \
+        three_by_three(pixels, stride, true, b);                                                                       \
     }
 EACH_3(CELL)
 #undef CELL
@@ -329,10 +337,11 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
         ivec sum[BYTE_PIXELS][SUMS];
 
         VEC_UNROLL
-        for (int v = 0; v < SUMS; v++)
+        for (int v = 0; v < SUMS; v++) {
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
                 sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
+        }
         for (int64_t q = 0; q < b->quads; q++, w += taps * 4 * vector) {
             ivec d[4];
 
@@ -341,12 +350,13 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
                 for (int i = 0; i < (pixels - 1) * stride + width; i++) {
                     column(kind, b, 4 * q, i, shift, b->channel + c, mask, d);
                     VEC_UNROLL
-                    for (int k = 0; k < width; k++)
+                    for (int k = 0; k < width; k++) {
                         VEC_UNROLL
                         for (int v = 0; v < 4; v++)
                             if (i >= k && (i - k) % stride == 0 && (i - k) / stride < pixels)
-                                sum[(i - k) / stride][v % SUMS] = dot(sum[(i - k) / stride][v % SUMS], d[v],
-                                                                      int_load(w + (k * 4 + v) * vector));
+                                sum[(i - k) / stride][v % SUMS] =
+                                    dot(sum[(i - k) / stride][v % SUMS], d[v], int_load(w + (k * 4 + v) * vector));
+                    }
                 }
                 continue;
             }
@@ -364,13 +374,13 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
     }
 }
 
-#define SIZES(X, width, stride)                                                                    \
+#define SIZES(X, width, stride)                                                                                        \
     KINDS(X, 1, width, stride) KINDS(X, 2, width, stride) KINDS(X, 3, width, stride) KINDS(X, 4, width, stride)
 #define CELLS_OF(X) SIZES(X, 3, 1) SIZES(X, 3, 2) SIZES(X, 5, 1) SIZES(X, 5, 2) SIZES(X, 0, 0)
-#define CELL(kind, pixels, width, stride)                                            \
-    KERNEL_PART(void, window_##kind##_##width##_##stride##_##pixels, const byte_window *b) \
-    {                                                                                \
-        windows(kind, pixels, width, stride, b);                                     \
+#define CELL(kind, pixels, width, stride)                                                                              \
+    KERNEL_PART(void, window_##kind##_##width##_##stride##_##pixels, const byte_window *b)                             \
+    {                                                                                                                  \
+        windows(kind, pixels, width, stride, b);                                                                       \
     }
 CELLS_OF(CELL)
 #undef CELL
@@ -378,8 +388,8 @@ CELLS_OF(CELL)
 void KERNEL(bytes_window)(const byte_window *b)
 {
     static void (*const table[][2][BYTE_KINDS][BYTE_PIXELS])(const byte_window *) = {
-#define CELL(kind, pixels, width, stride) \
-    [(width) / 2][(stride) > 0 ? (stride) - 1 : 0][kind][pixels - 1] = \
+#define CELL(kind, pixels, width, stride)                                                                              \
+    [(width) / 2][(stride) > 0 ? (stride)-1 : 0][kind][pixels - 1] =                                                   \
         KERNEL_PART_OF(window_##kind##_##width##_##stride##_##pixels),
         CELLS_OF(CELL)
 #undef CELL
@@ -388,8 +398,9 @@ void KERNEL(bytes_window)(const byte_window *b)
     const int pixels = b->kind == BYTE_HALF ? (b->pixels + 1) / 2 : b->pixels;
 #if !INT_HALVES
     static void (*const threes[2][BYTE_PIXELS][2])(const byte_window *) = {
-#define CELL(pixels, stride) [stride - 1][pixels - 1] = \
-    { KERNEL_PART_OF(bytes_three_##pixels##_##stride), KERNEL_PART_OF(bytes_flipped_three_##pixels##_##stride) },
+#define CELL(pixels, stride)                                                                                           \
+    [stride - 1][pixels - 1] = { KERNEL_PART_OF(bytes_three_##pixels##_##stride),                                      \
+                                 KERNEL_PART_OF(bytes_flipped_three_##pixels##_##stride) },
         EACH_3(CELL)
 #undef CELL
     };

@@ -96,13 +96,11 @@ static bool is_number(inlay_dtype t)
 }
 
 #define TO_F32(name, cases)                                                                                            \
-    static KIT_MULTIVERSION void name(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, \
-                                      int64_t count)                                                                  \
+    static KIT_MULTIVERSION void name(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first,  \
+                                      int64_t count)                                                                   \
     {                                                                                                                  \
         switch (from) {                                                                                                \
-            cases(float)                                                                                               \
-        default:                                                                                                       \
-            break;                                                                                                     \
+            cases(float) default : break;                                                                              \
         }                                                                                                              \
     }                                                                                                                  \
     void part_##name(float *dst, inlay_dtype from, const void *src, int64_t first, int64_t count)                      \
@@ -233,9 +231,7 @@ void convert_to_i64(int64_t *restrict dst, inlay_dtype from, const void *restric
                                                                                                                        \
         (void)saturate, (void)mode;                                                                                    \
         switch (to) {                                                                                                  \
-            cases                                                                                                      \
-        default:                                                                                                       \
-            break;                                                                                                     \
+            cases default : break;                                                                                     \
         }                                                                                                              \
     }                                                                                                                  \
     void part_##name(inlay_dtype to, void *dst, int64_t first, int64_t count, const float *src, uint32_t how)          \
@@ -285,8 +281,8 @@ void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, cons
 }
 
 /* Small rather than fast: few models make eighths and nibbles of doubles. */
-__attribute__((cold)) void part_odd_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count,
-                                             const double *src, uint32_t how)
+__attribute__((cold)) void part_odd_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src,
+                                             uint32_t how)
 {
     bool saturate = (how & CONVERT_SATURATE) != 0;
     uint32_t mode = how >> CONVERT_E8M0_SHIFT & 3;

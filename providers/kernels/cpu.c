@@ -124,5 +124,6 @@ inlay_status cpu_cap(const char *name, inlay_diag *diag)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "isa is '%s', but kernels for %s are in use in this process: set it for the first session, or "
-                      "INLAY_ISA=%s before the process starts", name, names[level], name);
+                      "INLAY_ISA=%s before the process starts",
+                      name, names[level], name);
 }

@@ -17,7 +17,7 @@ typedef enum cpu_level {
 
 /* Choices of a provider's option `isa`, as inlay_option has them. */
 #define CPU_ISA_CHOICES "auto|avx512|avx2|baseline"
-#define CPU_ISA_DOC                                                                                                 \
+#define CPU_ISA_DOC                                                                                                    \
     "the most that kernels may ask of the CPU: auto = all it has; counts for the process, and for the libraries that " \
     "this provider opens; a session's option of that name sets it"
 

@@ -14,20 +14,22 @@ VEC_INLINE void begin(const int pixels, const dw_block *b, int64_t c, const bool
     VEC_UNROLL
     for (int p = 0; p < pixels; p++)
         sum[p] = first;
-    if (b->add != NULL)
+    if (b->add != NULL) {
         VEC_UNROLL
         for (int p = 0; p < pixels; p++)
             sum[p] = vec_add(first, LOAD(b->add + p * b->add_step + c));
+    }
 }
 
 VEC_INLINE void end(const int pixels, const dw_block *b, int64_t c, const bool full, const vmask mask, vec *sum)
 {
     const vec low = vec_set(b->low), high = vec_set(b->high);
 
-    if (b->clamp)
+    if (b->clamp) {
         VEC_UNROLL
         for (int p = 0; p < pixels; p++) /* this way round, NaN stays NaN */
             sum[p] = vec_min(high, vec_max(low, sum[p]));
+    }
     VEC_UNROLL
     for (int p = 0; p < pixels; p++)
         if (full)
@@ -110,19 +112,19 @@ VEC_INLINE void channels(const int width, const int stride, const int pixels, co
 
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
 #define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
-#define CELL(pixels, width, stride)                                      \
-    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const dw_block *b) \
-    {                                                                    \
-        channels(width, stride, pixels, b);                              \
+#define CELL(pixels, width, stride)                                                                                    \
+    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const dw_block *b)                                         \
+    {                                                                                                                  \
+        channels(width, stride, pixels, b);                                                                            \
     }
 #define CELLS(width, stride) SIZES(CELL, width, stride)
 WINDOWS(CELLS)
 #undef CELL
 #undef CELLS
-#define CELL(pixels, any)                         \
-    KERNEL_PART(void, plain_##pixels, const dw_block *b) \
-    {                                             \
-        channels(0, 1, pixels, b);                \
+#define CELL(pixels, any)                                                                                              \
+    KERNEL_PART(void, plain_##pixels, const dw_block *b)                                                               \
+    {                                                                                                                  \
+        channels(0, 1, pixels, b);                                                                                     \
     }
 SIZES(CELL, )
 #undef CELL
@@ -130,8 +132,8 @@ SIZES(CELL, )
 void KERNEL(dw_block)(const dw_block *b)
 {
     static void (*const of_reused[DW_REUSED / 2][2][DW_PIXELS + 1])(const dw_block *) = {
-#define CELL(pixels, width, stride) [(width) / 2 - 1][(stride) - 1][pixels] = \
-    KERNEL_PART_OF(reused_##width##_##stride##_##pixels),
+#define CELL(pixels, width, stride)                                                                                    \
+    [(width) / 2 - 1][(stride)-1][pixels] = KERNEL_PART_OF(reused_##width##_##stride##_##pixels),
 #define CELLS(width, stride) SIZES(CELL, width, stride)
         WINDOWS(CELLS)
 #undef CELL

@@ -20,6 +20,7 @@ typedef struct gelu_table {
     float terms[GELU_DEGREE + 1][GELU_INTERVALS];
 } gelu_table;
 
+/* clang-format off */
 static const gelu_table gelu_by_erf = {
     4.75f,
     {
@@ -91,11 +92,12 @@ static const gelu_table gelu_by_tanh = {
           -4.2487464e-10f, -1.4170438e-10f, -4.304765e-11f, -1.188608e-11f, 0 },
     },
 };
+/* clang-format on */
 
 /* table is a constant where this is inlined: what it says stays in registers of the loop around. */
 VEC_INLINE vec gelu_of(const gelu_table *table, vec x)
 {
-    const float last = GELU_INTERVALS - 1; /* the interval of zeros */
+    const float last = GELU_INTERVALS - 1;                               /* the interval of zeros */
     const vec steps = vec_set(table->steps), integer = vec_set(8388608); /* 2^23 has no fraction */
     const vec most = vec_set(last / table->steps), one = vec_set(1);
     const vec low = vec_max(vec_sub(vec_zero(), most), x); /* the second where one is NaN */

@@ -9,12 +9,12 @@
 #define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_c;
 
 /* All instances that a source may have, the best first, and whether this process may run each. */
-#define KERNEL_INSTANCE_LIST(X)           \
-    X(avx512_vnni, cpu_has_vnni())        \
-    X(avx_vnni, cpu_has_avx_vnni())       \
-    X(avx512, cpu_has(CPU_AVX512))        \
-    X(avx2, cpu_has(CPU_AVX2))            \
-    X(neon, true)                         \
+#define KERNEL_INSTANCE_LIST(X)                                                                                        \
+    X(avx512_vnni, cpu_has_vnni())                                                                                     \
+    X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
+    X(avx512, cpu_has(CPU_AVX512))                                                                                     \
+    X(avx2, cpu_has(CPU_AVX2))                                                                                         \
+    X(neon, true)                                                                                                      \
     X(c, true)
 
 /* The best that this process may use. */

@@ -4,7 +4,7 @@
 
 enum {
     VECTORS = NB_COLUMNS / VEC_LANES,
-    RUN = 64,        /* parts that are added one after the other */
+    RUN = 64,         /* parts that are added one after the other */
     TOP_FINE = 32639, /* the largest integer of two limbs: 256 * 127 + 127 */
     AHEAD = 3072      /* bytes of weights that are fetched ahead: their stream is what a row waits for */
 };
@@ -14,22 +14,24 @@ enum {
 VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++) {
             total[r][v] = vec_add(total[r][v], sum[r][v]);
             sum[r][v] = vec_zero();
         }
+    }
 }
 
 VEC_INLINE void store_tile(const nb_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
             vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
                            vec_add(total[r][v], sum[r][v]));
+    }
 }
 
 /* ------------------------------------------------------------------ floats */
@@ -62,10 +64,11 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
 
     make_table(bits, zeros ? 0 : t->zero, table);
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = total[r][v] = vec_zero();
+    }
     for (int64_t b = 0; b < s->blocks; b++) {
         const float *scales = t->scales + b * NB_COLUMNS;
 
@@ -77,10 +80,11 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
                 vec part[NB_ROWS][SUMS];
 
                 VEC_UNROLL
-                for (int r = 0; r < rows; r++)
+                for (int r = 0; r < rows; r++) {
                     VEC_UNROLL
                     for (int c = 0; c < SUMS; c++)
                         part[r][c] = vec_zero();
+                }
                 for (uint32_t i = 0; i < s->part; i += (uint32_t)words) {
                     const vint word = vint_load(w + i * NB_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
                     const float *a = t->a + k + i;
@@ -115,29 +119,36 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
     store_tile(t, total, sum, rows);
 }
 
-#define BY_ROWS(function, ...)                   \
-    switch (t->rows) {                           \
-    case 1: function(t, __VA_ARGS__, 1, zeros); break; \
-    case 2: function(t, __VA_ARGS__, 2, zeros); break; \
-    case 3: function(t, __VA_ARGS__, 3, zeros); break; \
-    default: function(t, __VA_ARGS__, 4, zeros);       \
+#define BY_ROWS(function, ...)                                                                                         \
+    switch (t->rows) {                                                                                                 \
+    case 1:                                                                                                            \
+        function(t, __VA_ARGS__, 1, zeros);                                                                            \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        function(t, __VA_ARGS__, 2, zeros);                                                                            \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        function(t, __VA_ARGS__, 3, zeros);                                                                            \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        function(t, __VA_ARGS__, 4, zeros);                                                                            \
     }
-#define BY_BITS(name, function, BY_ROWS)                 \
-    static void name(const nb_tile *t)                   \
-    {                                                    \
-        if (t->shape->bits == 4 && t->zeros == NULL) {   \
-            const bool zeros = false;                    \
-            BY_ROWS(function, 4)                         \
-        } else if (t->shape->bits == 4) {                \
-            const bool zeros = true;                     \
-            BY_ROWS(function, 4)                         \
-        } else if (t->shape->bits == 8) {                \
-            const bool zeros = t->zeros != NULL;         \
-            BY_ROWS(function, 8)                         \
-        } else {                                         \
-            const bool zeros = t->zeros != NULL;         \
-            BY_ROWS(function, 2)                         \
-        }                                                \
+#define BY_BITS(name, function, BY_ROWS)                                                                               \
+    static void name(const nb_tile *t)                                                                                 \
+    {                                                                                                                  \
+        if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
+            const bool zeros = false;                                                                                  \
+            BY_ROWS(function, 4)                                                                                       \
+        } else if (t->shape->bits == 4) {                                                                              \
+            const bool zeros = true;                                                                                   \
+            BY_ROWS(function, 4)                                                                                       \
+        } else if (t->shape->bits == 8) {                                                                              \
+            const bool zeros = t->zeros != NULL;                                                                       \
+            BY_ROWS(function, 8)                                                                                       \
+        } else {                                                                                                       \
+            const bool zeros = t->zeros != NULL;                                                                       \
+            BY_ROWS(function, 2)                                                                                       \
+        }                                                                                                              \
     }
 
 BY_BITS(exact, exact_tile, BY_ROWS)
@@ -156,8 +167,8 @@ VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(t->scales + b * NB_COLUMNS + v * VEC_LANES);
-                const vec zero = t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES)
-                                                  : vec_set(t->zero);
+                const vec zero =
+                    t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
                 const vint word = vint_load(w + v * VEC_LANES * 4);
 
                 VEC_UNROLL
@@ -208,8 +219,8 @@ static inline void lay_out(const int32_t *q, int part, nb_mode mode, int8_t *out
 #endif
 }
 
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
-                    float *factors, int32_t *sums)
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
+                    int64_t limbs_part, float *factors, int32_t *sums)
 {
     const int64_t parts = nb_parts(s);
     const int32_t times = zero == NULL ? 1 : -(int32_t)*zero;
@@ -310,10 +321,11 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     int64_t done = 0;
 
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
             sum[r][v] = total[r][v] = vec_zero();
+    }
     for (int64_t b = 0; b < s->blocks; b++) {
         const float *scales = t->scales + b * NB_COLUMNS;
 
@@ -357,8 +369,8 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
 #if defined(INTS_BYTES) && VEC_LANES == NB_COLUMNS
 enum { MANY = NB_MANY };
 
-/* limb_tile of NB_MANY rows, whose parts lie side by side: a word of weights is spread once for all of them, and their sums do not wait for each
- * other. */
+/* limb_tile of NB_MANY rows, whose parts lie side by side: a word of weights is spread once for all of them, and their
+ * sums do not wait for each other. */
 VEC_INLINE void many_rows(const nb_tile *t, nb_mode mode, int bits, int part, bool zeros)
 {
     const nb_shape *s = t->shape;
@@ -453,17 +465,17 @@ VEC_INLINE void byte_tile(const nb_tile *t, int bits, int rows, bool zeros)
         any_rows(t, NB_BYTE, bits, 16, rows, zeros);
 }
 
-#define BY_MORE_ROWS(function, ...)              \
-    if (MANY > 0 && t->rows == MANY)             \
-        function(t, __VA_ARGS__, NB_MANY, zeros); \
-    else                                         \
+#define BY_MORE_ROWS(function, ...)                                                                                    \
+    if (MANY > 0 && t->rows == MANY)                                                                                   \
+        function(t, __VA_ARGS__, NB_MANY, zeros);                                                                      \
+    else                                                                                                               \
         BY_ROWS(function, __VA_ARGS__)
 BY_BITS(fine, fine_tile, BY_MORE_ROWS)
 BY_BITS(byte, byte_tile, BY_MORE_ROWS)
 enum { HAS_LIMBS = 1 };
 #else
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
-                    float *factors, int32_t *sums)
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
+                    int64_t limbs_part, float *factors, int32_t *sums)
 {
     (void)s, (void)mode, (void)zero, (void)a, (void)limbs, (void)limbs_part, (void)factors, (void)sums;
     return false;

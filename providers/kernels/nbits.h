@@ -2,14 +2,14 @@
  *
  *     C[m, n] = A[m, k] * W[k, n],   W[k, n] = (Q[k, n] - zero[block of k, n]) * scale[block of k, n]
  *
- * Packed weights are unsigned and lie in panels of 16 columns, a word of 32 bits a column: bits [8 i + bits g, + bits) of
- * a word are the weight of k = 4 g + i, words of the next k follow. Each block of k is padded to a multiple of 16, with
- * whatever weights, since activations are 0 there. Scales and zero points of a panel are 16 floats a block.
+ * Packed weights are unsigned and lie in panels of 16 columns, a word of 32 bits a column: bits [8 i + bits g, + bits)
+ * of a word are the weight of k = 4 g + i, words of the next k follow. Each block of k is padded to a multiple of 16,
+ * with whatever weights, since activations are 0 there. Scales and zero points of a panel are 16 floats a block.
  *
- * Activations are floats as they are (exact), or integers with a factor for each part of 16 or 32 of a row: of 16 bits in
- * two limbs (fine) or of 8 bits (byte). Products of integers are exact. What is lost is in the rounding of activations:
- * at most 2^-16 (fine), 2^-8 (byte) of the largest of its part for each, so an outlier spoils its part alone. Rows that
- * are not finite, or have a part that is too small for a factor, are computed from the floats. */
+ * Activations are floats as they are (exact), or integers with a factor for each part of 16 or 32 of a row: of 16 bits
+ * in two limbs (fine) or of 8 bits (byte). Products of integers are exact. What is lost is in the rounding of
+ * activations: at most 2^-16 (fine), 2^-8 (byte) of the largest of its part for each, so an outlier spoils its part
+ * alone. Rows that are not finite, or have a part that is too small for a factor, are computed from the floats. */
 #ifndef KERNELS_NBITS_H
 #define KERNELS_NBITS_H
 #include "instances.h"
@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 enum {
-    NB_COLUMNS = 16,    /* of a panel */
-    NB_ROWS = 4,        /* most rows of a tile, */
-    NB_MANY = 8         /* of integers where nb_kernel.many says so */
+    NB_COLUMNS = 16, /* of a panel */
+    NB_ROWS = 4,     /* most rows of a tile, */
+    NB_MANY = 8      /* of integers where nb_kernel.many says so */
 };
 
 typedef enum nb_mode { NB_EXACT = 0, NB_BYTE = 1, NB_FINE = 2 } nb_mode; /* number of limbs */
@@ -31,7 +31,7 @@ typedef struct nb_shape {
     int64_t padded;        /* elements of a packed block */
     int64_t panels;
     uint32_t bits;
-    uint32_t part;         /* 16 or 32: elements of activations that share a factor */
+    uint32_t part; /* 16 or 32: elements of activations that share a factor */
 } nb_shape;
 
 /* block: 0 = all of k. false: sizes that cannot be. */
@@ -52,8 +52,8 @@ typedef struct nb_source {
 /* Panels [first, first + count) into out, which is where the first of them goes. */
 void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out);
 void nb_pack_floats(const nb_shape *s, const nb_source *from, float *out);
-/* Zero points of `bits` bits each, packed; rows of n_step elements begin with a byte of their own where row_bytes is not
- * 0: the distance of columns then. */
+/* Zero points of `bits` bits each, packed; rows of n_step elements begin with a byte of their own where row_bytes is
+ * not 0: the distance of columns then. */
 void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out);
 /* One element of packed ones. */
 int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed);
@@ -61,20 +61,21 @@ int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed);
 /* Rows by one panel. */
 typedef struct nb_tile {
     const nb_shape *shape;
-    const uint8_t *w;     /* of the panel */
+    const uint8_t *w; /* of the panel */
     const float *scales;
-    const float *zeros;   /* NULL: all are zero */
+    const float *zeros; /* NULL: all are zero */
     float zero;
-    int64_t rows;         /* 1 to NB_ROWS; of integers also nb_kernel.many */
-    const float *a;       /* exact: [rows][nb_depth], a_row floats apart */
+    int64_t rows;   /* 1 to NB_ROWS; of integers also nb_kernel.many */
+    const float *a; /* exact: [rows][nb_depth], a_row floats apart */
     int64_t a_row;
-    const int8_t *limbs;  /* [rows][parts][2 * part] bytes, rows limbs_row and parts limbs_part apart */
+    const int8_t *limbs; /* [rows][parts][2 * part] bytes, rows limbs_row and parts limbs_part apart */
     int64_t limbs_row, limbs_part;
     const float *factors; /* [rows][nb_parts] */
-    const int32_t *sums;  /* [rows][nb_parts]: of a part's integers; where all zero points are one, times that less than 0 */
-    float *c;             /* [rows][columns] */
+    const int32_t
+        *sums; /* [rows][nb_parts]: of a part's integers; where all zero points are one, times that less than 0 */
+    float *c;  /* [rows][columns] */
     int64_t c_row;
-    int64_t columns;      /* 1 to NB_COLUMNS */
+    int64_t columns; /* 1 to NB_COLUMNS */
 } nb_tile;
 
 typedef struct nb_kernel {
@@ -83,8 +84,8 @@ typedef struct nb_kernel {
     int64_t many;   /* rows of the largest tile of integers: others have NB_ROWS; 0: there is none */
     /* a [nb_depth] -> limbs (limbs_part bytes from a part to the next), factors, sums as a tile reads them; zero: NULL
      * where each block has its own zero points. false: the row must be computed from its floats. */
-    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs, int64_t limbs_part,
-                    float *factors, int32_t *sums);
+    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
+                    int64_t limbs_part, float *factors, int32_t *sums);
     void (*tile[3])(const nb_tile *t); /* by nb_mode */
     /* Weights of the panel as floats: out[k * out_row + column] for k in [0, shape->k). */
     void (*unfold)(const nb_tile *t, float *out, int64_t out_row);

@@ -123,8 +123,8 @@ static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column,
     }
 }
 
-/* Panels side by side of a file whose rows are columns side by side share lines of the cache, which rows far apart would
- * throw out before the next panel comes: they are packed together. */
+/* Panels side by side of a file whose rows are columns side by side share lines of the cache, which rows far apart
+ * would throw out before the next panel comes: they are packed together. */
 enum { BESIDE = 8 };
 
 void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)

@@ -318,10 +318,18 @@ static void run_panel(const block *d, int64_t j, const float *panel, const float
     /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
     const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
     const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
-    pr_tile t = { .k = 2 * pairs, .width = width, .a_row = prepared_row(job->k), .b = panel, .c_row = job->c_row,
-                  .lines = share > SG_LANES ? 2 : 1, .ahead_step = share,
-                  .bias = !onto && e->bias != NULL ? e->bias + at : NULL, .add_row = onto ? job->c_row : e->add_row,
-                  .clamp = e->clamp && d->k1 == job->k, .low = e->low, .high = e->high,
+    pr_tile t = { .k = 2 * pairs,
+                  .width = width,
+                  .a_row = prepared_row(job->k),
+                  .b = panel,
+                  .c_row = job->c_row,
+                  .lines = share > SG_LANES ? 2 : 1,
+                  .ahead_step = share,
+                  .bias = !onto && e->bias != NULL ? e->bias + at : NULL,
+                  .add_row = onto ? job->c_row : e->add_row,
+                  .clamp = e->clamp && d->k1 == job->k,
+                  .low = e->low,
+                  .high = e->high,
                   .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
 
     for (int64_t n = 0; n < tiles; n++) {
@@ -372,8 +380,14 @@ static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t
     float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
     float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
     pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
-    block d = { .job = job, .set = pairs_of_cpu(), .end = e, .a = a, .facts = facts, .first = job->m * at / blocks,
-                .k0 = k0, .k1 = k1 };
+    block d = { .job = job,
+                .set = pairs_of_cpu(),
+                .end = e,
+                .a = a,
+                .facts = facts,
+                .first = job->m * at / blocks,
+                .k0 = k0,
+                .k1 = k1 };
 
     d.count = job->m * (at + 1) / blocks - d.first;
     if (!is_marked(piece, at)) {
@@ -426,8 +440,14 @@ static bool measure_gain(void)
 {
     enum { M = 70, K = 256, FLOATS = (M + PR_WIDTH) * K + M * PR_WIDTH, TURNS = 9 };
     const int64_t pack = pairs_pack_floats(K, PR_WIDTH);
-    sg_job job = { .kernel = sg_kernel_best(), .m = M, .n = PR_WIDTH, .k = K, .a_row = K, .width = PR_WIDTH,
-                   .b_step = PR_WIDTH, .c_row = PR_WIDTH };
+    sg_job job = { .kernel = sg_kernel_best(),
+                   .m = M,
+                   .n = PR_WIDTH,
+                   .k = K,
+                   .a_row = K,
+                   .width = PR_WIDTH,
+                   .b_step = PR_WIDTH,
+                   .c_row = PR_WIDTH };
     const int64_t scratch = pairs_scratch_floats(&job);
     double least[2] = { 1, 1 };
     bool fast = false;
@@ -435,8 +455,9 @@ static bool measure_gain(void)
 
     if (all != NULL) {
         float *b = all + M * K, *c = b + K * PR_WIDTH, *packed = c + M * PR_WIDTH;
-        const pr_weights weights = { .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH,
-                                     .window = { 1, 1, 1 } };
+        const pr_weights weights = {
+            .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH, .window = { 1, 1, 1 }
+        };
         trial t = { .written = job, .paired = job, .scratch = packed + pack };
 
         for (int64_t i = 0; i < FLOATS; i++)

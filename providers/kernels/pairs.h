@@ -31,15 +31,15 @@ typedef struct pr_row {
 
 /* A block of C, up to 64 columns: the product, bias, what is added, and a clamp. */
 typedef struct pr_tile {
-    int64_t k, width;   /* even; of the panel */
-    const float *a;     /* prepared rows */
+    int64_t k, width; /* even; of the panel */
+    const float *a;   /* prepared rows */
     int64_t a_row;
     const pr_row *rows;
-    const float *b;     /* the panel, from its head on: [PR_HEAD + k][width] */
-    const float *bias;  /* NULL: none */
-    const float *add;   /* likewise; may be c */
+    const float *b;    /* the panel, from its head on: [PR_HEAD + k][width] */
+    const float *bias; /* NULL: none */
+    const float *add;  /* likewise; may be c */
     int64_t add_row;
-    bool clamp;         /* then into [low, high] */
+    bool clamp; /* then into [low, high] */
     float low, high;
     float *c;
     int64_t c_row;
@@ -49,8 +49,8 @@ typedef struct pr_tile {
 } pr_tile;
 
 typedef struct pr_set {
-    int64_t rows[PR_WIDTH / SG_LANES + 1];                     /* most rows of a block with so many vectors */
-    void (*const (*tile)[PR_ROWS])(const pr_tile *t);          /* [vectors - 1][rows - 1] */
+    int64_t rows[PR_WIDTH / SG_LANES + 1];            /* most rows of a block with so many vectors */
+    void (*const (*tile)[PR_ROWS])(const pr_tile *t); /* [vectors - 1][rows - 1] */
     /* Rows [count][k] as they are multiplied: k is made even by a zero. */
     void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows);
 } pr_set;
@@ -58,7 +58,8 @@ typedef struct pr_set {
 KERNEL_INSTANCES(pr_set, pairs)
 /* The loops for this CPU; NULL: it has none. */
 const pr_set *pairs_of_cpu(void);
-/* Are they faster here than products as written? Measured at the first call, in less than a millisecond. Thread-safe. */
+/* Are they faster here than products as written? Measured at the first call, in less than a millisecond. Thread-safe.
+ */
 bool pairs_are_fast(void);
 
 /* Floats of B [k, n] as it is packed: panels of 64 columns; long sums are cut into parts. */
@@ -67,8 +68,8 @@ int64_t pairs_pack_floats(int64_t k, int64_t n);
 /* Weights as they are read: element (k, j) lies at j * column plus where k lies, which counts places of a window, each
  * with `in` elements that lie `step` apart. */
 typedef struct pr_weights {
-    const void *data;            /* floats, at any address */
-    int64_t n, k, column;        /* distances in elements */
+    const void *data;     /* floats, at any address */
+    int64_t n, k, column; /* distances in elements */
     int64_t in, step;
     int64_t window[3], steps[3]; /* of the window; 1 where it has fewer axes */
 } pr_weights;

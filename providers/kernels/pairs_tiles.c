@@ -50,19 +50,21 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
         a[i] = t->a + 3 * i * a_row;
     if (t->add != NULL) { /* mostly far away: asked for before the work, not after it */
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
                 vec_fetch_near(t->add + r * t->add_row + column + v * VEC_LANES);
+        }
     }
     do {
         const int64_t pairs = t->k / 2 * (n + 1) / chains - t->k / 2 * n / chains;
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = vec_zero();
+        }
         for (int64_t k = 0; k < pairs; k++) {
             vec p[MOST_VECTORS], q[MOST_VECTORS];
 
@@ -91,7 +93,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
             b += 2 * width;
         }
         VEC_UNROLL
-        for (int r = 0; chains > 1 && r < rows; r++)
+        for (int r = 0; chains > 1 && r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++) {
                 float *kept = before + (r * vectors + v) * VEC_LANES;
@@ -99,6 +101,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
                 sum[r][v] = n > 0 ? vec_add(sum[r][v], vec_load(kept)) : sum[r][v];
                 vec_store(kept, sum[r][v]);
             }
+        }
     } while (++n < chains);
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
@@ -137,10 +140,10 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
 #define CELLS_7(X, v) CELLS_5(X, v) X(6, v) X(7, v)
 #define CELLS_10(X, v) CELLS_7(X, v) X(8, v) X(9, v) X(10, v)
 #if VEC_NARROW
-#define CELL(r, v)                                                     \
-    static void multiply_##r##_##v(const pr_tile *t)                   \
-    {                                                                  \
-        multiply(r, v, t, 0, ((v) - 1) * SG_LANES + (int64_t)t->last); \
+#define CELL(r, v)                                                                                                     \
+    static void multiply_##r##_##v(const pr_tile *t)                                                                   \
+    {                                                                                                                  \
+        multiply(r, v, t, 0, ((v)-1) * SG_LANES + (int64_t)t->last);                                                   \
     }
 CELLS_10(CELL, 1)
 CELLS_10(CELL, 2)
@@ -151,14 +154,17 @@ CELLS_5(CELL, 4)
 static void (*const tiles[][PR_ROWS])(const pr_tile *) = {
     { CELLS_10(CELL, 1) }, { CELLS_10(CELL, 2) }, { CELLS_7(CELL, 3) }, { CELLS_5(CELL, 4) }
 };
-#define ROWS { 0, 10, 10, 7, 5 }
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, 10, 10, 7, 5                                                                                                \
+    }
 #else
 /* Some columns after the other, by the same rows. */
-#define CELL(r, v)                                                                                         \
-    static void multiply_##r(const pr_tile *t)                                                             \
-    {                                                                                                      \
-        for (int64_t column = 0; column < t->width; column += SG_LANES)                                    \
-            multiply(r, PARTS, t, column, column + SG_LANES < t->width ? SG_LANES : (int64_t)t->last);     \
+#define CELL(r, v)                                                                                                     \
+    static void multiply_##r(const pr_tile *t)                                                                         \
+    {                                                                                                                  \
+        for (int64_t column = 0; column < t->width; column += SG_LANES)                                                \
+            multiply(r, PARTS, t, column, column + SG_LANES < t->width ? SG_LANES : (int64_t)t->last);                 \
     }
 CELLS_5(CELL, 0)
 #undef CELL
@@ -166,7 +172,10 @@ CELLS_5(CELL, 0)
 static void (*const tiles[][PR_ROWS])(const pr_tile *) = {
     { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }
 };
-#define ROWS { 0, NARROW_ROWS, NARROW_ROWS, NARROW_ROWS, NARROW_ROWS }
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, NARROW_ROWS, NARROW_ROWS, NARROW_ROWS, NARROW_ROWS                                                          \
+    }
 #endif
 #undef CELL
 

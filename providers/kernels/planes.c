@@ -42,15 +42,16 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
         for (int p = 0; p < rows; p++)
             sum[p] = first;
         VEC_UNROLL
-        for (int a = 0; a < (rows - 1) * stride + side; a++, x += x_row)
+        for (int a = 0; a < (rows - 1) * stride + side; a++, x += x_row) {
             VEC_UNROLL
-        for (int k = 0; k < side; k++) {
-            const vec v = vec_hold(vec_load(x + at[k]));
+            for (int k = 0; k < side; k++) {
+                const vec v = vec_hold(vec_load(x + at[k]));
 
-            VEC_UNROLL
-            for (int p = 0; p < rows; p++)
-                if (a >= p * stride && a - p * stride < side)
-                    sum[p] = vec_fma(v, tap[(a - p * stride) * side + k], sum[p]);
+                VEC_UNROLL
+                for (int p = 0; p < rows; p++)
+                    if (a >= p * stride && a - p * stride < side)
+                        sum[p] = vec_fma(v, tap[(a - p * stride) * side + k], sum[p]);
+            }
         }
         VEC_UNROLL
         for (int p = 0; p < rows; p++)

@@ -7,15 +7,15 @@
 #include "vecmath.h"
 
 enum {
-    ROW_AHEAD = 1024,              /* floats */
-    PARTS = SG_LANES / VEC_LANES,  /* vectors for so many columns */
-    WIDE = PARTS == 1,             /* all columns of a block are multiplied at once */
-    SPAN = WIDE ? 1 : 64,          /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    ROW_AHEAD = 1024,             /* floats */
+    PARTS = SG_LANES / VEC_LANES, /* vectors for so many columns */
+    WIDE = PARTS == 1,            /* all columns of a block are multiplied at once */
+    SPAN = WIDE ? 1 : 64,         /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
     LINE = 16
 };
 
-/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for with
- * each k, ROW_AHEAD before they are needed. */
+/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for
+ * with each k, ROW_AHEAD before they are needed. */
 VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const int lines,
                      const sg_tile *t)
 {
@@ -33,7 +33,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     for (int i = 0; 3 * i < rows; i++)
         source.a[i] = t->a + 3 * i * t->a_row;
     VEC_UNROLL
-    for (int r = 0; kept && r < rows; r++) /* what the first is added to is the same where they wait in C */
+    for (int r = 0; kept && r < rows; r++) { /* what the first is added to is the same where they wait in C */
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             before[r][v] = vec_set(-0.0f);
@@ -42,14 +42,16 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
             else if (from != NULL)
                 before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
         }
+    }
     for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
         const int64_t end = n == chains ? k : k * n / chains;
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = vec_zero();
+        }
         while (p < end) {
             const int64_t count = end - p < SPAN ? end - p : SPAN;
 
@@ -61,15 +63,16 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
         }
         if (kept) {
             VEC_UNROLL
-            for (int r = 0; r < rows; r++)
+            for (int r = 0; r < rows; r++) {
                 VEC_UNROLL
                 for (int v = 0; v < vectors; v++)
                     before[r][v] = sum[r][v] = vec_add(sum[r][v], before[r][v]);
+            }
             if (n < chains)
                 continue;
         }
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++) {
                 const bool all = full || v + 1 < vectors;
@@ -90,6 +93,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
                 else
                     vec_store_some(y, part, sum[r][v]);
             }
+        }
         from = c;
         from_row = c_row;
     }
@@ -99,20 +103,23 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
-#define CELL(r, v)                                          \
-    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)     \
-    {                                                       \
-        tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);  \
+#define CELL(r, v)                                                                                                     \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    {                                                                                                                  \
+        tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);                                                             \
     }
 CELLS_12(CELL, 1)
 CELLS_12(CELL, 2)
 CELLS_8(CELL, 3)
 CELLS_6(CELL, 4)
-#define ROWS { 0, 12, 12, 8, 6 }
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, 12, 12, 8, 6                                                                                                \
+    }
 #else
-/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is passed
- * several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for the panel
- * before, the first columns do, for all. */
+/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is
+ * passed several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for
+ * the panel before, the first columns do, for all. */
 #define GROUP(rows) ((rows) == 1 ? SG_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
 enum { PANEL_LINES = SG_WIDTH / LINE };
 
@@ -145,45 +152,45 @@ static void next_columns(sg_tile *u, int64_t count)
     u->ahead_step = 0;
 }
 
-#define CELL(r, none)                                                                            \
-    static __attribute__((noinline)) void group_##r(const sg_tile *t)                            \
-    {                                                                                            \
-        tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                       \
-    }                                                                                            \
-    static __attribute__((noinline)) void first_##r(const sg_tile *t)                            \
-    {                                                                                            \
-        tile(r, GROUP(r), true, VEC_LANES, PANEL_LINES, t);                                      \
-    }                                                                                            \
-    static __attribute__((noinline)) void one_##r(const sg_tile *t)                              \
-    {                                                                                            \
-        tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                         \
-    }                                                                                            \
-    static void columns_##r(const sg_tile *t, int64_t count)                                     \
-    {                                                                                            \
-        const int64_t parts = t->k <= t->chain ? 1 : (t->k + t->chain - 1) / t->chain;           \
-        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SG_WIDTH;                \
-                                                                                                 \
-        for (int64_t n = 0; n < parts; n++) {                                                    \
-            sg_tile u = part_of(t, n, parts);                                                    \
-            int64_t left = count;                                                                \
-                                                                                                 \
-            while (left > 0) {                                                                   \
-                const bool group = left >= GROUP(r) * VEC_LANES;                                 \
-                const int64_t take = group ? GROUP(r) * VEC_LANES : left < VEC_LANES ? left : VEC_LANES; \
-                                                                                                 \
-                u.last = (uint32_t)take;                                                         \
-                (!group ? one_##r : cold && left == count ? first_##r : group_##r)(&u);          \
-                next_columns(&u, take);                                                          \
-                left -= take;                                                                    \
-            }                                                                                    \
-        }                                                                                        \
+#define CELL(r, none)                                                                                                  \
+    static __attribute__((noinline)) void group_##r(const sg_tile *t)                                                  \
+    {                                                                                                                  \
+        tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                                             \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void first_##r(const sg_tile *t)                                                  \
+    {                                                                                                                  \
+        tile(r, GROUP(r), true, VEC_LANES, PANEL_LINES, t);                                                            \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void one_##r(const sg_tile *t)                                                    \
+    {                                                                                                                  \
+        tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                                               \
+    }                                                                                                                  \
+    static void columns_##r(const sg_tile *t, int64_t count)                                                           \
+    {                                                                                                                  \
+        const int64_t parts = t->k <= t->chain ? 1 : (t->k + t->chain - 1) / t->chain;                                 \
+        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SG_WIDTH;                                      \
+                                                                                                                       \
+        for (int64_t n = 0; n < parts; n++) {                                                                          \
+            sg_tile u = part_of(t, n, parts);                                                                          \
+            int64_t left = count;                                                                                      \
+                                                                                                                       \
+            while (left > 0) {                                                                                         \
+                const bool group = left >= GROUP(r) * VEC_LANES;                                                       \
+                const int64_t take = group ? GROUP(r) * VEC_LANES : left < VEC_LANES ? left : VEC_LANES;               \
+                                                                                                                       \
+                u.last = (uint32_t)take;                                                                               \
+                (!group ? one_##r : cold && left == count ? first_##r : group_##r)(&u);                                \
+                next_columns(&u, take);                                                                                \
+                left -= take;                                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 CELLS_6(CELL, )
 #undef CELL
-#define CELL(r, v)                                            \
-    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)       \
-    {                                                         \
-        columns_##r(t, ((v) - 1) * SG_LANES + (int64_t)t->last); \
+#define CELL(r, v)                                                                                                     \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    {                                                                                                                  \
+        columns_##r(t, ((v)-1) * SG_LANES + (int64_t)t->last);                                                         \
     }
 CELLS_6(CELL, 1)
 CELLS_6(CELL, 2)
@@ -193,7 +200,10 @@ CELLS_6(CELL, 4)
 #undef CELLS_12
 #define CELLS_8 CELLS_6
 #define CELLS_12 CELLS_6
-#define ROWS { 0, 6, 6, 6, 6 }
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, 6, 6, 6, 6                                                                                                  \
+    }
 #endif
 #undef CELL
 #define CELL(r, v) KERNEL_PART_OF(tile_##r##_##v),
@@ -203,90 +213,100 @@ static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_1
 
 /* ------------------------------------------------------------------ functions behind it */
 
-#define FUNCTION(name, expression)                                                                          \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)       \
-    {                                                                                                       \
-        const float alpha = post->alpha, beta = post->beta;                                                 \
-                                                                                                            \
-        (void)alpha, (void)beta;                                                                            \
-        for (int64_t r = 0; r < rows; r++) {                                                                \
-            float *y = c + r * c_row;                                                                       \
-                                                                                                            \
-            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                          \
-            {                                                                                               \
-                const float x = y[i];                                                                       \
-                y[i] = (expression);                                                                        \
-            }                                                                                               \
-        }                                                                                                   \
+#define FUNCTION(name, expression)                                                                                     \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        const float alpha = post->alpha, beta = post->beta;                                                            \
+                                                                                                                       \
+        (void)alpha, (void)beta;                                                                                       \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            float *y = c + r * c_row;                                                                                  \
+                                                                                                                       \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                     \
+            {                                                                                                          \
+                const float x = y[i];                                                                                  \
+                y[i] = (expression);                                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 FUNCTION(fn_relu, x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x)
 FUNCTION(fn_sigmoid, vm_sigmoid(x))
 FUNCTION(fn_tanh, vm_tanh(x))
-FUNCTION(fn_swish, x * vm_sigmoid(alpha * x))
-FUNCTION(fn_hardswish, x * (x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : x * (1.0f / 6) + 0.5f))
-FUNCTION(fn_linear, alpha * x + beta)
-FUNCTION(fn_clip, x < alpha ? alpha : x > beta ? beta : x)
+FUNCTION(fn_swish, x *vm_sigmoid(alpha *x))
+FUNCTION(fn_hardswish, x *(x<-3.0f ? 0.0f : x> 3.0f ? 1.0f : x *(1.0f / 6) + 0.5f))
+FUNCTION(fn_linear, alpha *x + beta)
+FUNCTION(fn_clip, x<alpha ? alpha : x> beta ? beta : x)
 
 /* Functions of vectors as wholes. */
-#define VECTORS(name, expression)                                                                          \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)      \
-    {                                                                                                      \
-        (void)post;                                                                                        \
-        for (int64_t r = 0; r < rows; r++) {                                                               \
-            float *y = c + r * c_row;                                                                      \
-            int64_t i = 0;                                                                                 \
-                                                                                                           \
-            for (; i + VEC_LANES <= cols; i += VEC_LANES) {                                                \
-                const vec x = vec_load(y + i);                                                             \
-                                                                                                           \
-                vec_store(y + i, expression);                                                              \
-            }                                                                                              \
-            if (i < cols) {                                                                                \
-                const vmask part = vec_first(cols - i);                                                    \
-                const vec x = vec_load_some(part, y + i);                                                  \
-                                                                                                           \
-                vec_store_some(y + i, part, expression);                                                   \
-            }                                                                                              \
-        }                                                                                                  \
+#define VECTORS(name, expression)                                                                                      \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        (void)post;                                                                                                    \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            float *y = c + r * c_row;                                                                                  \
+            int64_t i = 0;                                                                                             \
+                                                                                                                       \
+            for (; i + VEC_LANES <= cols; i += VEC_LANES) {                                                            \
+                const vec x = vec_load(y + i);                                                                         \
+                                                                                                                       \
+                vec_store(y + i, expression);                                                                          \
+            }                                                                                                          \
+            if (i < cols) {                                                                                            \
+                const vmask part = vec_first(cols - i);                                                                \
+                const vec x = vec_load_some(part, y + i);                                                              \
+                                                                                                                       \
+                vec_store_some(y + i, part, expression);                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
 VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
 
-#define FUNCTION_2(name, expression)                                                           \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols) \
-    {                                                                                          \
-        for (int64_t r = 0; r < rows; r++) {                                                   \
-            const float *other = post->other + r * post->row;                                  \
-            float *y = c + r * c_row;                                                          \
-                                                                                               \
-            if (post->col == 0) {                                                              \
-                const float o = *other;                                                        \
-                _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                         \
-                {                                                                              \
-                    const float x = y[i];                                                      \
-                    y[i] = (expression);                                                       \
-                }                                                                              \
-                continue;                                                                      \
-            }                                                                                  \
-            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                             \
-            {                                                                                  \
-                const float x = y[i], o = other[i];                                            \
-                y[i] = (expression);                                                           \
-            }                                                                                  \
-        }                                                                                      \
+#define FUNCTION_2(name, expression)                                                                                   \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            const float *other = post->other + r * post->row;                                                          \
+            float *y = c + r * c_row;                                                                                  \
+                                                                                                                       \
+            if (post->col == 0) {                                                                                      \
+                const float o = *other;                                                                                \
+                _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                 \
+                {                                                                                                      \
+                    const float x = y[i];                                                                              \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+                continue;                                                                                              \
+            }                                                                                                          \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                     \
+            {                                                                                                          \
+                const float x = y[i], o = other[i];                                                                    \
+                y[i] = (expression);                                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 FUNCTION_2(fn_add, x + o)
 FUNCTION_2(fn_sub, x - o)
-FUNCTION_2(fn_mul, x * o)
+FUNCTION_2(fn_mul, x *o)
 FUNCTION_2(fn_div, x / o)
 FUNCTION_2(fn_prelu, x < 0 ? x * o : x)
 
 static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
 {
     static void (*const functions[SG_FN_COUNT])(const sg_post *, float *, int64_t, int64_t, int64_t) = {
-        [SG_RELU] = KERNEL_PART_OF(fn_relu), [SG_GELU] = KERNEL_PART_OF(fn_gelu), [SG_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh), [SG_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
-        [SG_TANH] = KERNEL_PART_OF(fn_tanh), [SG_SWISH] = KERNEL_PART_OF(fn_swish), [SG_HARDSWISH] = KERNEL_PART_OF(fn_hardswish), [SG_LINEAR] = KERNEL_PART_OF(fn_linear),
-        [SG_CLIP] = KERNEL_PART_OF(fn_clip), [SG_ADD] = KERNEL_PART_OF(fn_add), [SG_SUB] = KERNEL_PART_OF(fn_sub), [SG_MUL] = KERNEL_PART_OF(fn_mul), [SG_DIV] = KERNEL_PART_OF(fn_div),
+        [SG_RELU] = KERNEL_PART_OF(fn_relu),
+        [SG_GELU] = KERNEL_PART_OF(fn_gelu),
+        [SG_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh),
+        [SG_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
+        [SG_TANH] = KERNEL_PART_OF(fn_tanh),
+        [SG_SWISH] = KERNEL_PART_OF(fn_swish),
+        [SG_HARDSWISH] = KERNEL_PART_OF(fn_hardswish),
+        [SG_LINEAR] = KERNEL_PART_OF(fn_linear),
+        [SG_CLIP] = KERNEL_PART_OF(fn_clip),
+        [SG_ADD] = KERNEL_PART_OF(fn_add),
+        [SG_SUB] = KERNEL_PART_OF(fn_sub),
+        [SG_MUL] = KERNEL_PART_OF(fn_mul),
+        [SG_DIV] = KERNEL_PART_OF(fn_div),
         [SG_PRELU] = KERNEL_PART_OF(fn_prelu),
     };
 
@@ -298,7 +318,7 @@ static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t row
 /* e^x for x up to 0, 1 ulp; NaN stays. Below -105 it is 0. */
 VEC_INLINE vec exp_of(vec x)
 {
-    const vec integer = vec_set(12582912); /* 1.5 * 2^23 has no fraction */
+    const vec integer = vec_set(12582912);   /* 1.5 * 2^23 has no fraction */
     const vec c = vec_max(vec_set(-105), x); /* the second where one is NaN */
     const vec n = vec_sub(vec_fma(c, vec_set(1.44269504f), integer), integer);
     const vec high = vec_fnma(n, vec_set(VM_LN2_HIGH), c);

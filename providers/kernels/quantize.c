@@ -28,7 +28,8 @@ VEC_INLINE void quantize_four(uint8_t *y, const float *x, vec scale, vec inverse
 void KERNEL(quantize)(uint8_t *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
 {
     /* quotients beyond end at the bounds of a byte whatever is added */
-    const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale), inverse = vec_set(1 / scale);
+    const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale),
+              inverse = vec_set(1 / scale);
     const int16_t added = (int16_t)(zero + (is_signed ? 128 : 0));
     const uint8_t flip = is_signed ? 0x80 : 0;
     int64_t i = 0;

@@ -38,7 +38,7 @@ VEC_INLINE vec sigmoid_of(vec x)
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
-        for (; i + (some) * VEC_LANES <= n; i += (some) * VEC_LANES) {                                                 \
+        for (; i + (some)*VEC_LANES <= n; i += (some)*VEC_LANES) {                                                     \
             vec v[some];                                                                                               \
                                                                                                                        \
             VEC_UNROLL                                                                                                 \
@@ -114,9 +114,9 @@ VEC_INLINE vec tanh_of(vec x)
 
 VEC_INLINE vec erf_of(vec x)
 {
-    static const float near[] = { 7.99664995e-5f, -8.04976968e-4f, 5.19240508e-3f, -2.68557314e-2f, 1.12836257e-1f,
-                                  -3.76126289e-1f, 1.28379166e-1f };
-    static const float far[] = { 1.46600166e-6f,  -4.28335225e-5f, 5.71162731e-4f, -4.6473844e-3f,  2.61259396e-2f,
+    static const float near[] = { 7.99664995e-5f, -8.04976968e-4f, 5.19240508e-3f, -2.68557314e-2f,
+                                  1.12836257e-1f, -3.76126289e-1f, 1.28379166e-1f };
+    static const float far[] = { 1.46600166e-6f,  -4.28335225e-5f, 5.71162731e-4f, -4.6473844e-3f, 2.61259396e-2f,
                                  -1.09602086e-1f, -6.32291675e-1f, -1.12998354f,   2.63461901e-4f };
     const vec a = vec_abs(x), b = vec_min(vec_set(4.5f), a);
     const vec low = vec_fma(a, polynomial(near, 7, vec_mul(a, a)), a);
@@ -445,18 +445,9 @@ KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
 }
 
 const row_set KERNEL(rows) = {
-    KERNEL_PART_OF(row_exp),
-    KERNEL_PART_OF(row_tanh),
-    KERNEL_PART_OF(row_erf),
-    KERNEL_PART_OF(row_sigmoid),
-    KERNEL_PART_OF(row_softmax),
-    KERNEL_PART_OF(row_log_softmax),
-    KERNEL_PART_OF(row_tops),
-    KERNEL_PART_OF(row_lows),
-    KERNEL_PART_OF(row_means),
-    KERNEL_PART_OF(row_windows),
-    KERNEL_PART_OF(row_greater),
-    KERNEL_PART_OF(row_finite),
-    KERNEL_PART_OF(row_from_half),
-    KERNEL_PART_OF(row_to_half),
+    KERNEL_PART_OF(row_exp),       KERNEL_PART_OF(row_tanh),    KERNEL_PART_OF(row_erf),
+    KERNEL_PART_OF(row_sigmoid),   KERNEL_PART_OF(row_softmax), KERNEL_PART_OF(row_log_softmax),
+    KERNEL_PART_OF(row_tops),      KERNEL_PART_OF(row_lows),    KERNEL_PART_OF(row_means),
+    KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater), KERNEL_PART_OF(row_finite),
+    KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
 };

@@ -58,9 +58,13 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
     int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
     const int64_t even = blocks > 0 ? (i1 - i0) / blocks : 0, left = i1 - i0 - even * blocks;
     bool sums = k0 > 0 || job->add;
-    sg_tile t = { .k = k1 - k0, .chain = job->chain > 0 ? job->chain : SG_CHAIN, .a_row = job->a_row,
-                  .b = job->b + j * job->b_panel + k0 * job->b_step, .b_step = job->b_step,
-                  .from_row = sums ? job->c_row : 0, .c_row = job->c_row,
+    sg_tile t = { .k = k1 - k0,
+                  .chain = job->chain > 0 ? job->chain : SG_CHAIN,
+                  .a_row = job->a_row,
+                  .b = job->b + j * job->b_panel + k0 * job->b_step,
+                  .b_step = job->b_step,
+                  .from_row = sums ? job->c_row : 0,
+                  .c_row = job->c_row,
                   .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
 
     /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, without dividing each time. */

@@ -14,8 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SG_WIDTH = 64, SG_LANES = 16, SG_VECTORS = SG_WIDTH / SG_LANES, SG_ROWS = 12, SG_CHAIN = 384,
-       SG_LEAST_CHAIN = 16, SG_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */ };
+enum {
+    SG_WIDTH = 64,
+    SG_LANES = 16,
+    SG_VECTORS = SG_WIDTH / SG_LANES,
+    SG_ROWS = 12,
+    SG_CHAIN = 384,
+    SG_LEAST_CHAIN = 16,
+    SG_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */
+};
 
 /* How many terms of a sum of k are added one after the other, at most; 0: SG_CHAIN, as many as costs nothing. The error
  * of a sum grows with the root of that and of how many parts there are then, so precision strict cuts where neither is
@@ -41,7 +48,7 @@ typedef enum sg_fn {
     SG_ADD,
     SG_SUB, /* x - o */
     SG_MUL,
-    SG_DIV, /* x / o */
+    SG_DIV,   /* x / o */
     SG_PRELU, /* x < 0 ? x o : x */
     SG_FN_COUNT
 } sg_fn;
@@ -49,8 +56,8 @@ typedef enum sg_fn {
 typedef struct sg_post {
     sg_fn fn;
     float alpha, beta;
-    const float *other;   /* of ADD and the like */
-    int64_t row, col;     /* elements from one row, and one column, of the other operand to the next; col is 0 or 1 */
+    const float *other; /* of ADD and the like */
+    int64_t row, col;   /* elements from one row, and one column, of the other operand to the next; col is 0 or 1 */
 } sg_post;
 
 /* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
@@ -93,8 +100,8 @@ typedef struct sg_scores {
 /* The loops for one instruction set. Immutable. */
 typedef struct sg_kernel {
     const char *isa;
-    int64_t rows[SG_VECTORS + 1];            /* most rows of a block with so many vectors */
-    const sg_tile_fn *tile[SG_VECTORS + 1];  /* [vectors][rows - 1] */
+    int64_t rows[SG_VECTORS + 1];           /* most rows of a block with so many vectors */
+    const sg_tile_fn *tile[SG_VECTORS + 1]; /* [vectors][rows - 1] */
     void (*post)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
     /* Rows of scores become probabilities, up to what each is multiplied by. */
     void (*softmax)(const sg_scores *s);
@@ -114,16 +121,16 @@ const sg_kernel *sg_kernel_best(void);
 /* A product. Pointers are borrowed for the run. */
 typedef struct sg_job {
     const sg_kernel *kernel;
-    int64_t m, n, k;  /* all above 0 */
-    int64_t chain;    /* see sg_chain */
+    int64_t m, n, k; /* all above 0 */
+    int64_t chain;   /* see sg_chain */
     const float *a;
-    int64_t a_row;    /* elements between rows, also below */
+    int64_t a_row; /* elements between rows, also below */
     const float *b;
-    int64_t width;    /* columns of a panel, at most SG_WIDTH */
-    int64_t b_panel;  /* elements from one panel to the next */
-    int64_t b_step;   /* and from one k to the next: width in packed panels, more where B lies row by row */
+    int64_t width;     /* columns of a panel, at most SG_WIDTH */
+    int64_t b_panel;   /* elements from one panel to the next */
+    int64_t b_step;    /* and from one k to the next: width in packed panels, more where B lies row by row */
     const float *bias; /* [n], or NULL */
-    bool add;         /* the sums start from what is in c; bias is NULL then */
+    bool add;          /* the sums start from what is in c; bias is NULL then */
     float *c;
     int64_t c_row;
     int64_t blocks;       /* of rows, at least; 0: as many as the cache asks for */

@@ -7,7 +7,7 @@ enum {
 #define NUMBER(name, runs) NUMBER_##name,
     KERNEL_INSTANCE_LIST(NUMBER)
 #undef NUMBER
-    NUMBER_COUNT
+        NUMBER_COUNT
 };
 
 /* sources.def is made by CMake: SOURCE(name, INSTANCE(level) ...), one line a source. */
@@ -53,8 +53,9 @@ static void fill(void)
 
 const inlay_ext_sources *kernel_sources(void)
 {
-    static const inlay_ext_sources all = { .struct_size = sizeof all, .sources = sources, .source_count = ROW_COUNT,
-                                           .source_stride = sizeof sources[0] };
+    static const inlay_ext_sources all = {
+        .struct_size = sizeof all, .sources = sources, .source_count = ROW_COUNT, .source_stride = sizeof sources[0]
+    };
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     (void)pthread_once(&once, fill);

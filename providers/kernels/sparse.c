@@ -2,10 +2,14 @@
 #include "sparse.h"
 #include <string.h>
 
-enum { SAMPLE = SP_SAMPLE, GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */, CHUNKS = 4,
-       DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */ };
+enum {
+    SAMPLE = SP_SAMPLE,
+    GROUP = SG_WIDTH / SP_WIDTH /* panels whose columns are finished together */,
+    CHUNKS = 4,
+    DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */
+};
 #define LEAST_ZEROS SP_LEAST_ZEROS
-#define FLOPS_PER_NS 190.0   /* one core with AVX-512 */
+#define FLOPS_PER_NS 190.0 /* one core with AVX-512 */
 #define BYTES_PER_NS 20.0
 
 const sp_set *sparse_of_cpu(void)
@@ -151,16 +155,23 @@ static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
     return from;
 }
 
-/* A panel by a block of rows, of those blocks with k in [k0, k1). Rows by themselves take all at once, with the last. */
+/* A panel by a block of rows, of those blocks with k in [k0, k1). Rows by themselves take all at once, with the last.
+ */
 static void multiply(const sg_job *job, const sp_set *set, const float *turned, bool finite, int64_t row, int64_t rows,
                      int64_t panel, int64_t k0, int64_t k1)
 {
     const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + panels_of(job->n) + 1;
     const int64_t total = begins[panels_of(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
-    sp_tile t = { .k = job->k, .index = index + begins[panel], .count = count,
-                  .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH, .a = turned,
-                  .c = job->c + row * job->c_row + at, .c_row = job->c_row, .rows = rows,
-                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH), .add = k0 > 0 };
+    sp_tile t = { .k = job->k,
+                  .index = index + begins[panel],
+                  .count = count,
+                  .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH,
+                  .a = turned,
+                  .c = job->c + row * job->c_row + at,
+                  .c_row = job->c_row,
+                  .rows = rows,
+                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH),
+                  .add = k0 > 0 };
 
     if (finite && job->m > 1) {
         const int64_t first = first_from(t.index, count, k0);

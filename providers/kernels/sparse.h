@@ -2,9 +2,9 @@
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
- * A block is one row of B by 16 columns (1x16; larger ones, 1x64 and the like, are several). Blocks of zeros are neither
- * stored nor multiplied: for each panel of 16 columns there is a list of the k whose block is not zero, and the blocks
- * in its order. Zeros within a block (2:4 and the like) are no gain, since a vector holds 16.
+ * A block is one row of B by 16 columns (1x16; larger ones, 1x64 and the like, are several). Blocks of zeros are
+ * neither stored nor multiplied: for each panel of 16 columns there is a list of the k whose block is not zero, and the
+ * blocks in its order. Zeros within a block (2:4 and the like) are no gain, since a vector holds 16.
  *
  * Rows of A are turned into [k][rows] first, so that a block meets as many of them as there are registers. Where an
  * element of a row is not finite, all of B counts: infinity times zero is NaN. */
@@ -20,11 +20,11 @@ typedef struct sp_tile {
     const uint32_t *index; /* [count] ascending */
     const float *blocks;   /* [count][SP_WIDTH] */
     int64_t count;
-    const float *a;        /* turned: [k][set->rows]; of `one` and `all`: a row as it lies */
+    const float *a; /* turned: [k][set->rows]; of `one` and `all`: a row as it lies */
     float *c;
-    int64_t c_row, rows;   /* rows: that are stored */
-    uint32_t last;         /* columns that are, 1 ... 16 */
-    bool add;              /* `many` and `some`: to what is in c */
+    int64_t c_row, rows; /* rows: that are stored */
+    uint32_t last;       /* columns that are, 1 ... 16 */
+    bool add;            /* `many` and `some`: to what is in c */
 } sp_tile;
 
 typedef struct sp_set {
@@ -33,8 +33,8 @@ typedef struct sp_set {
     void (*some)(const sp_tile *t); /* at most `few` rows */
     void (*one)(const sp_tile *t);
     void (*all)(const sp_tile *t); /* one row, by zeros, too */
-    /* Rows a_row apart, at most set->rows; what is missing is 0. out has room for SP_MOST_ROWS elements beyond [k][rows].
-     * Returns whether all elements are finite. */
+    /* Rows a_row apart, at most set->rows; what is missing is 0. out has room for SP_MOST_ROWS elements beyond
+     * [k][rows]. Returns whether all elements are finite. */
     bool (*turn)(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out);
 } sp_set;
 
@@ -77,8 +77,8 @@ bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target);
 /* All elements, as they lie in the matrix; false: places are wrong. */
 bool sparse_entries_expand(const sp_entries *e, float *target);
 
-/* A product as sg_run does it; job->b is the pack, width, b_panel, b_step and add are not read. Units are blocks of rows
- * by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */
+/* A product as sg_run does it; job->b is the pack, width, b_panel, b_step and add are not read. Units are blocks of
+ * rows by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */
 int64_t sparse_units(const sg_job *job);
 int64_t sparse_scratch_floats(const sg_job *job);
 void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);

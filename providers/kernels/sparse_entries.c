@@ -92,9 +92,9 @@ double sparse_entries_share(const sp_entries *e)
 
 typedef struct walk {
     const sp_entries *e;
-    uint32_t *begins;      /* [panels + 1] */
-    uint32_t *slot;        /* [k] of one panel, or [panels]: the next block */
-    uint32_t *index;       /* NULL: blocks are counted */
+    uint32_t *begins; /* [panels + 1] */
+    uint32_t *slot;   /* [k] of one panel, or [panels]: the next block */
+    uint32_t *index;  /* NULL: blocks are counted */
     float *blocks;
 } walk;
 

@@ -27,12 +27,13 @@ VEC_INLINE void multiply(const int rows, const sp_tile *t)
     vec sums[ROWS][PARTS];
 
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             sums[r][v] = t->add && r < t->rows ? vec_load_some(vec_first((int64_t)t->last - v * VEC_LANES),
                                                                t->c + r * t->c_row + v * VEC_LANES)
                                                : vec_zero();
+    }
     for (int64_t i = 0; i < t->count; i++, blocks += SP_WIDTH) {
         const float *a = t->a + (int64_t)t->index[i] * ROWS;
         const float *next = t->a + (int64_t)t->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
@@ -75,22 +76,26 @@ KERNEL_PART(void, sparse_one, const sp_tile *t)
     int64_t i = 0;
 
     VEC_UNROLL
-    for (int c = 0; c < CHAINS; c++)
+    for (int c = 0; c < CHAINS; c++) {
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             sums[c][v] = vec_zero();
-    for (; i + CHAINS <= t->count; i += CHAINS)
+    }
+    for (; i + CHAINS <= t->count; i += CHAINS) {
         VEC_UNROLL
-        for (int c = 0; c < CHAINS; c++)
+        for (int c = 0; c < CHAINS; c++) {
             VEC_UNROLL
             for (int v = 0; v < PARTS; v++)
                 sums[c][v] = vec_fma(vec_set(t->a[t->index[i + c]]),
                                      vec_load(t->blocks + (i + c) * SP_WIDTH + v * VEC_LANES), sums[c][v]);
-    for (; i < t->count; i++)
+        }
+    }
+    for (; i < t->count; i++) {
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             sums[0][v] =
                 vec_fma(vec_set(t->a[t->index[i]]), vec_load(t->blocks + i * SP_WIDTH + v * VEC_LANES), sums[0][v]);
+    }
     VEC_UNROLL
     for (int v = 0; v < PARTS; v++)
         sums[0][v] = vec_add(vec_add(sums[0][v], sums[1][v]), vec_add(sums[2][v], sums[3][v]));
@@ -117,8 +122,8 @@ static void all(const sp_tile *t)
     store(t, 0, sums);
 }
 
-/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is overwritten
- * by the next. */
+/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is
+ * overwritten by the next. */
 KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
     enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };

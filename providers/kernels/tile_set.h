@@ -9,7 +9,7 @@ enum {
     TILE_ROWS = 14,  /* 28 sums, 2 lines of weights and what is left for one element */
     TILE_WIDTH = 32, /* output channels of a panel of weights */
     TILE_LANES = 16,
-    TILE_ALPHA = 6,  /* Winograd's: points along an axis, at most */
+    TILE_ALPHA = 6,      /* Winograd's: points along an axis, at most */
     TILE_CHANNELS = 4096 /* Winograd's: of the input, at most */
 };
 
@@ -20,12 +20,12 @@ typedef struct tile_product {
     int64_t a_row;
     const int64_t *taps;
     int64_t tap_count, depth;
-    int64_t chain;      /* see sg_chain */
-    const float *b;     /* [tap_count * depth][TILE_WIDTH] */
-    const float *ahead; /* weights to fetch meanwhile, NULL: none */
+    int64_t chain;        /* see sg_chain */
+    const float *b;       /* [tap_count * depth][TILE_WIDTH] */
+    const float *ahead;   /* weights to fetch meanwhile, NULL: none */
     uint32_t ahead_lines; /* cache lines for each k */
-    const float *bias;  /* [columns], NULL: none */
-    const float *add;   /* NULL: none */
+    const float *bias;    /* [columns], NULL: none */
+    const float *add;     /* NULL: none */
     int64_t add_row;
     float *c;
     int64_t c_row;

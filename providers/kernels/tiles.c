@@ -13,8 +13,8 @@ enum {
     BLOCK_COLUMNS = BLOCK_VECTORS * VEC_LANES,
     SPAN = VEC_LANES == 16 ? 1 : 32 /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
 };
-#define MOST_ROWS(vectors) \
-    ((VEC_REGISTERS - (vectors) - 1) / (vectors) < TILE_ROWS ? (VEC_REGISTERS - (vectors) - 1) / (vectors) : TILE_ROWS)
+#define MOST_ROWS(vectors)                                                                                             \
+    ((VEC_REGISTERS - (vectors)-1) / (vectors) < TILE_ROWS ? (VEC_REGISTERS - (vectors)-1) / (vectors) : TILE_ROWS)
 
 /* One row is read as fast as memory gives its weights: they are asked for ROW_AHEAD floats before they are needed, and
  * several sums run beside each other, for each addition waits for the one before it. */
@@ -26,10 +26,11 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
     int64_t k = 0;
 
     VEC_UNROLL
-    for (int i = 0; i < ROW_SUMS; i++)
+    for (int i = 0; i < ROW_SUMS; i++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
             part[i][v] = vec_zero();
+    }
     for (; k + ROW_SUMS <= depth; k += ROW_SUMS, b += ROW_SUMS * TILE_WIDTH) {
         VEC_UNROLL
         for (int i = 0; i < ROW_SUMS; i++) {
@@ -45,10 +46,11 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
             }
         }
     }
-    for (; k < depth; k++, b += TILE_WIDTH)
+    for (; k < depth; k++, b += TILE_WIDTH) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
             part[0][v] = vec_fma(vec_set(a[k]), vec_load(b + v * VEC_LANES), part[0][v]);
+    }
     VEC_UNROLL
     for (int v = 0; v < vectors; v++)
         sum[v] = vec_add(sum[v], vec_add(vec_add(part[0][v], part[1][v]), vec_add(part[2][v], part[3][v])));
@@ -70,33 +72,35 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     vec sum[TILE_ROWS][BLOCK_VECTORS];
 
 #define LOAD(v, p) (full || (v) + 1 < vectors ? vec_load(p) : vec_load_some(tail, p))
-#define STORE(v, p, x)                   \
-    do {                                 \
-        if (full || (v) + 1 < vectors)   \
-            vec_store(p, x);             \
-        else                             \
-            vec_store_some(p, tail, x);  \
+#define STORE(v, p, x)                                                                                                 \
+    do {                                                                                                               \
+        if (full || (v) + 1 < vectors)                                                                                 \
+            vec_store(p, x);                                                                                           \
+        else                                                                                                           \
+            vec_store_some(p, tail, x);                                                                                \
     } while (0)
-#define ADD_REST                                                                                       \
-    if (rest != NULL) {                                                                                \
-        VEC_UNROLL                                                                                     \
-        for (int r = 0; r < rows; r++)                                                                 \
-            VEC_UNROLL                                                                                 \
-            for (int v = 0; v < vectors; v++)                                                          \
-                sum[r][v] = vec_add(sum[r][v], LOAD(v, rest + r * rest_row + v * VEC_LANES));          \
+#define ADD_REST                                                                                                       \
+    if (rest != NULL) {                                                                                                \
+        VEC_UNROLL                                                                                                     \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            VEC_UNROLL                                                                                                 \
+        for (int v = 0; v < vectors; v++)                                                                              \
+            sum[r][v] = vec_add(sum[r][v], LOAD(v, rest + r * rest_row + v * VEC_LANES));                              \
     }
     VEC_UNROLL
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors; v++) {
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
             sum[r][v] = vec_zero();
+    }
     if (p->add != NULL) { /* mostly far away: asked for before the work, not after it */
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
                 if (v * VEC_LANES % 16 == 0)
                     vec_fetch_near(p->add + r * p->add_row + v * VEC_LANES);
+        }
     }
     for (int64_t t = 0; t < p->tap_count; t++) {
         VEC_UNROLL
@@ -131,12 +135,13 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
             /* a long sum is made of parts, for the sake of its error; the parts before wait in C */
             ADD_REST
             VEC_UNROLL
-            for (int r = 0; r < rows; r++)
+            for (int r = 0; r < rows; r++) {
                 VEC_UNROLL
                 for (int v = 0; v < vectors; v++) {
                     STORE(v, p->c + r * p->c_row + v * VEC_LANES, sum[r][v]);
                     sum[r][v] = vec_zero();
                 }
+            }
             rest = p->c;
             rest_row = p->c_row;
             room = chain;
@@ -157,33 +162,35 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         const vec low = vec_set(p->low), high = vec_set(p->high);
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++) /* this way round, NaN stays NaN */
                 sum[r][v] = vec_min(high, vec_max(low, sum[r][v]));
+        }
     }
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
             STORE(v, p->c + r * p->c_row + v * VEC_LANES, sum[r][v]);
+    }
 #undef ADD_REST
 #undef STORE
 #undef LOAD
 }
 
 #define CELLS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define CELL_OF(r, v, name, full)                          \
-    KERNEL_PART(void, product_##r##_##name, const tile_product *p) \
-    {                                                      \
-        if (v <= BLOCK_VECTORS && r <= MOST_ROWS(v))       \
-            product(r, v, full, p);                        \
+#define CELL_OF(r, v, name, full)                                                                                      \
+    KERNEL_PART(void, product_##r##_##name, const tile_product *p)                                                     \
+    {                                                                                                                  \
+        if (v <= BLOCK_VECTORS && r <= MOST_ROWS(v))                                                                   \
+            product(r, v, full, p);                                                                                    \
     }
-#define CELL(r)                \
-    CELL_OF(r, 1, 1, false)    \
-    CELL_OF(r, 2, 2, false)    \
-    CELL_OF(r, 3, 3, false)    \
-    CELL_OF(r, 4, 4, false)    \
+#define CELL(r)                                                                                                        \
+    CELL_OF(r, 1, 1, false)                                                                                            \
+    CELL_OF(r, 2, 2, false)                                                                                            \
+    CELL_OF(r, 3, 3, false)                                                                                            \
+    CELL_OF(r, 4, 4, false)                                                                                            \
     CELL_OF(r, BLOCK_VECTORS, full, true)
 CELLS(CELL)
 #undef CELL
@@ -192,8 +199,8 @@ CELLS(CELL)
 static void block(const tile_product *p, int rows)
 {
     static void (*const table[][5])(const tile_product *) = {
-#define CELL(r) \
-    { KERNEL_PART_OF(product_##r##_1), KERNEL_PART_OF(product_##r##_2), KERNEL_PART_OF(product_##r##_3), \
+#define CELL(r)                                                                                                        \
+    { KERNEL_PART_OF(product_##r##_1), KERNEL_PART_OF(product_##r##_2), KERNEL_PART_OF(product_##r##_3),               \
       KERNEL_PART_OF(product_##r##_4), KERNEL_PART_OF(product_##r##_full) },
         CELLS(CELL)
 #undef CELL

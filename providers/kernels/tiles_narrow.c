@@ -1,6 +1,6 @@
 /* Tiles of few output channels where vectors have 16 lanes: two elements of a pixel at a time by the weights of eight
- * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even and of odd
- * elements are added in the end. */
+ * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even
+ * and of odd elements are added in the end. */
 #include "tile_set.h"
 #include "vec.h"
 
@@ -30,10 +30,11 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
     __m512 sum[TILE_ROWS][3];
 
     VEC_UNROLL
-    for (int v = 0; v < vectors; v++)
+    for (int v = 0; v < vectors; v++) {
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
             sum[r][v] = _mm512_setzero_ps();
+    }
     for (int64_t t = 0; t < p->tap_count; t++) {
         const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
 
@@ -96,10 +97,10 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
 #define ROWS_7(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v) X(7, v)
 #define ROWS_14(X, v) ROWS_7(X, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v) X(13, v) X(14, v)
 #define CELLS(X) ROWS_14(X, 1) ROWS_14(X, 2) ROWS_7(X, 3)
-#define CELL(rows, vectors)                                       \
-    KERNEL_PART(void, narrow_##rows##_##vectors, const tile_product *p) \
-    {                                                             \
-        narrow(rows, vectors, p);                                 \
+#define CELL(rows, vectors)                                                                                            \
+    KERNEL_PART(void, narrow_##rows##_##vectors, const tile_product *p)                                                \
+    {                                                                                                                  \
+        narrow(rows, vectors, p);                                                                                      \
     }
 CELLS(CELL)
 #undef CELL

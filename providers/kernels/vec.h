@@ -59,8 +59,8 @@
  * of `inlay bundle` leaves out those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines
  * it, KERNEL_PART_OF(name) is what stands in the table. */
 #define KERNEL_PART_OF(name) KERNEL(part_##name)
-#define KERNEL_PART(type, name, ...)                                                  \
-    __attribute__((visibility("hidden"))) type KERNEL_PART_OF(name)(__VA_ARGS__);     \
+#define KERNEL_PART(type, name, ...)                                                                                   \
+    __attribute__((visibility("hidden"))) type KERNEL_PART_OF(name)(__VA_ARGS__);                                      \
     type KERNEL_PART_OF(name)(__VA_ARGS__)
 
 #if defined(KERNEL_IS_avx512)

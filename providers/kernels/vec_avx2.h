@@ -49,10 +49,10 @@ VEC_INLINE void vec_store_some(float *p, vmask m, vec v)
     _mm256_maskstore_ps(p, m, v);
 }
 
-#define VEC_OF_2(name, op)          \
-    VEC_INLINE vec name(vec x, vec y) \
-    {                               \
-        return op(x, y);            \
+#define VEC_OF_2(name, op)                                                                                             \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return op(x, y);                                                                                               \
     }
 VEC_OF_2(vec_add, _mm256_add_ps)
 VEC_OF_2(vec_sub, _mm256_sub_ps)
@@ -61,10 +61,10 @@ VEC_OF_2(vec_div, _mm256_div_ps)
 VEC_OF_2(vec_min, _mm256_min_ps)
 VEC_OF_2(vec_max, _mm256_max_ps)
 #undef VEC_OF_2
-#define VEC_OF_3(name, op)                 \
-    VEC_INLINE vec name(vec x, vec y, vec z) \
-    {                                      \
-        return op(x, y, z);                \
+#define VEC_OF_3(name, op)                                                                                             \
+    VEC_INLINE vec name(vec x, vec y, vec z)                                                                           \
+    {                                                                                                                  \
+        return op(x, y, z);                                                                                            \
     }
 VEC_OF_3(vec_fma, _mm256_fmadd_ps)
 VEC_OF_3(vec_fms, _mm256_fmsub_ps)
@@ -90,10 +90,10 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-#define VEC_ZIP(name, op)                                                           \
-    VEC_INLINE vec name(vec x, vec y)                                               \
-    {                                                                               \
-        return _mm256_castsi256_ps(op(_mm256_castps_si256(x), _mm256_castps_si256(y))); \
+#define VEC_ZIP(name, op)                                                                                              \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return _mm256_castsi256_ps(op(_mm256_castps_si256(x), _mm256_castps_si256(y)));                                \
     }
 VEC_ZIP(vec_zip_bytes_low, _mm256_unpacklo_epi8)
 VEC_ZIP(vec_zip_bytes_high, _mm256_unpackhi_epi8)
@@ -129,7 +129,8 @@ VEC_INLINE vec vec_scale(vec x, vec n)
 VEC_INLINE vec vec_lookup(const float *table, vec i)
 {
     const __m256i at = _mm256_castps_si256(i);
-    const vec bit_3 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)), bit_4 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
+    const vec bit_3 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)),
+              bit_4 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
     const vec low = _mm256_blendv_ps(_mm256_permutevar8x32_ps(vec_load(table), at),
                                      _mm256_permutevar8x32_ps(vec_load(table + 8), at), bit_3);
     const vec high = _mm256_blendv_ps(_mm256_permutevar8x32_ps(vec_load(table + 16), at),
@@ -168,22 +169,22 @@ VEC_INLINE void vec_transpose(vec *r)
         r[i] = t[i];
 }
 
-#define VEC_JOIN(name, op)                                                                                     \
-    VEC_INLINE vec name(const vec *x)                                                                          \
-    {                                                                                                          \
-        vec t[4], u[2];                                                                                        \
-                                                                                                               \
-        VEC_UNROLL                                                                                             \
-        for (int i = 0; i < 4; i++)                                                                            \
-            t[i] = op(_mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1])); \
-        VEC_UNROLL                                                                                             \
-        for (int i = 0; i < 2; i++) {                                                                          \
-            const __m256d low = _mm256_castps_pd(t[2 * i]), high = _mm256_castps_pd(t[2 * i + 1]);             \
-                                                                                                               \
-            u[i] = op(_mm256_castpd_ps(_mm256_unpacklo_pd(low, high)),                                         \
-                      _mm256_castpd_ps(_mm256_unpackhi_pd(low, high)));                                        \
-        }                                                                                                      \
-        return op(_mm256_permute2f128_ps(u[0], u[1], 0x20), _mm256_permute2f128_ps(u[0], u[1], 0x31));         \
+#define VEC_JOIN(name, op)                                                                                             \
+    VEC_INLINE vec name(const vec *x)                                                                                  \
+    {                                                                                                                  \
+        vec t[4], u[2];                                                                                                \
+                                                                                                                       \
+        VEC_UNROLL                                                                                                     \
+        for (int i = 0; i < 4; i++)                                                                                    \
+            t[i] = op(_mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]));         \
+        VEC_UNROLL                                                                                                     \
+        for (int i = 0; i < 2; i++) {                                                                                  \
+            const __m256d low = _mm256_castps_pd(t[2 * i]), high = _mm256_castps_pd(t[2 * i + 1]);                     \
+                                                                                                                       \
+            u[i] =                                                                                                     \
+                op(_mm256_castpd_ps(_mm256_unpacklo_pd(low, high)), _mm256_castpd_ps(_mm256_unpackhi_pd(low, high)));  \
+        }                                                                                                              \
+        return op(_mm256_permute2f128_ps(u[0], u[1], 0x20), _mm256_permute2f128_ps(u[0], u[1], 0x31));                 \
     }
 VEC_JOIN(vec_sums, _mm256_add_ps)
 VEC_JOIN(vec_tops, _mm256_max_ps)
@@ -198,7 +199,8 @@ VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t 
     const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2]), _mm256_cvtps_epi32(v[3]));
     const __m256i bytes = _mm256_packus_epi16(_mm256_adds_epi16(low, zeros), _mm256_adds_epi16(high, zeros));
 
-    _mm256_storeu_si256((void *)p, _mm256_permutevar8x32_epi32(_mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)), order));
+    _mm256_storeu_si256((void *)p,
+                        _mm256_permutevar8x32_epi32(_mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)), order));
 }
 
 /* Each of three vectors has lanes of all three: they are permuted to where they belong, and joined. */

@@ -47,10 +47,10 @@ VEC_INLINE void vec_store_some(float *p, vmask m, vec v)
     _mm512_mask_storeu_ps(p, m, v);
 }
 
-#define VEC_OF_2(name, op)          \
-    VEC_INLINE vec name(vec x, vec y) \
-    {                               \
-        return op(x, y);            \
+#define VEC_OF_2(name, op)                                                                                             \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return op(x, y);                                                                                               \
     }
 VEC_OF_2(vec_add, _mm512_add_ps)
 VEC_OF_2(vec_sub, _mm512_sub_ps)
@@ -59,10 +59,10 @@ VEC_OF_2(vec_div, _mm512_div_ps)
 VEC_OF_2(vec_min, _mm512_min_ps)
 VEC_OF_2(vec_max, _mm512_max_ps)
 #undef VEC_OF_2
-#define VEC_OF_3(name, op)                 \
-    VEC_INLINE vec name(vec x, vec y, vec z) \
-    {                                      \
-        return op(x, y, z);                \
+#define VEC_OF_3(name, op)                                                                                             \
+    VEC_INLINE vec name(vec x, vec y, vec z)                                                                           \
+    {                                                                                                                  \
+        return op(x, y, z);                                                                                            \
     }
 VEC_OF_3(vec_fma, _mm512_fmadd_ps)
 VEC_OF_3(vec_fms, _mm512_fmsub_ps)
@@ -85,10 +85,10 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-#define VEC_ZIP(name, op)                                                           \
-    VEC_INLINE vec name(vec x, vec y)                                               \
-    {                                                                               \
-        return _mm512_castsi512_ps(op(_mm512_castps_si512(x), _mm512_castps_si512(y))); \
+#define VEC_ZIP(name, op)                                                                                              \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return _mm512_castsi512_ps(op(_mm512_castps_si512(x), _mm512_castps_si512(y)));                                \
     }
 VEC_ZIP(vec_zip_bytes_low, _mm512_unpacklo_epi8)
 VEC_ZIP(vec_zip_bytes_high, _mm512_unpackhi_epi8)
@@ -156,26 +156,26 @@ VEC_INLINE void vec_transpose(vec *r)
     }
 }
 
-#define VEC_JOIN(name, op)                                                                                     \
-    VEC_INLINE vec name(const vec *x)                                                                          \
-    {                                                                                                          \
-        vec t[8], u[4];                                                                                        \
-                                                                                                               \
-        VEC_UNROLL                                                                                             \
-        for (int i = 0; i < 8; i++)                                                                            \
-            t[i] = op(_mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1])); \
-        VEC_UNROLL                                                                                             \
-        for (int i = 0; i < 4; i++) {                                                                          \
-            const __m512d low = _mm512_castps_pd(t[2 * i]), high = _mm512_castps_pd(t[2 * i + 1]);             \
-                                                                                                               \
-            u[i] = op(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),                                         \
-                      _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));                                        \
-        }                                                                                                      \
-        VEC_UNROLL                                                                                             \
-        for (int i = 0; i < 2; i++)                                                                            \
-            t[i] = op(_mm512_shuffle_f32x4(u[2 * i], u[2 * i + 1], 0x88),                                      \
-                      _mm512_shuffle_f32x4(u[2 * i], u[2 * i + 1], 0xdd));                                     \
-        return op(_mm512_shuffle_f32x4(t[0], t[1], 0x88), _mm512_shuffle_f32x4(t[0], t[1], 0xdd));             \
+#define VEC_JOIN(name, op)                                                                                             \
+    VEC_INLINE vec name(const vec *x)                                                                                  \
+    {                                                                                                                  \
+        vec t[8], u[4];                                                                                                \
+                                                                                                                       \
+        VEC_UNROLL                                                                                                     \
+        for (int i = 0; i < 8; i++)                                                                                    \
+            t[i] = op(_mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]));         \
+        VEC_UNROLL                                                                                                     \
+        for (int i = 0; i < 4; i++) {                                                                                  \
+            const __m512d low = _mm512_castps_pd(t[2 * i]), high = _mm512_castps_pd(t[2 * i + 1]);                     \
+                                                                                                                       \
+            u[i] =                                                                                                     \
+                op(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)), _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));  \
+        }                                                                                                              \
+        VEC_UNROLL                                                                                                     \
+        for (int i = 0; i < 2; i++)                                                                                    \
+            t[i] = op(_mm512_shuffle_f32x4(u[2 * i], u[2 * i + 1], 0x88),                                              \
+                      _mm512_shuffle_f32x4(u[2 * i], u[2 * i + 1], 0xdd));                                             \
+        return op(_mm512_shuffle_f32x4(t[0], t[1], 0x88), _mm512_shuffle_f32x4(t[0], t[1], 0xdd));                     \
     }
 VEC_JOIN(vec_sums, _mm512_add_ps)
 VEC_JOIN(vec_tops, _mm512_max_ps)

@@ -120,19 +120,19 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
     for (int i = 0; i < VEC_LANES; i++)
         p[i] = f32_to_f16(v[i]);
 }
-#define VEC_ZIP(name, T, first)                                         \
-    VEC_INLINE vec name(vec x, vec y)                                   \
-    {                                                                   \
-        enum { HALF = (int)(sizeof(vec) / sizeof(T) / 2) };             \
-        typedef T elements __attribute__((vector_size(sizeof(vec))));   \
-        const elements a = (elements)x, b = (elements)y;                \
-        elements z = a;                                                 \
-                                                                        \
-        for (int i = 0; i < HALF; i++) {                                \
-            z[2 * i] = a[i + (first) * HALF];                           \
-            z[2 * i + 1] = b[i + (first) * HALF];                       \
-        }                                                               \
-        return (vec)z;                                                  \
+#define VEC_ZIP(name, T, first)                                                                                        \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        enum { HALF = (int)(sizeof(vec) / sizeof(T) / 2) };                                                            \
+        typedef T elements __attribute__((vector_size(sizeof(vec))));                                                  \
+        const elements a = (elements)x, b = (elements)y;                                                               \
+        elements z = a;                                                                                                \
+                                                                                                                       \
+        for (int i = 0; i < HALF; i++) {                                                                               \
+            z[2 * i] = a[i + (first)*HALF];                                                                            \
+            z[2 * i + 1] = b[i + (first)*HALF];                                                                        \
+        }                                                                                                              \
+        return (vec)z;                                                                                                 \
     }
 VEC_ZIP(vec_zip_bytes_low, uint8_t, 0)
 VEC_ZIP(vec_zip_bytes_high, uint8_t, 1)
@@ -146,7 +146,8 @@ VEC_INLINE vec vec_abs(vec x)
 /* By adding what leaves no room for a fraction; larger ones have none. */
 VEC_INLINE vec vec_round(vec x)
 {
-    const vec integer = vec_set(8388608), sign = (vec)((vmask)x & (vmask){ INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN });
+    const vec integer = vec_set(8388608),
+              sign = (vec)((vmask)x & (vmask){ INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN });
     const vec size = vec_abs(x), whole = (size + integer) - integer;
 
     return vec_select(size < integer, (vec)((vmask)whole | (vmask)sign), x);

@@ -70,8 +70,8 @@ VEC_INLINE ivec int_line(const int8_t *w)
 {
     const int16x8_t pairs = vmovl_s8(vld1_s8(w));
 
-    return vreinterpretq_s32_s64(vzip1q_s64(vreinterpretq_s64_s16(vuzp1q_s16(pairs, pairs)),
-                                            vreinterpretq_s64_s16(vuzp2q_s16(pairs, pairs))));
+    return vreinterpretq_s32_s64(
+        vzip1q_s64(vreinterpretq_s64_s16(vuzp1q_s16(pairs, pairs)), vreinterpretq_s64_s16(vuzp2q_s16(pairs, pairs))));
 }
 VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {

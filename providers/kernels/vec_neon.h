@@ -62,10 +62,10 @@ VEC_INLINE void vec_store_some(float *p, vmask m, vec v)
         vst1q_lane_f32(p + 3, v, 3);
 }
 
-#define VEC_OF_2(name, expression)    \
-    VEC_INLINE vec name(vec x, vec y) \
-    {                                 \
-        return expression;            \
+#define VEC_OF_2(name, expression)                                                                                     \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return expression;                                                                                             \
     }
 VEC_OF_2(vec_add, vaddq_f32(x, y))
 VEC_OF_2(vec_sub, vsubq_f32(x, y))
@@ -102,10 +102,10 @@ VEC_INLINE void vec_store_half(uint16_t *p, vec v)
 {
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
 }
-#define VEC_ZIP(name, op, type)                                                                             \
-    VEC_INLINE vec name(vec x, vec y)                                                                       \
-    {                                                                                                       \
-        return vreinterpretq_f32_##type(op(vreinterpretq_##type##_f32(x), vreinterpretq_##type##_f32(y))); \
+#define VEC_ZIP(name, op, type)                                                                                        \
+    VEC_INLINE vec name(vec x, vec y)                                                                                  \
+    {                                                                                                                  \
+        return vreinterpretq_f32_##type(op(vreinterpretq_##type##_f32(x), vreinterpretq_##type##_f32(y)));             \
     }
 VEC_ZIP(vec_zip_bytes_low, vzip1q_u8, u8)
 VEC_ZIP(vec_zip_bytes_high, vzip2q_u8, u8)

@@ -1,14 +1,13 @@
-/* vec_words.h - vectors of 32-bit words beside vec.h's, each word a few packed weights of one of VEC_LANES columns. For bytes as
- * activations see vec_int.h.
+/* vec_words.h - vectors of 32-bit words beside vec.h's, each word a few packed weights of one of VEC_LANES columns. For
+ * bytes as activations see vec_int.h.
  *
  *   vint_load(p)             at any address
  *   vint_pick(w, shift, n)   (w >> shift) & (2^n - 1) of each word
  *   vec_of(i)                integers as floats
- *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2 has its
- *                            four floats four times
- * Where INTS_DOT is defined there are products of limbs, four k at a time; u holds one weight in each byte:
- *   ints_limbs(..)           see nbits.c
- * INTS_BYTES: bytes by bytes in one instruction (VNNI); otherwise words in pairs. */
+ *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2 has
+ * its four floats four times Where INTS_DOT is defined there are products of limbs, four k at a time; u holds one
+ * weight in each byte: ints_limbs(..)           see nbits.c INTS_BYTES: bytes by bytes in one instruction (VNNI);
+ * otherwise words in pairs. */
 #ifndef KERNELS_VEC_WORDS_H
 #define KERNELS_VEC_WORDS_H
 #include "vec.h"
@@ -60,7 +59,9 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 /* The same by four bytes in memory. The broadcast is part of the instruction: compilers make two of it. */
 VEC_INLINE vint ints_dot_at(vint acc, vint u, const int8_t *a)
 {
-    typedef struct { int8_t bytes[4]; } word;
+    typedef struct {
+        int8_t bytes[4];
+    } word;
 
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(u), "m"(*(const word *)(const void *)a));
     return acc;

@@ -1,6 +1,7 @@
 /* States in place (inlay.states/1): a Concatenation of what the last run left with what is new. Both are one memory of
  * the host's with room for more, so that only the new part is written, behind the old. Of
- * GroupQueryAttention what is new is also written to where each sequence of the batch ends, which may be before that. */
+ * GroupQueryAttention what is new is also written to where each sequence of the batch ends, which may be before that.
+ */
 #include "build.h"
 
 enum { STATE_AXIS = 2 };

@@ -8,8 +8,8 @@
 #define FLOPS_PER_NS 120.0
 #define WAKE_NS 10000.0
 enum {
-    BLOCK_ROWS = 128,           /* queries at a time, at most */
-    BLOCK_SCORES = 64 * 1024    /* scores of a block: a quarter of a second-level cache */
+    BLOCK_ROWS = 128,        /* queries at a time, at most */
+    BLOCK_SCORES = 64 * 1024 /* scores of a block: a quarter of a second-level cache */
 };
 
 /* Elements from one batch, head and row to the next; those of a row are neighbours. */
@@ -54,8 +54,16 @@ static int64_t at(const strides *s, int64_t batch, int64_t head, int64_t row)
 static void make_scores(const attend *a, const float *q, int64_t rows, const float *k, int64_t seen, float *scores,
                         float *panel)
 {
-    sg_job job = { .kernel = a->kernel, .m = rows, .k = a->size, .chain = sg_chain(a->size, a->strict), .a = q,
-                   .a_row = a->q.row, .b = panel, .width = SG_WIDTH, .b_step = SG_WIDTH, .c_row = a->score_row };
+    sg_job job = { .kernel = a->kernel,
+                   .m = rows,
+                   .k = a->size,
+                   .chain = sg_chain(a->size, a->strict),
+                   .a = q,
+                   .a_row = a->q.row,
+                   .b = panel,
+                   .width = SG_WIDTH,
+                   .b_step = SG_WIDTH,
+                   .c_row = a->score_row };
 
     if (a->few || a->size == 0) {
         a->kernel->dots(q, a->q.row, rows, k, a->k.row, seen, a->size, scores, a->score_row);
@@ -76,10 +84,21 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
     float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
     float *y = c->y + at(&a->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
-    sg_job job = { .kernel = a->kernel, .m = rows, .n = a->value_size, .k = seen,
-                   .chain = sg_chain(seen, a->strict), .a = scores, .a_row = a->score_row,
-                   .b = c->v + at(&a->v, batch, kv, 0), .width = SG_WIDTH, .b_panel = SG_WIDTH,
-                   .b_step = a->v.row, .c = y, .c_row = a->y.row, .posts = &post, .post_count = 1 };
+    sg_job job = { .kernel = a->kernel,
+                   .m = rows,
+                   .n = a->value_size,
+                   .k = seen,
+                   .chain = sg_chain(seen, a->strict),
+                   .a = scores,
+                   .a_row = a->score_row,
+                   .b = c->v + at(&a->v, batch, kv, 0),
+                   .width = SG_WIDTH,
+                   .b_panel = SG_WIDTH,
+                   .b_step = a->v.row,
+                   .c = y,
+                   .c_row = a->y.row,
+                   .posts = &post,
+                   .post_count = 1 };
 
     if (seen == 0) {
         for (int64_t r = 0; r < rows; r++)
@@ -87,8 +106,13 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
         return;
     }
     make_scores(a, c->q + at(&a->q, batch, head, r0), rows, c->k + at(&a->k, batch, kv, 0), seen, scores, panel);
-    a->kernel->softmax(&(sg_scores){ .rows = rows, .count = seen, .seen = a->causal ? r0 + 1 : seen, .x = scores,
-                                     .x_row = a->score_row, .mask_row = a->mask.row, .scale = a->scale,
+    a->kernel->softmax(&(sg_scores){ .rows = rows,
+                                     .count = seen,
+                                     .seen = a->causal ? r0 + 1 : seen,
+                                     .x = scores,
+                                     .x_row = a->score_row,
+                                     .mask_row = a->mask.row,
+                                     .scale = a->scale,
                                      .mask = a->masked ? c->mask + at(&a->mask, batch, head, r0) : NULL,
                                      .factors = factors });
     sg_run(&job, 0, sg_units(&job));
@@ -211,9 +235,19 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]], *v = b->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
     bool masked = op->in_count > 3 && op->in[3] != INLAY_NONE;
-    attend a = { .native.run = run_attend, .kernel = kernel, .strict = b->state->strict, .batch = q[0], .heads = q[1],
-                 .shared = q[1] / k[1], .queries = q[2], .keys = k[2], .size = q[3], .value_size = v[3],
-                 .masked = masked, .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .causal = op->global,
+    attend a = { .native.run = run_attend,
+                 .kernel = kernel,
+                 .strict = b->state->strict,
+                 .batch = q[0],
+                 .heads = q[1],
+                 .shared = q[1] / k[1],
+                 .queries = q[2],
+                 .keys = k[2],
+                 .size = q[3],
+                 .value_size = v[3],
+                 .masked = masked,
+                 .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                 .causal = op->global,
                  .reach = rg_mask_reach(b) };
     rg_place queries, keys, values, mask, scratch, y;
     const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, &mask };

@@ -66,7 +66,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 typedef struct rows {
     rg_native native;
-    int64_t heads, queries, keys, count; /* count: of rows */
+    int64_t heads, queries, keys, count;       /* count: of rows */
     int64_t mask_batch, mask_head, mask_query; /* elements */
     int64_t reach;                             /* keys that the mask has columns for */
     float scale;
@@ -114,8 +114,8 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     for (int64_t i = begin; i < end; i++) {
         int64_t query = i % r->queries, head = i / r->queries % r->heads, batch = i / r->queries / r->heads;
         int64_t seen = r->causal && query + 1 < r->reach ? query + 1 : r->reach;
-        const float *mask = !r->masked ? NULL
-                                       : c->mask + batch * r->mask_batch + head * r->mask_head + query * r->mask_query;
+        const float *mask =
+            !r->masked ? NULL : c->mask + batch * r->mask_batch + head * r->mask_head + query * r->mask_query;
 
         one_row(c->scores + i * r->keys, mask, seen, r->scale);
         for (int64_t k = seen; k < r->keys; k++)
@@ -162,8 +162,14 @@ static inlay_status emit_softmax(rg_build *b, const rg_place *scores)
         INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
         places[1] = &mask;
     }
-    r = (rows){ .native.run = run_rows, .heads = q[1], .queries = q[2], .keys = k[2], .count = q[0] * q[1] * q[2],
-                .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]), .masked = masked, .causal = op->global,
+    r = (rows){ .native.run = run_rows,
+                .heads = q[1],
+                .queries = q[2],
+                .keys = k[2],
+                .count = q[0] * q[1] * q[2],
+                .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                .masked = masked,
+                .causal = op->global,
                 .reach = rg_mask_reach(b) };
     if (masked) {
         const int64_t *m = b->dims[op->in[3]];

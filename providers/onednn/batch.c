@@ -37,8 +37,8 @@ KIT_MULTIVERSION static void channels_row(float *y, const float *x, const float 
     }
 }
 
-KIT_MULTIVERSION static void pixels_row(float *y, const float *x, float mean, float factor,
-                                        float shift, int64_t count, bool relu)
+KIT_MULTIVERSION static void pixels_row(float *y, const float *x, float mean, float factor, float shift, int64_t count,
+                                        bool relu)
 {
     if (relu) {
 #pragma omp simd

@@ -9,7 +9,7 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
         dnnl_alg_kind_t alg;
     } algs[] = { { "Add", dnnl_binary_add }, { "Sub", dnnl_binary_sub }, { "Mul", dnnl_binary_mul },
                  { "Div", dnnl_binary_div }, { "Max", dnnl_binary_max }, { "Min", dnnl_binary_min },
-                 { "PRelu", RG_PRELU }, { "Sum", dnnl_binary_add },  { "Mean", dnnl_binary_add } };
+                 { "PRelu", RG_PRELU },      { "Sum", dnnl_binary_add }, { "Mean", dnnl_binary_add } };
 
     if (!rg_is_large(node, why))
         return false;
@@ -48,35 +48,35 @@ typedef struct steps {
 } steps;
 
 /* `rows` rows of n elements; y may be p. */
-#define ROWS(name, expression)                                                                                    \
-    KIT_MULTIVERSION static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1, \
-                                      int64_t rows, const steps *step)                                            \
-    {                                                                                                             \
-        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                          \
-            if (s0 == 1 && s1 == 1) {                                                                             \
-                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
-                {                                                                                                 \
-                    const float a = p[i], b = q[i];                                                               \
-                    y[i] = (expression);                                                                          \
-                }                                                                                                 \
-            } else if (s0 == 1 && s1 == 0) {                                                                      \
-                const float b = q[0];                                                                             \
-                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
-                {                                                                                                 \
-                    const float a = p[i];                                                                         \
-                    y[i] = (expression);                                                                          \
-                }                                                                                                 \
-            } else {                                                                                              \
-                for (int64_t i = 0; i < n; i++) {                                                                 \
-                    const float a = p[i * s0], b = q[i * s1];                                                     \
-                    y[i] = (expression);                                                                          \
-                }                                                                                                 \
-            }                                                                                                     \
-        }                                                                                                         \
+#define ROWS(name, expression)                                                                                         \
+    KIT_MULTIVERSION static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1,     \
+                                      int64_t rows, const steps *step)                                                 \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                               \
+            if (s0 == 1 && s1 == 1) {                                                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+                {                                                                                                      \
+                    const float a = p[i], b = q[i];                                                                    \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            } else if (s0 == 1 && s1 == 0) {                                                                           \
+                const float b = q[0];                                                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+                {                                                                                                      \
+                    const float a = p[i];                                                                              \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (int64_t i = 0; i < n; i++) {                                                                      \
+                    const float a = p[i * s0], b = q[i * s1];                                                          \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 ROWS(rows_add, a + b)
 ROWS(rows_sub, a - b)
-ROWS(rows_mul, a * b)
+ROWS(rows_mul, a *b)
 ROWS(rows_div, a / b)
 ROWS(rows_max, a > b || a != a ? a : b)
 ROWS(rows_min, a < b || a != a ? a : b)
@@ -466,8 +466,8 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
     desc.x = desc.y = x0.md;
     desc.w = x1.md;
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
-    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } },
-                           2);
+    status =
+        rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DNNL_ARG_SRC_0, &x0 }, { DNNL_ARG_SRC_1, &x1 } }, 2);
 done:
     dn_destroy(fused.pd);
     return status;
@@ -488,11 +488,11 @@ static inlay_status lower_binary(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read(b, op->in[0], &x0));
     INLAY_TRY(rg_read(b, op->in[1], &x1));
     if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
-        has_dims(&x1.md, rank, b->dims[y]) &&
-        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) && (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+        has_dims(&x1.md, rank, b->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
+        (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
         return lower_whole(b, group, x0, x1, overwrite);
-    INLAY_TRY(rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y,
-                           group->post_count == 0 ? group->out : INLAY_NONE, &out));
+    INLAY_TRY(
+        rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y, group->post_count == 0 ? group->out : INLAY_NONE, &out));
     status = rg_finish(b, group, 0, &out, true);
 done:
     return status;

@@ -7,8 +7,8 @@
 #define ONEDNN_BUILD_H
 #include "region.h"
 
-/* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread at
- * a time. */
+/* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread
+ * at a time. */
 rg_scratch *rg_scratch_open(rg_scratch **spare); /* NULL: out of memory */
 /* Room for elements, aligned to 64 bytes, until the scratch is closed; NULL: out of memory. */
 void *rg_scratch_take(rg_scratch *s, size_t count, size_t element);
@@ -22,16 +22,16 @@ void rg_scratch_drop(rg_scratch **spare);
 enum { RG_WORK, RG_INPUT, RG_OUTPUT, RG_CONST };
 
 typedef struct rg_buffer {
-    uint32_t kind;       /* RG_WORK ... */
-    uint32_t index;      /* number of the region's input or output */
+    uint32_t kind;  /* RG_WORK ... */
+    uint32_t index; /* number of the region's input or output */
     uint64_t bytes;
-    uint64_t offset;     /* WORK: in the workspace */
+    uint64_t offset;      /* WORK: in the workspace */
     uint32_t first, last; /* steps that touch it; first = INLAY_NONE until one does */
-    uint32_t pending;    /* reads of values in it that are yet to be lowered */
-    uint32_t parent;     /* WORK: it is part of another buffer, at `within`; INLAY_NONE */
+    uint32_t pending;     /* reads of values in it that are yet to be lowered */
+    uint32_t parent;      /* WORK: it is part of another buffer, at `within`; INLAY_NONE */
     uint64_t within;
-    uint32_t copy_of;    /* the value that it is a copy of, and that may be read there again; INLAY_NONE */
-    const void *data;     /* CONST */
+    uint32_t copy_of; /* the value that it is a copy of, and that may be read there again; INLAY_NONE */
+    const void *data; /* CONST */
 } rg_buffer;
 
 typedef struct rg_place {
@@ -44,11 +44,11 @@ typedef struct rg_place {
 typedef struct rg_slot {
     uint64_t offset; /* bytes */
     uint32_t buffer;
-    uint32_t md;     /* number in the instance's mds; INLAY_NONE: only loops of our own read it, who know */
+    uint32_t md; /* number in the instance's mds; INLAY_NONE: only loops of our own read it, who know */
 } rg_slot;
 
 typedef struct rg_arg {
-    int id;        /* DNNL_ARG_* */
+    int id; /* DNNL_ARG_* */
     uint32_t slot;
 } rg_arg;
 
@@ -57,7 +57,7 @@ typedef struct rg_native {
     inlay_status (*run)(const struct rg_native *self, const rg_state *state, inlay_run *run, void *const *args,
                         uint32_t threads);
     void (*release)(struct rg_native *self); /* frees what self owns, but not self; NULL: nothing */
-    bool pooled; /* it lies in the memory of its instance */
+    bool pooled;                             /* it lies in the memory of its instance */
     const char *wrong; /* what it says of a run's data where run answers INLAY_INVALID_ARGUMENT; NULL: it never does */
 } rg_native;
 /* Of rg_emit_native's, and of steps. NULL is a no-op. */
@@ -67,8 +67,8 @@ typedef struct rg_step {
     dnnl_primitive_t primitive; /* NULL: native */
     rg_native *native;          /* freed with the instance */
     uint32_t first_arg, arg_count;
-    uint32_t op;                /* for diagnostics */
-    bool alone;                 /* on one thread: too small to wake others for, or made for one */
+    uint32_t op; /* for diagnostics */
+    bool alone;  /* on one thread: too small to wake others for, or made for one */
 } rg_step;
 
 typedef struct rg_context rg_context;
@@ -88,14 +88,14 @@ struct inlay_instance {
     rg_md *mds; /* [md_count] of operands of oneDNN's kernels */
     rg_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
-    uint32_t max_args; /* of one step */
+    uint32_t max_args;          /* of one step */
     rg_scratch *memory, **home; /* of all this, itself too; home: where it goes for the next instance */
-    kn_choice *choices; /* [choice_count] kernels of convolutions and products (kernels.h) */
+    kn_choice *choices;         /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
     pthread_mutex_t lock;
     bool has_lock;
     rg_context *ready; /* atomic: one that waits without the lock */
-    rg_context *idle; /* contexts that no run is using */
+    rg_context *idle;  /* contexts that no run is using */
 };
 
 /* One function that is fused behind an op, or runs by itself. */
@@ -112,14 +112,14 @@ enum { RG_MAX_POSTS = 12 };
 
 /* Ops that may run as one primitive: a first one and what follows it. */
 struct rg_group {
-    uint32_t op;       /* the first */
-    uint32_t last;     /* position: the op whose output the group makes */
+    uint32_t op;   /* the first */
+    uint32_t last; /* position: the op whose output the group makes */
     rg_post posts[RG_MAX_POSTS];
     uint32_t post_count;
-    uint32_t room;     /* posts that fuse.c may add: Gemm's C becomes one, too */
-    uint32_t bias;     /* a value that is added per output channel right behind the op, INLAY_NONE */
-    uint32_t out;      /* the value after all posts */
-    uint32_t ends;     /* an integer convolution's QuantizeLinear that comes last: its op + 1; 0: none */
+    uint32_t room; /* posts that fuse.c may add: Gemm's C becomes one, too */
+    uint32_t bias; /* a value that is added per output channel right behind the op, INLAY_NONE */
+    uint32_t out;  /* the value after all posts */
+    uint32_t ends; /* an integer convolution's QuantizeLinear that comes last: its op + 1; 0: none */
 };
 
 typedef struct rg_memo rg_memo;
@@ -131,7 +131,7 @@ struct rg_build {
     inlay_instance *instance;
     const rg_op *op; /* being lowered */
     uint32_t op_index;
-    bool alone; /* what is emitted now runs on one thread, and was described for one */
+    bool alone;                   /* what is emitted now runs on one thread, and was described for one */
     int64_t (*dims)[RG_MAX_RANK]; /* [value_count] */
     uint32_t *ranks;              /* [value_count] */
     rg_scratch *scratch;          /* what follows lies there, as far as an array has a length */
@@ -142,19 +142,19 @@ struct rg_build {
     uint32_t *uses;               /* [value_count] reads yet to be lowered */
     rg_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place
                                      (RG_HAS_HOME) */
-    uint64_t *rooms; /* [value_count] rows that there is room for along the axis of a state that is in place
-                        (append.c); 0: it is none */
-    uint32_t *scales;             /* [value_count] a factor for each channel that its only reader multiplies weights
-                                     by, INLAY_NONE: the value is whole */
-    struct kn_ahead **ahead;      /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
-                                     NULL: it is made ahead of that, as usual */
+    uint64_t *rooms;         /* [value_count] rows that there is room for along the axis of a state that is in place
+                                (append.c); 0: it is none */
+    uint32_t *scales;        /* [value_count] a factor for each channel that its only reader multiplies weights
+                                by, INLAY_NONE: the value is whole */
+    struct kn_ahead **ahead; /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
+                                NULL: it is made ahead of that, as usual */
     rg_group *groups;
     uint32_t group_count;
-    int64_t *key;                 /* what becomes the instance's */
-    rg_memo *memo;                /* descriptors that were made (memo.c) */
+    int64_t *key;  /* what becomes the instance's */
+    rg_memo *memo; /* descriptors that were made (memo.c) */
     uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
     const struct kn_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
-    bool spares_library; /* convolutions of our own, where there are such (kn_spares_library) */
+    bool spares_library;              /* convolutions of our own, where there are such (kn_spares_library) */
 };
 
 /* What an instance's key has of a value before its dims. */

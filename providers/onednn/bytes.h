@@ -9,8 +9,8 @@
 
 /* Can these loops run a convolution of constant weights, told by its parser? Sets why not. */
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why);
-/* The QLinearConv or ConvInteger in hand by loops of our own; *out_done = false, and nothing was emitted: there are none
- * for it. */
+/* The QLinearConv or ConvInteger in hand by loops of our own; *out_done = false, and nothing was emitted: there are
+ * none for it. */
 inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done);
 /* Are there, for such an op; and if its sums become floats, for all that the group has behind it (quant_floats.c)? */
 bool bytes_runs_conv(const rg_build *b, const rg_op *op);
@@ -47,15 +47,15 @@ static inline bool bytes_has_more(const bytes_floats *f)
 typedef struct bytes_case {
     kn_window w;
     byte_kind kind;
-    uint32_t w_value;     /* the weights */
-    rg_md weights;        /* as oneDNN numbers the axes of the original, int8 */
+    uint32_t w_value; /* the weights */
+    rg_md weights;    /* as oneDNN numbers the axes of the original, int8 */
     rg_place x;
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     rg_place others[RG_MAX_POSTS];
-    uint32_t posts;       /* that the step does, of BYTE_FLOATS */
-    uint8_t border;       /* what lies around the image, as it is stored */
-    int32_t x_zero;       /* of x as an unsigned byte */
+    uint32_t posts; /* that the step does, of BYTE_FLOATS */
+    uint8_t border; /* what lies around the image, as it is stored */
+    int32_t x_zero; /* of x as an unsigned byte */
     const rg_group *group;
 } bytes_case;
 
@@ -87,9 +87,10 @@ void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out);
 /* Single channels (quant_depthwise.c). */
 bool bytes_depthwise_runs(const byte_set *set, const kn_window *w);
 inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c);
-/* The layout of weights of one group for tiles: panels of channels (the last may have fewer vectors) by taps of a window
- * of channels in fours, each [lines * lanes][4], or where inputs are widened [2][lines * lanes][2]; then the sum of each
- * filter. Six axes, which no weights have, tell it from others, the fourth which loops read it. false: too large. */
+/* The layout of weights of one group for tiles: panels of channels (the last may have fewer vectors) by taps of a
+ * window of channels in fours, each [lines * lanes][4], or where inputs are widened [2][lines * lanes][2]; then the sum
+ * of each filter. Six axes, which no weights have, tell it from others, the fourth which loops read it. false: too
+ * large. */
 bool bytes_tiles_layout(const byte_set *set, const rg_md *weights, rg_md *md);
 const int32_t *bytes_tiles_sums(const byte_set *set, const rg_md *md, const void *packed, int64_t channels);
 /* Is md a layout of weights that these convolutions read? Then they are made here from an original that lies as `plain`

@@ -8,8 +8,8 @@
 
 inlay_status rg_check(dnnl_status_t code, inlay_diag *diag, const char *what, const char *name)
 {
-    inlay_status status = code == dnnl_out_of_memory     ? INLAY_OUT_OF_MEMORY
-                          : code == dnnl_unimplemented   ? INLAY_UNSUPPORTED
+    inlay_status status = code == dnnl_out_of_memory       ? INLAY_OUT_OF_MEMORY
+                          : code == dnnl_unimplemented     ? INLAY_UNSUPPORTED
                           : code == dnnl_invalid_arguments ? INLAY_UNSUPPORTED
                                                            : INLAY_INTERNAL;
 
@@ -62,16 +62,20 @@ uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
         return reader->number_of[snapshot];
     reader->number_of[snapshot] = c->value_count;
     v = &c->values[c->value_count];
-    *v = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .weights = INLAY_NONE, .constant = INLAY_NONE,
+    *v = (rg_value){ .snapshot = snapshot,
+                     .input = INLAY_NONE,
+                     .output = INLAY_NONE,
+                     .weights = INLAY_NONE,
+                     .constant = INLAY_NONE,
                      .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
         v->constant = c->constant_count;
         v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
         for (uint32_t d = 0; d < v->rank; d++)
             v->dims[d] = info->dims[d].value;
-        c->constants[c->constant_count++] = (rg_constant){ .value = snapshot, .data = info->data,
-                                                           .bytes = info->data_bytes,
-                                                           .content_hash = info->content_hash };
+        c->constants[c->constant_count++] = (rg_constant){
+            .value = snapshot, .data = info->data, .bytes = info->data_bytes, .content_hash = info->content_hash
+        };
     }
     return c->value_count++;
 }
@@ -134,8 +138,7 @@ static inlay_status read_region(inlay_compiled *c, const inlay_compile_request *
     c->values = calloc(total, sizeof *c->values);
     c->constants = calloc(total, sizeof *c->constants);
     reader.number_of = malloc((r->graph->value_count + 1) * sizeof *reader.number_of);
-    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL ||
-        reader.number_of == NULL) {
+    if (c->ops == NULL || c->numbers == NULL || c->values == NULL || c->constants == NULL || reader.number_of == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", r->node_count);
         goto done;
     }

@@ -7,7 +7,7 @@ typedef struct concat_rows {
     int64_t rows;
     uint64_t row_bytes; /* of the result */
     uint32_t count;
-    uint64_t bytes[];   /* [count] of a row of each operand */
+    uint64_t bytes[]; /* [count] of a row of each operand */
 } concat_rows;
 
 typedef struct concat_call {
@@ -15,12 +15,12 @@ typedef struct concat_call {
     void *const *args; /* the operands, then the result */
 } concat_call;
 
-#define COPY(name, type)                                                                                   \
-    static void name(char *to, const char *from, int64_t rows, uint64_t stride, uint64_t count)            \
-    {                                                                                                      \
-        for (int64_t r = 0; r < rows; r++, to += stride, from += count * sizeof(type))                     \
-            for (uint64_t i = 0; i < count; i++)                                                           \
-                memcpy(to + i * sizeof(type), from + i * sizeof(type), sizeof(type));                      \
+#define COPY(name, type)                                                                                               \
+    static void name(char *to, const char *from, int64_t rows, uint64_t stride, uint64_t count)                        \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++, to += stride, from += count * sizeof(type))                                 \
+            for (uint64_t i = 0; i < count; i++)                                                                       \
+                memcpy(to + i * sizeof(type), from + i * sizeof(type), sizeof(type));                                  \
     }
 COPY(copy_bytes, uint8_t)
 COPY(copy_words, uint32_t)

@@ -130,12 +130,13 @@ static inlay_status make(rg_build *b, const rg_group *group, bool transposed, li
     rg_md_any(&desc.x, rank, b->dims[op->in[0]]);
     rg_md_any(&desc.y, rank, b->dims[y]);
     if (v == LIB_AS_IT_LIES && rg_md_same_blocks(&c->x.md, rank, b->dims[y], &desc.y))
-        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]], &desc.x); /* kernels compare strides, idle ones too */
+        (void)rg_md_same_blocks(&c->x.md, rank, b->dims[op->in[0]],
+                                &desc.x); /* kernels compare strides, idle ones too */
     status = describe(b, transposed, v, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(b, group, &desc, out);
-    if (status == INLAY_OK && ((v == LIB_WINOGRAD && out->count < group->post_count) ||
-                               (v != LIB_AS_LIKED && !rg_is_fast(out->pd))))
+    if (status == INLAY_OK &&
+        ((v == LIB_WINOGRAD && out->count < group->post_count) || (v != LIB_AS_LIKED && !rg_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
@@ -189,8 +190,7 @@ static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, c
     inlay_status status;
 
     INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused->pd, dnnl_query_src_md, &(rg_md){ 0 }), &x));
-    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dn_layout(fused->pd, dnnl_query_weights_md, &(rg_md){ 0 }),
-                           &w));
+    INLAY_TRY(read_weights(b, op->in[1], &c->weights, dn_layout(fused->pd, dnnl_query_weights_md, &(rg_md){ 0 }), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
     if (c->bias_value != INLAY_NONE) {
@@ -217,8 +217,8 @@ inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib
         status = emit(b, group, c, &fused);
         *out_done = status == INLAY_OK;
     } else if (v != LIB_AS_LIKED) {
-        status = status == INLAY_OUT_OF_MEMORY ? inlay_fail(b->diag, status, "node '%s': no memory", b->op->name)
-                                               : INLAY_OK;
+        status =
+            status == INLAY_OUT_OF_MEMORY ? inlay_fail(b->diag, status, "node '%s': no memory", b->op->name) : INLAY_OK;
     }
     dn_destroy(fused.pd);
     return status;

@@ -12,35 +12,35 @@
 #include "weights.h"
 #include <math.h>
 
-#define CORE_FLOPS_PER_NS 250.0 /* convolutions and packed products, */
-#define SPARSE_PACE 0.48 /* how fast products without blocks of zeros are, beside those that have them */
+#define CORE_FLOPS_PER_NS 250.0  /* convolutions and packed products, */
+#define SPARSE_PACE 0.48         /* how fast products without blocks of zeros are, beside those that have them */
 #define PAIRS_FLOPS_PER_NS 300.0 /* and those in pairs (pairs.h), */
 enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 }; /* which are at least that large */
-#define THIN_FLOPS_PER_NS 90.0  /* few channels a group */
-#define CHANNELS_PER_NS 32.0    /* single channels: outputs, without what each of their taps takes */
+#define THIN_FLOPS_PER_NS 90.0                                   /* few channels a group */
+#define CHANNELS_PER_NS 32.0 /* single channels: outputs, without what each of their taps takes */
 #define TAP_NS 0.0094
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.22 /* of attention: a score becomes a probability */
 #define POOL_FLOPS_PER_NS 8.0
-#define SIMPLE_PER_NS 16.0      /* elements: functions of a few instructions */
-#define EXP_PER_NS 5.0          /* those with an exponential */
+#define SIMPLE_PER_NS 16.0 /* elements: functions of a few instructions */
+#define EXP_PER_NS 5.0     /* those with an exponential */
 #define GELU_PER_NS 8.0
-#define GATE_PER_NS 10.0        /* Sigmoid behind a convolution or product */
+#define GATE_PER_NS 10.0 /* Sigmoid behind a convolution or product */
 #define LOG_PER_NS 2.0
 #define CACHED_BYTES_PER_NS 64.0
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
-#define NEAR_WEIGHTS 1e6  /* bytes of a whole graph: they stay next to the core between runs */
+#define NEAR_WEIGHTS 1e6 /* bytes of a whole graph: they stay next to the core between runs */
 #define NEAR_BYTES_PER_NS 128.0
 #define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
-#define TEAM_NS 700.0    /* of threads that start and wait for each other */
+#define TEAM_NS 700.0  /* of threads that start and wait for each other */
 #define CALL_NS 50.0   /* one primitive more in a region */
 #define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
 #define FUSED_NS 30.0  /* an op that becomes part of one */
 #define REORDER_BYTES_PER_NS 16.0
-#define FAR_REORDER_BYTES_PER_NS 5.0 /* of values that no cache holds twice */
-#define FEW_CHANNELS 4 /* a convolution of so many reads row-major images as they are */
+#define FAR_REORDER_BYTES_PER_NS 5.0     /* of values that no cache holds twice */
+#define FEW_CHANNELS 4                   /* a convolution of so many reads row-major images as they are */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* ops between a value and the convolution that has to do with its layout */
 
 static double stream_ns(double bytes)
@@ -189,8 +189,8 @@ static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, d
         const double depth = size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
 
         if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
-            *out_rate = product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth,
-                                     size_of(s->y, s->y->rank - 1));
+            *out_rate =
+                product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth, size_of(s->y, s->y->rank - 1));
         return 2 * outputs * depth;
     }
     if (f == &rg_attention) {

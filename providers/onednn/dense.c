@@ -120,8 +120,8 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         const int64_t row = i * job->m;
         float *c = job->c + row * job->c_row;
 
-        job->kernel->dots(job->a + offset(d, i, d->a_steps), job->a_row, job->m,
-                          call->lines + offset(d, i, d->b_steps), d->lines, job->n, job->k, c, job->c_row);
+        job->kernel->dots(job->a + offset(d, i, d->a_steps), job->a_row, job->m, call->lines + offset(d, i, d->b_steps),
+                          d->lines, job->n, job->k, c, job->c_row);
         for (uint32_t p = 0; p < job->post_count; p++) {
             sg_post post = call->posts[p];
 
@@ -218,9 +218,9 @@ bool rg_function_of(const rg_eltwise *f, sg_post *out)
         dnnl_alg_kind_t alg;
         sg_fn fn;
     } known[] = {
-        { dnnl_eltwise_relu, SG_RELU },          { dnnl_eltwise_gelu_erf, SG_GELU },
+        { dnnl_eltwise_relu, SG_RELU },           { dnnl_eltwise_gelu_erf, SG_GELU },
         { dnnl_eltwise_gelu_tanh, SG_GELU_TANH }, { dnnl_eltwise_logistic, SG_SIGMOID },
-        { dnnl_eltwise_tanh, SG_TANH },          { dnnl_eltwise_swish, SG_SWISH },
+        { dnnl_eltwise_tanh, SG_TANH },           { dnnl_eltwise_swish, SG_SWISH },
         { dnnl_eltwise_hardswish, SG_HARDSWISH }, { dnnl_eltwise_linear, SG_LINEAR },
         { dnnl_eltwise_clip_v2, SG_CLIP },
     };
@@ -386,8 +386,13 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, op->in[0]) / k;
     int64_t w_dims[] = { n, k }, w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
     dense d = { .native.run = run_dense,
-                .job = { .kernel = b->state->sgemm, .m = m, .n = n, .k = k,
-                         .chain = sg_chain(k, b->state->strict), .a_row = k, .c_row = n } };
+                .job = { .kernel = b->state->sgemm,
+                         .m = m,
+                         .n = n,
+                         .k = k,
+                         .chain = sg_chain(k, b->state->strict),
+                         .a_row = k,
+                         .c_row = n } };
     dense_args args = { .count = 2 };
     rg_place x, packed;
     rg_md w_plain, w_md;
@@ -435,9 +440,15 @@ inlay_status rg_lower_batched(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const uint32_t y = op->out[0], rank = b->ranks[y], axes = rank - 2;
     const int64_t *dims = b->dims[y];
-    dense d = { .native.run = run_dense, .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]), .axes = axes,
-                .job = { .kernel = b->state->sgemm, .m = dims[axes], .n = dims[axes + 1], .width = SG_WIDTH,
-                         .b_panel = SG_WIDTH, .c_row = dims[axes + 1] } };
+    dense d = { .native.run = run_dense,
+                .batch = rg_count(b, y) / (dims[axes] * dims[axes + 1]),
+                .axes = axes,
+                .job = { .kernel = b->state->sgemm,
+                         .m = dims[axes],
+                         .n = dims[axes + 1],
+                         .width = SG_WIDTH,
+                         .b_panel = SG_WIDTH,
+                         .c_row = dims[axes + 1] } };
     dense_args args = { .count = 2 };
     int64_t row, column, floats;
     rg_place a, w, scratch;

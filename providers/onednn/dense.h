@@ -13,10 +13,10 @@ typedef struct nbits_plan {
     const nb_kernel *kernel;
     nb_mode mode;
     nb_shape shape;
-    bool has_zeros;     /* an operand of its own; otherwise all are `zero` */
+    bool has_zeros; /* an operand of its own; otherwise all are `zero` */
     float zero;
-    bool spreads;       /* rows are copied with each block padded */
-    bool unfolds;       /* many rows: a panel of weights becomes floats at a time */
+    bool spreads; /* rows are copied with each block padded */
+    bool unfolds; /* many rows: a panel of weights becomes floats at a time */
     uint32_t scratch_arg;
     uint64_t limbs, factors, sums, fit, rows, panels, panel_bytes;
 } nbits_plan;
@@ -29,17 +29,17 @@ typedef struct behind {
 
 typedef struct dense {
     rg_native native;
-    sg_job job; /* of one product, without addresses */
+    sg_job job;    /* of one product, without addresses */
     int64_t batch; /* products */
     uint32_t axes; /* that they are counted by */
     int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK];
-    int64_t lines;     /* elements from one column of B to the next: they are put into panels, unless */
-    bool few;          /* rows are few; 0: rows of B are read as they lie */
-    int64_t b_count;   /* matrices that are: one for all products, or as many */
+    int64_t lines;   /* elements from one column of B to the next: they are put into panels, unless */
+    bool few;        /* rows are few; 0: rows of B are read as they lie */
+    int64_t b_count; /* matrices that are: one for all products, or as many */
     bool biased;
-    bool sparse;       /* the constant matrix has no blocks of zeros; scratchpads as below */
-    bool narrow;       /* it has few bits (narrow.h): workers make floats of a panel at a time; likewise */
-    bool paired;       /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
+    bool sparse; /* the constant matrix has no blocks of zeros; scratchpads as below */
+    bool narrow; /* it has few bits (narrow.h): workers make floats of a panel at a time; likewise */
+    bool paired; /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
     uint32_t workers;
     uint32_t arg_count;
     uint32_t bias_arg;
@@ -53,7 +53,7 @@ typedef struct dense_args {
     uint32_t count;
 } dense_args;
 
-/* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of d with what it takes of
- * the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
+/* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of d with what it takes
+ * of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
 inlay_status dense_emit(rg_build *b, const rg_group *group, dense *d, dense_args *args, uint32_t bias_value);
 #endif

@@ -9,10 +9,10 @@
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */
 typedef struct maker {
-    int64_t depth, chain;     /* channels that it reads, 0: there is none; terms in a row */
-    tile_image in;            /* of its input */
-    uint32_t w, ring;         /* arguments */
-    int64_t places;           /* of a ring */
+    int64_t depth, chain; /* channels that it reads, 0: there is none; terms in a row */
+    tile_image in;        /* of its input */
+    uint32_t w, ring;     /* arguments */
+    int64_t places;       /* of a ring */
     uint32_t workers;
     tile_ending ending;
 } maker;
@@ -24,11 +24,11 @@ typedef struct depthwise {
     kn_window w;
     tile_image in;
     int64_t y_pixel;
-    int64_t block;            /* channels */
-    int64_t strip;            /* pixels of a row of the output */
-    int64_t part, parts;      /* rows of the output in a unit */
-    int64_t step;             /* pixels of a block of the loop */
-    int64_t slots, columns;   /* tables of rows: how many, their pixels */
+    int64_t block;          /* channels */
+    int64_t strip;          /* pixels of a row of the output */
+    int64_t part, parts;    /* rows of the output in a unit */
+    int64_t step;           /* pixels of a block of the loop */
+    int64_t slots, columns; /* tables of rows: how many, their pixels */
     bool reused;
     tile_ending ending;
     maker maker;
@@ -77,8 +77,16 @@ static void make_pixels(const depthwise_call *call, int64_t until, strip *s)
     const float *x = (const float *)call->args[ARG_X] + s->image * m->in.image;
     const float *w = (const float *)call->args[m->w] + s->channel / TILE_WIDTH * panel_floats;
     const bool fetch = s->past - s->start <= FETCHING_TILES * TILE_ROWS;
-    tile_product p = { .a_row = m->in.pixel, .taps = &tap, .tap_count = 1, .depth = m->depth, .chain = m->chain,
-                       .ahead_lines = 1, .c_row = d->block, .clamp = e->clamp, .low = e->low, .high = e->high };
+    tile_product p = { .a_row = m->in.pixel,
+                       .taps = &tap,
+                       .tap_count = 1,
+                       .depth = m->depth,
+                       .chain = m->chain,
+                       .ahead_lines = 1,
+                       .c_row = d->block,
+                       .clamp = e->clamp,
+                       .low = e->low,
+                       .high = e->high };
 
     while (s->made < until && s->made < s->past) {
         const int64_t rows = s->past - s->made < s->tile ? s->past - s->made : s->tile;
@@ -138,8 +146,8 @@ static const float *const *find_row(const depthwise_call *call, int64_t at, stri
         if (end > begin)
             find_made(d, s, at * w->width + first + begin, end - begin, table + begin);
     } else {
-        const float *row = (const float *)call->args[ARG_X] + s->image * d->in.image + at * d->in.row + first * step +
-                           s->channel;
+        const float *row =
+            (const float *)call->args[ARG_X] + s->image * d->in.image + at * d->in.row + first * step + s->channel;
 
         for (int64_t i = begin; i < end; i++)
             table[i] = row + i * step;
@@ -311,8 +319,8 @@ static double cut_made(const kn_window *w, double tile_ns, double vector_ns, uin
 
         for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= w->out_height; parts++) {
             const int64_t part = (w->out_height + parts - 1) / parts, units = w->images * parts * blocks;
-            const int64_t made = (part - 1) * w->stride[0] + window < w->height ? (part - 1) * w->stride[0] + window
-                                                                                : w->height;
+            const int64_t made =
+                (part - 1) * w->stride[0] + window < w->height ? (part - 1) * w->stride[0] + window : w->height;
             const double tiles = (double)(made * w->width) / TILE_ROWS;
             const double ns = (tiles > 0.5 ? tiles : 0.5) * tile_ns * lines / 2 +
                               far * vector_ns * (double)(part * w->out_width) * lines + (double)made * rows_ns +
@@ -343,8 +351,7 @@ double kn_waiting_ns(const kn_case *c, const kn_case *d)
     double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
     int64_t block, parts;
 
-    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)c->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block,
-                    &parts) + 1000;
+    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)c->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block, &parts) + 1000;
 }
 
 bool depthwise_runs(const rg_build *b, const kn_case *c)
@@ -420,8 +427,12 @@ inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *en
     d = calloc(1, sizeof *d);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", b->op->name);
-    *d = (depthwise){ .native.run = run_depthwise, .set = b->state->tiles, .kernel = b->state->sgemm, .w = c->w,
-                      .y_pixel = tiles_pixel_step(y), .ending = *ending,
+    *d = (depthwise){ .native.run = run_depthwise,
+                      .set = b->state->tiles,
+                      .kernel = b->state->sgemm,
+                      .w = c->w,
+                      .y_pixel = tiles_pixel_step(y),
+                      .ending = *ending,
                       .reused = dw_reuses(c->w.kernel[1], c->w.stride[1], c->w.dilation[1]) };
     d->in.pixel = tiles_pixel_step(x);
     d->in.row = c->w.width * d->in.pixel;

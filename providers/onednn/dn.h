@@ -24,10 +24,10 @@ typedef struct rg_md {
     rg_layout kind;
     int32_t inner_nblks;
     int64_t dims[DNNL_MAX_NDIMS];
-    int64_t padded_dims[DNNL_MAX_NDIMS];    /* up to whole blocks */
-    int64_t strides[DNNL_MAX_NDIMS];        /* of blocks, in elements */
-    int64_t inner_blks[RG_MAX_BLOCKS];      /* sizes, from the outermost */
-    int64_t inner_idxs[RG_MAX_BLOCKS];      /* axes */
+    int64_t padded_dims[DNNL_MAX_NDIMS]; /* up to whole blocks */
+    int64_t strides[DNNL_MAX_NDIMS];     /* of blocks, in elements */
+    int64_t inner_blks[RG_MAX_BLOCKS];   /* sizes, from the outermost */
+    int64_t inner_idxs[RG_MAX_BLOCKS];   /* axes */
     uint64_t opaque_bytes;
     uint32_t opaque; /* which one: equal numbers are equal layouts */
     uint32_t reserved;
@@ -40,18 +40,18 @@ typedef enum dn_kind {
     DN_DECONVOLUTION,
     DN_INNER_PRODUCT,
     DN_MATMUL,
-    DN_BINARY,        /* y = alg(x, w) */
-    DN_ELTWISE,       /* y = alg(x; alpha, beta) */
+    DN_BINARY,  /* y = alg(x, w) */
+    DN_ELTWISE, /* y = alg(x; alpha, beta) */
     DN_POOLING,
-    DN_BATCH_NORM,    /* epsilon; flags: dnnl_use_* */
-    DN_LRN            /* across channels: size, alpha, beta, epsilon as k */
+    DN_BATCH_NORM, /* epsilon; flags: dnnl_use_* */
+    DN_LRN         /* across channels: size, alpha, beta, epsilon as k */
 } dn_kind;
 
 /* An operation on operands that lie so. Equal ones are equal bytes. */
 typedef struct dn_op {
     dn_kind kind;
     dnnl_alg_kind_t alg;
-    rg_md x, w, bias, y; /* bias.ndims 0: none */
+    rg_md x, w, bias, y;                                  /* bias.ndims 0: none */
     dnnl_dims_t kernel, strides, dilations, begins, ends; /* dilation 0: neighbours */
     float alpha, beta, epsilon;
     uint32_t flags;
@@ -118,8 +118,8 @@ void dn_memory_destroy(dnnl_memory_t memory);
 dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets);
 
-/* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line is the
- * elements from one row to the next as it lies. */
+/* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line is
+ * the elements from one row to the next as it lies. */
 dnnl_status_t dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
                        const float *b, int64_t b_line, float *y, int64_t y_line);
 

@@ -1,4 +1,5 @@
-/* oneDNN 2: descriptors are structs, operations have descriptors of their own, scales and zero points are attributes. */
+/* oneDNN 2: descriptors are structs, operations have descriptors of their own, scales and zero points are attributes.
+ */
 #include "dn_v2.h"
 #include "dn_versions.h"
 #include <oneapi/dnnl/dnnl.h>

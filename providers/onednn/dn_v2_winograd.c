@@ -34,7 +34,7 @@ typedef struct wino_layout {
 /* A transform in hand. */
 typedef struct wino_job {
     wino_layout to;
-    const char *source; /* elements at any address */
+    const char *source;            /* elements at any address */
     const int64_t *dims, *strides; /* [4] of the original, O I H W */
     float *target;
     const wino_matrix *g;
@@ -51,8 +51,14 @@ static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *l)
     if (md->format_kind != dnnl_format_kind_wino || md->data_type != dnnl_f32 || md->ndims != 4 || d->r != R ||
         d->alpha < R || d->alpha > MAX_ALPHA || d->oc_block < TAPS || d->oc_block > MAX_BLOCK || d->ic_block < 1)
         return false;
-    *l = (wino_layout){ .alpha = d->alpha, .oc_block = d->oc_block, .ic_block = d->ic_block, .oc2 = 1, .ic2 = 1,
-                        .oc = d->oc, .ic = d->ic, .point = (int64_t)d->oc * d->ic };
+    *l = (wino_layout){ .alpha = d->alpha,
+                        .oc_block = d->oc_block,
+                        .ic_block = d->ic_block,
+                        .oc2 = 1,
+                        .ic2 = 1,
+                        .oc = d->oc,
+                        .ic = d->ic,
+                        .point = (int64_t)d->oc * d->ic };
     block = (int64_t)l->oc_block * l->ic_block;
     switch (d->wino_format) {
     case dnnl_wino_wei_aaOio:
@@ -147,8 +153,9 @@ static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint
 static inlay_status transform_all(const rg_state *state, const rg_md *plain, const void *source,
                                   const wino_layout *layout, const wino_matrix *g, void *target)
 {
-    wino_job j = { .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = g,
-                   .strides = plain->strides };
+    wino_job j = {
+        .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = g, .strides = plain->strides
+    };
     int64_t count = layout->oc / layout->oc_block;
 
     if (!rg_threads_many())

@@ -1,4 +1,5 @@
-/* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run. */
+/* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run.
+ */
 #include "dn_versions.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -15,11 +16,11 @@
 enum { MOST_BLOCKS = 24, MOST_TEXT = 3 * DNNL_MAX_NDIMS + MOST_BLOCKS, MOST_NAMES = 64 };
 
 typedef struct outline {
-    int order[DNNL_MAX_NDIMS]; /* axes from the outermost */
-    int tie[DNNL_MAX_NDIMS];   /* by axis: those that are tied have the same number */
-    bool many[DNNL_MAX_NDIMS]; /* by axis: it has more blocks than one */
+    int order[DNNL_MAX_NDIMS];    /* axes from the outermost */
+    int tie[DNNL_MAX_NDIMS];      /* by axis: those that are tied have the same number */
+    bool many[DNNL_MAX_NDIMS];    /* by axis: it has more blocks than one */
     char letters[DNNL_MAX_NDIMS]; /* by axis */
-    char blocks[MOST_BLOCKS];      /* RG_MAX_BLOCKS of up to 3 digits and a letter */
+    char blocks[MOST_BLOCKS];     /* RG_MAX_BLOCKS of up to 3 digits and a letter */
 } outline;
 
 static int64_t block_of(const rg_md *md, int d)
@@ -83,7 +84,8 @@ static dnnl_format_tag_t search_tag(const outline *o, int rank)
     return dnnl_format_tag_undef;
 }
 
-/* Outlines that were searched: as texts, with a mark at each axis that has many blocks, or is tied to the one before. */
+/* Outlines that were searched: as texts, with a mark at each axis that has many blocks, or is tied to the one before.
+ */
 static struct {
     char text[MOST_TEXT];
     dnnl_format_tag_t tag; /* undef: none fits */
@@ -380,8 +382,8 @@ typedef struct operands {
     dnnl_memory_desc_t x, w, bias, y;
 } operands;
 
-static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const operands *o, const_dnnl_primitive_attr_t attr,
-                              dnnl_primitive_desc_t *out)
+static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const operands *o,
+                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
     float alpha = op->alpha, beta = op->beta;
@@ -391,8 +393,9 @@ static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const opera
         return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias, o->y,
                                                               op->strides, op->dilations, op->begins, op->ends, attr);
     case DN_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias, o->y,
-                                                                op->strides, op->dilations, op->begins, op->ends, attr);
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias,
+                                                                o->y, op->strides, op->dilations, op->begins, op->ends,
+                                                                attr);
     case DN_INNER_PRODUCT:
         return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, o->x, o->w, o->bias, o->y, attr);
     case DN_MATMUL:

@@ -44,7 +44,10 @@ static bool power(const kit_node *node, rg_eltwise *f, kit_refusal *why)
         float exponent;
         int alg;
         float alpha;
-    } known[] = { { 2, RG_SQUARE, 0 }, { 3, RG_CUBE, 0 }, { 0.5f, RG_ROOT, 0 }, { -1, RG_RECIPROCAL, 0 },
+    } known[] = { { 2, RG_SQUARE, 0 },
+                  { 3, RG_CUBE, 0 },
+                  { 0.5f, RG_ROOT, 0 },
+                  { -1, RG_RECIPROCAL, 0 },
                   { 1, dnnl_eltwise_linear, 1 } };
     float exponent;
 
@@ -108,11 +111,10 @@ static bool parse_eltwise(const kit_node *node, rg_op *op, kit_refusal *why)
 
         if (strcmp(type, known[i].op_type) != 0)
             continue;
-        op->eltwise[0] = (rg_eltwise){
-            (dnnl_alg_kind_t)known[i].alg,
-            (float)(known[i].alpha != NULL ? kit_attr_float(node->info, known[i].alpha, alpha) : alpha),
-            (float)(known[i].beta != NULL ? kit_attr_float(node->info, known[i].beta, beta) : beta)
-        };
+        op->eltwise[0] =
+            (rg_eltwise){ (dnnl_alg_kind_t)known[i].alg,
+                          (float)(known[i].alpha != NULL ? kit_attr_float(node->info, known[i].alpha, alpha) : alpha),
+                          (float)(known[i].beta != NULL ? kit_attr_float(node->info, known[i].beta, beta) : beta) };
         return true;
     }
     if (strcmp(type, "Clip") == 0)

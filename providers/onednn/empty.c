@@ -37,8 +37,7 @@ bool rg_reads_nothing(const rg_build *b)
 
     uint32_t operands = is_family(op, &rg_product) || is_family(op, &rg_attention) ? 2 : 1;
 
-    if (is_family(op, &rg_concat) || is_family(op, &rg_split) || is_family(op, &rg_pad) ||
-        is_family(op, &rg_recurrent))
+    if (is_family(op, &rg_concat) || is_family(op, &rg_split) || is_family(op, &rg_pad) || is_family(op, &rg_recurrent))
         return false;
     for (uint32_t i = 0; i < operands; i++)
         if (b->c->values[op->in[i]].type == dnnl_f32 && rg_count(b, op->in[i]) == 0)
@@ -67,8 +66,7 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_new_place(b, &md, &y));
     if (bias_value != INLAY_NONE)
         INLAY_TRY(rg_read_plain(b, bias_value, &bias));
-    f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1,
-                 .biased = bias_value != INLAY_NONE };
+    f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE };
     f.channels = f.biased ? rg_count(b, bias_value) : 1;
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
         f.inner *= b->dims[y_value][d];

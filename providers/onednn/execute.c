@@ -32,11 +32,11 @@ bool rg_threads_many(void)
 
 struct rg_context {
     rg_context *next;
-    dnnl_stream_t stream; /* NULL: no step is oneDNN's */
-    void **addresses;           /* [buffer_count] of the run that the handles were set for */
-    dnnl_memory_t *memories;    /* [slot_count]; NULL: oneDNN's kernels know nothing of it */
-    dnnl_exec_arg_t *args;      /* [arg_count], pointing to memories, of steps that are oneDNN's */
-    void **native;              /* [max_args] */
+    dnnl_stream_t stream;    /* NULL: no step is oneDNN's */
+    void **addresses;        /* [buffer_count] of the run that the handles were set for */
+    dnnl_memory_t *memories; /* [slot_count]; NULL: oneDNN's kernels know nothing of it */
+    dnnl_exec_arg_t *args;   /* [arg_count], pointing to memories, of steps that are oneDNN's */
+    void **native;           /* [max_args] */
     uint32_t slot_count;
     bool pooled; /* all this lies in the memory of the instance */
 };
@@ -172,7 +172,8 @@ static inlay_status bind(const inlay_instance *i, rg_context *x, const inlay_exe
             now = (void *)(uintptr_t)b->data;
         else
             now = inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, b->kind == RG_INPUT ? args->inputs : args->outputs,
-                                              args->arg_stride, b->index)->buffer);
+                                              args->arg_stride, b->index)
+                                         ->buffer);
         if (now == x->addresses[k])
             continue;
         x->addresses[k] = now;
@@ -208,8 +209,8 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
 
 /* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
  * take turns, and together they never have more threads than one may. Regions of small steps run side by side; so do
- * those within a loop, which have one thread, and runs that have been given one thread: the few kernels in them that take
- * more all the same do less harm than waiting would. */
+ * those within a loop, which have one thread, and runs that have been given one thread: the few kernels in them that
+ * take more all the same do less harm than waiting would. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ns(void)
@@ -220,7 +221,8 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one. */
+/* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one.
+ */
 uint32_t rg_may_branch(void *state, inlay_compiled *c, inlay_instance *i)
 {
     (void)state, (void)c;
@@ -267,9 +269,9 @@ inlay_status rg_execute_timed(const rg_state *state, inlay_compiled *c, inlay_in
         if (step->primitive == NULL)
             status = run_native(state, i, step, x, args);
         else
-            status = rg_check(dn_primitive_execute(step->primitive, x->stream, step->arg_count,
-                                                   x->args + step->first_arg),
-                              args->diag, "run a kernel", c->ops[step->op].name);
+            status =
+                rg_check(dn_primitive_execute(step->primitive, x->stream, step->arg_count, x->args + step->first_arg),
+                         args->diag, "run a kernel", c->ops[step->op].name);
         if (out_ns != NULL)
             out_ns[s] = now_ns() - begin;
         if (heard != NULL)

@@ -22,8 +22,12 @@ static uint32_t inner_value(rg_reader *reader, uint32_t snapshot)
 {
     inlay_compiled *c = reader->c;
 
-    c->values[c->value_count] = (rg_value){ .snapshot = snapshot, .input = INLAY_NONE, .output = INLAY_NONE, .weights = INLAY_NONE,
-                                            .constant = INLAY_NONE, .type = dnnl_f32 };
+    c->values[c->value_count] = (rg_value){ .snapshot = snapshot,
+                                            .input = INLAY_NONE,
+                                            .output = INLAY_NONE,
+                                            .weights = INLAY_NONE,
+                                            .constant = INLAY_NONE,
+                                            .type = dnnl_f32 };
     return c->value_count++;
 }
 

@@ -8,15 +8,15 @@
 #include "vecmath.h"
 #include <math.h>
 
-#define FUNCTION(name, expression)                                                                        \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)       \
-    {                                                                                                     \
-        (void)alpha, (void)beta;                                                                          \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                               \
-        {                                                                                                 \
-            const float a = x[i];                                                                         \
-            y[i] = (expression);                                                                          \
-        }                                                                                                 \
+#define FUNCTION(name, expression)                                                                                     \
+    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, float alpha, float beta)                    \
+    {                                                                                                                  \
+        (void)alpha, (void)beta;                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                            \
+        {                                                                                                              \
+            const float a = x[i];                                                                                      \
+            y[i] = (expression);                                                                                       \
+        }                                                                                                              \
     }
 /* ln(1 + t) for 0 <= t <= 1: 2 artanh(t / (2 + t)), whose series is short there. */
 static inline float log_of_more(float t)
@@ -50,9 +50,9 @@ KERNEL_ROW(sigmoid)
 FUNCTION(log_row, vm_log(a))
 FUNCTION(relu_row, a < 0 ? 0 : a)
 FUNCTION(leaky_row, a < 0 ? a * alpha : a)
-FUNCTION(scale_row, a * alpha)
-FUNCTION(linear_row, a * alpha + beta)
-FUNCTION(clip_row, a < alpha ? alpha : a > beta ? beta : a)
+FUNCTION(scale_row, a *alpha)
+FUNCTION(linear_row, a *alpha + beta)
+FUNCTION(clip_row, a<alpha ? alpha : a> beta ? beta : a)
 FUNCTION(abs_row, vm_abs(a))
 FUNCTION(sqrt_row, sqrtf(a))
 FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
@@ -88,7 +88,7 @@ static inline float celu_of(float a, float alpha)
 }
 FUNCTION(celu_row, celu_of(a, alpha))
 FUNCTION(threshold_row, a <= alpha ? 0 : a)
-FUNCTION(shrink_row, a < -alpha ? a + beta : a > alpha ? a - beta : a == a ? 0 : a)
+FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : a == a ? 0 : a)
 FUNCTION(square_row, a *a)
 FUNCTION(cube_row, a *a *a)
 FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2: that of -0 is 0 */
@@ -277,7 +277,10 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
 
 inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *x, const rg_place *y)
 {
-    functions l = { .native.run = run_functions, .f = *f, .row = rg_row_of(f), .kernel = b->state->sgemm,
+    functions l = { .native.run = run_functions,
+                    .f = *f,
+                    .row = rg_row_of(f),
+                    .kernel = b->state->sgemm,
                     .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
 
     if (rg_is_gelu(f) && l.kernel != NULL)

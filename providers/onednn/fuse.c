@@ -108,8 +108,9 @@ static bool is_bias(const rg_build *b, const rg_op *op, uint32_t y, uint32_t oth
         return false;
     if (!bits && op->in_count > 2 && op->in[2] != INLAY_NONE)
         return false;
-    if (product && !bits && ((b->c->values[op->in[1]].constant == INLAY_NONE && b->c->values[op->in[1]].weights == INLAY_NONE) ||
-                    b->ranks[op->in[1]] != 2))
+    if (product && !bits &&
+        ((b->c->values[op->in[1]].constant == INLAY_NONE && b->c->values[op->in[1]].weights == INLAY_NONE) ||
+         b->ranks[op->in[1]] != 2))
         return false;
     for (uint32_t d = 0; d < rank; d++) {
         int64_t size = d + own < rank ? 1 : b->dims[other][d + own - rank];
@@ -134,8 +135,8 @@ static void extend(const rg_build *b, const readers *of, uint8_t *taken, rg_grou
 {
     const rg_op *op = &b->c->ops[g->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
-                    op->row->family == &rg_conv_computed ||
-                    op->row->family == &rg_product || op->row->family == &rg_nbits_product;
+                    op->row->family == &rg_conv_computed || op->row->family == &rg_product ||
+                    op->row->family == &rg_nbits_product;
 
     while (b->c->values[g->out].output == INLAY_NONE) {
         uint32_t next = of[g->out].count == 1 ? of[g->out].op[0] : INLAY_NONE;

@@ -16,14 +16,14 @@ typedef struct grouped {
     rg_native native;
     const tile_set *set;
     void (*thin_row)(const thin_row *row);
-    bool thin;            /* groups of one channel */
+    bool thin; /* groups of one channel */
     bool biased;
-    int64_t rows;         /* of the output: all places of the axes but the innermost one */
-    int64_t sizes[MAX_SPATIAL];   /* of the output, its innermost axis last; unused ones are 1, in front */
+    int64_t rows;                      /* of the output: all places of the axes but the innermost one */
+    int64_t sizes[MAX_SPATIAL];        /* of the output, its innermost axis last; unused ones are 1, in front */
     int64_t image, steps[MAX_SPATIAL]; /* floats of the input: to the next image, to the next place of the output */
-    int64_t groups, in, out;      /* channels of a group */
-    int64_t panels, depth;        /* of a group: panels of weights, their lines */
-    int64_t tap_count, chain;     /* chain: of sums */
+    int64_t groups, in, out;           /* channels of a group */
+    int64_t panels, depth;             /* of a group: panels of weights, their lines */
+    int64_t tap_count, chain;          /* chain: of sums */
     int64_t taps[];
 } grouped;
 
@@ -185,10 +185,19 @@ static grouped *new_step(const rg_build *b, const rg_op *op, const rg_place *x, 
     g = calloc(1, sizeof *g + (size_t)taps * sizeof g->taps[0]);
     if (g == NULL)
         return NULL;
-    *g = (grouped){ .native.run = run_grouped, .set = b->state->tiles,
-                    .thin_row = thin_row_of_cpu(), .thin = thin, .rows = y[0],
-                    .sizes = { 1, 1, 1 }, .image = by[0], .groups = w[0], .out = w[1], .in = w[2],
-                    .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH, .depth = taps * w[2], .tap_count = taps,
+    *g = (grouped){ .native.run = run_grouped,
+                    .set = b->state->tiles,
+                    .thin_row = thin_row_of_cpu(),
+                    .thin = thin,
+                    .rows = y[0],
+                    .sizes = { 1, 1, 1 },
+                    .image = by[0],
+                    .groups = w[0],
+                    .out = w[1],
+                    .in = w[2],
+                    .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                    .depth = taps * w[2],
+                    .tap_count = taps,
                     .chain = sg_chain(taps * w[2], b->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
         g->sizes[skip + i] = y[2 + i];

@@ -87,7 +87,8 @@ static inlay_status lower(rg_build *b)
 
         b->op_index = group->op;
         b->op = &b->c->ops[group->op];
-        if (!b->op->silent && (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split || b->op->row->family == &rg_recurrent))
+        if (!b->op->silent &&
+            (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split || b->op->row->family == &rg_recurrent))
             INLAY_TRY(rg_reads_nothing(b) ? rg_lower_nothing(b, group) : b->op->row->family->lower(b, group));
         count_reads(b, group);
     }

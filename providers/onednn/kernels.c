@@ -13,8 +13,15 @@ void kn_measure(const rg_build *b, const rg_op *op, kn_window *g)
     uint32_t n = op->spatial, o = 2 - n;
     dnnl_dims_t begins, ends;
 
-    *g = (kn_window){ .flat = n <= 2, .images = x[0], .in = x[1], .out = y[1], .group = op->group, .share = 1,
-                      .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    *g = (kn_window){ .flat = n <= 2,
+                      .images = x[0],
+                      .in = x[1],
+                      .out = y[1],
+                      .group = op->group,
+                      .share = 1,
+                      .kernel = { 1, 1 },
+                      .stride = { 1, 1 },
+                      .dilation = { 1, 1 } };
     rg_window_pads(op, x + 2, y + 2, op->kernel, begins, ends);
     g->flops = 2 * (double)rg_count(b, op->out[0]) * (double)b->dims[op->in[linear ? 3 : 1]][1];
     for (uint32_t i = 0; i < n; i++) {
@@ -100,9 +107,8 @@ bool kn_has_tiles(const rg_build *b, const kn_case *c)
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) &&
-           (b->state->reproducible || b->state->strict || is_wide(c) ||
-            c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE));
+    return kn_has_tiles(b, c) && (b->state->reproducible || b->state->strict || is_wide(c) ||
+                                  c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
 static inlay_status tiles_direct(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -236,8 +242,8 @@ static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, con
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && !kn_is_narrow(b) && is_window(b, c, out_why) && tiles_of_cpu() != NULL &&
-           rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
+    return dn_has_winograd() && b->state->fast && kn_is_whole(b) && !kn_is_narrow(b) && is_window(b, c, out_why) &&
+           tiles_of_cpu() != NULL && rg_winograd_gain(b->op, c->w.in, c->w.out, c->w.out_height, c->w.out_width) > 0;
 }
 
 static inlay_status library(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
@@ -255,8 +261,8 @@ static inlay_status library_winograd(rg_build *b, const rg_group *group, const k
     return lib_lower(b, group, c, LIB_WINOGRAD, out_done);
 }
 
-/* Groups by loops of our own, where oneDNN has none to speak of, or where the option asks for them. Planes of one channel
- * a group it has. */
+/* Groups by loops of our own, where oneDNN has none to speak of, or where the option asks for them. Planes of one
+ * channel a group it has. */
 static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
@@ -521,8 +527,8 @@ static void share_pack(const rg_build *b, kn_choice *choice)
 /* One for each kind, for option reproducible: what is not listed comes behind these. */
 static void by_kind(kn_choice *choice)
 {
-    static const uint8_t kinds[] = { KN_PACKED, KN_BATCHED, KN_DEPTHWISE, KN_TILES, KN_GROUPS, KN_LIBRARY, KN_INNER,
-                                     KN_PLAIN, KN_MATMUL };
+    static const uint8_t kinds[] = { KN_PACKED,  KN_BATCHED, KN_DEPTHWISE, KN_TILES, KN_GROUPS,
+                                     KN_LIBRARY, KN_INNER,   KN_PLAIN,     KN_MATMUL };
 
     for (size_t k = 0; k < sizeof kinds; k++)
         for (uint32_t i = 0; i < choice->count; i++)
@@ -571,8 +577,8 @@ static inlay_status check_error(rg_build *b, const kn_case *c, kn_choice *choice
     *out_fine = kn_kernels[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(rg_constant_trust(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, trust,
-                                b->diag));
+    INLAY_TRY(
+        rg_constant_trust(b->c, &b->c->constants[constant], &c->weights, kn_kernels[kernel].points, trust, b->diag));
     *out_fine = tiles_are_trusted(b->state, *trust);
     if (*out_fine)
         return INLAY_OK;

@@ -11,9 +11,9 @@
 /* The convolution in hand. Spatial axes are two; of one dimension, it is a row. Of three dimensions only is_flat is
  * set. */
 typedef struct kn_window {
-    bool flat;   /* one or two dimensions: all below holds */
+    bool flat; /* one or two dimensions: all below holds */
     bool padded;
-    bool home;   /* its result is a part of a concatenation */
+    bool home; /* its result is a part of a concatenation */
     int64_t images, in, out, group, height, width, out_height, out_width;
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
     double share; /* of the taps that lie in the image */
@@ -71,11 +71,11 @@ typedef struct kn_case {
     bool product;
     kn_product p;
     kn_window w;
-    rg_md weights, bias;  /* as oneDNN numbers the axes of the original; the bias' */
+    rg_md weights, bias; /* as oneDNN numbers the axes of the original; the bias' */
     dnnl_dims_t w_dims;
     uint32_t w_rank;
-    uint32_t bias_value;  /* INLAY_NONE */
-    rg_place x;           /* where the input lies */
+    uint32_t bias_value; /* INLAY_NONE */
+    rg_place x;          /* where the input lies */
 } kn_case;
 
 /* A convolution by tiles that waits for its only reader, a convolution of single channels, to make its result row by
@@ -105,15 +105,15 @@ uint32_t kn_find(const char *name);
 /* What was chosen for a group, in the order of preference. */
 enum { KN_BY_MODEL, KN_BY_TIME, KN_BY_OPTION, KN_ONLY };
 struct kn_choice {
-    uint32_t op;          /* the group's first */
-    uint32_t count;       /* of those that can run */
-    uint32_t source;      /* KN_BY_MODEL ... */
+    uint32_t op;     /* the group's first */
+    uint32_t count;  /* of those that can run */
+    uint32_t source; /* KN_BY_MODEL ... */
     uint8_t kernel[KN_COUNT];
-    double ns[KN_COUNT];  /* predicted, or measured */
+    double ns[KN_COUNT];                       /* predicted, or measured */
     const struct tile_trust *trusts[KN_COUNT]; /* by kernel, Winograd's: measured with the weights; NULL: not asked */
-    const char *why;      /* static text, why not Winograd's for instance; NULL */
-    bool moved;           /* the first is what an attempt wants */
-    uint64_t key[2];      /* of the layer, without a kernel */
+    const char *why;                           /* static text, why not Winograd's for instance; NULL */
+    bool moved;                                /* the first is what an attempt wants */
+    uint64_t key[2];                           /* of the layer, without a kernel */
 };
 typedef struct kn_key_words {
     uint64_t word[2];
@@ -155,10 +155,11 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag);
 
-/* Models (kernels_model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which order
- * terms are added, and results are the same bits on any number of threads. */
+/* Models (kernels_model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which
+ * order terms are added, and results are the same bits on any number of threads. */
 enum { KN_THREADS = 2 };
-/* How many times as long as its model says a kernel of ours takes beside those of oneDNN at this level of instructions. */
+/* How many times as long as its model says a kernel of ours takes beside those of oneDNN at this level of instructions.
+ */
 double kn_pace(kn_id kernel);
 double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 double kn_windows_ns(const kn_case *c, int64_t points);

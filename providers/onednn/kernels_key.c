@@ -21,10 +21,7 @@ static void mix_dims(kn_key_words *k, const rg_build *b, uint32_t value)
 /* How elements lie, as far as it matters to who reads them. */
 static uint64_t layout_class(const rg_md *md)
 {
-    return rg_md_is_blocked(md)   ? 3
-           : rg_md_is_plain(md)   ? 0
-           : tiles_lie_well(md)   ? rg_md_is_dense(md) ? 1 : 2
-                                  : 4;
+    return rg_md_is_blocked(md) ? 3 : rg_md_is_plain(md) ? 0 : tiles_lie_well(md) ? rg_md_is_dense(md) ? 1 : 2 : 4;
 }
 
 static void mix_window(kn_key_words *k, const rg_build *b, const kn_case *c)

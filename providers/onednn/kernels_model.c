@@ -1,18 +1,18 @@
 /* What the kernels of a convolution are expected to take. Rates are those of a core with AVX-512, as measured; what
- * decides is how they compare. With AVX2 they compare otherwise: with half the registers a block of ours is six pixels by
- * 16 channels, which reads more for each multiplication than oneDNN's kernels do (kn_pace, blocks_pace). */
+ * decides is how they compare. With AVX2 they compare otherwise: with half the registers a block of ours is six pixels
+ * by 16 channels, which reads more for each multiplication than oneDNN's kernels do (kn_pace, blocks_pace). */
 #include "cpu.h"
 #include "kernels.h"
 #include "tiles.h"
 #include <math.h>
 
 #define REORDER_BYTES_PER_NS 30.0
-#define NEAR_BYTES 1000000.0    /* weights that stay next to the core */
-#define FAR_BYTES_PER_NS 24.0   /* others, where the work on them hides nothing of it */
+#define NEAR_BYTES 1000000.0  /* weights that stay next to the core */
+#define FAR_BYTES_PER_NS 24.0 /* others, where the work on them hides nothing of it */
 #define BORDER_BYTES_PER_NS 40.0
 #define UNFOLD_BYTES_PER_NS 100.0
-#define LOOP_NS 1000.0          /* threads are started and waited for */
-#define ALIASED_BYTES 4096      /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
+#define LOOP_NS 1000.0     /* threads are started and waited for */
+#define ALIASED_BYTES 4096 /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
 
 double kn_pace(kn_id kernel)
 {
@@ -132,7 +132,8 @@ double kn_windows_ns(const kn_case *c, int64_t points)
     least = panels * (weights > NEAR_BYTES ? far : far / 3);
     products = products > least ? products : least;
     return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
-               KN_THREADS + 3 * LOOP_NS;
+               KN_THREADS +
+           3 * LOOP_NS;
 }
 
 double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c)
@@ -220,7 +221,7 @@ double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n)
 {
     const double rate = b->state->fast_pairs ? 330 : 165, block = 6.8; /* of 64 columns, a row's part of it */
-    const double row = 15, element = 0.05;                               /* rows are prepared */
+    const double row = 15, element = 0.05;                             /* rows are prepared */
     const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
 
     return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);

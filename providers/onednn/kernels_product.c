@@ -17,7 +17,7 @@
 #define NEAR_BYTES_PER_NS 105.0 /* from the caches */
 #define NEAR_BYTES 1000000.0
 enum { BLOCK_LINES = 64, MANY_BLOCKS = 64 }; /* of results, for threads */
-#define COPY_BYTES_PER_NS 12.0  /* a matrix that is put into panels for one run */
+#define COPY_BYTES_PER_NS 12.0               /* a matrix that is put into panels for one run */
 
 void kn_measure_product(const rg_build *b, kn_product *p)
 {

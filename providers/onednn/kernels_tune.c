@@ -12,7 +12,7 @@
 /* A layer with a kernel. */
 typedef struct timed {
     kn_key_words key;
-    double ns;      /* sum over all layers of that key */
+    double ns; /* sum over all layers of that key */
     uint32_t count;
     bool kept;
     const char *name;
@@ -49,12 +49,14 @@ static int by_size(const void *a, const void *b)
 /* ------------------------------------------------------------------ runs */
 
 /* An instance, its workspace, and what its steps took in each run. */
-typedef struct try {
+typedef struct
+try {
     inlay_instance *i;
     void *workspace;
     double *ns; /* [MOST_RUNS][step_count] */
     uint32_t runs;
-} try;
+}
+try;
 
 static void try_end(try *t)
 {
@@ -291,8 +293,10 @@ static const char *say_why(const rg_state *state, const kn_choice *choice, char 
 inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
 {
-    static const uint32_t reasons[] = { [KN_BY_MODEL] = INLAY_KERNEL_MODEL, [KN_BY_TIME] = INLAY_KERNEL_TIMED,
-                                        [KN_BY_OPTION] = INLAY_KERNEL_OPTION, [KN_ONLY] = INLAY_KERNEL_ONLY };
+    static const uint32_t reasons[] = { [KN_BY_MODEL] = INLAY_KERNEL_MODEL,
+                                        [KN_BY_TIME] = INLAY_KERNEL_TIMED,
+                                        [KN_BY_OPTION] = INLAY_KERNEL_OPTION,
+                                        [KN_ONLY] = INLAY_KERNEL_ONLY };
     inlay_status status = INLAY_OK;
     char text[200];
 
@@ -310,7 +314,9 @@ inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
             .runner_up_ns = other ? choice->ns[1] : -1,
             .why = say_why(state, choice, text, sizeof text),
             .error = trust != NULL ? trust->error : 0,
-            .error_bound = trust == NULL ? 0 : c->state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR,
+            .error_bound = trust == NULL    ? 0
+                           : c->state->fast ? TILE_FAST_ERROR
+                                            : TILE_MOST_ERROR,
         };
 
         status = kernel(ctx, &k);

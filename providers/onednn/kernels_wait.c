@@ -35,15 +35,19 @@ static bool may_wait(const rg_build *b, const rg_group *group, const kn_case *c)
     const kn_window *w = &c->w;
     tile_ending ending;
 
-    return !b->state->bf16 && !b->state->reproducible && (b->state->kernel == KN_COUNT || b->state->kernel == KN_DEPTHWISE) &&
-           kn_has_tiles(b, c) && kn_is_whole(b) && !w->padded && !w->home && w->kernel[0] == 1 && w->kernel[1] == 1 &&
-           w->stride[0] == 1 && w->stride[1] == 1 && tiles_lie_well(&c->x.md) && tiles_functions(group, &ending);
+    return !b->state->bf16 && !b->state->reproducible &&
+           (b->state->kernel == KN_COUNT || b->state->kernel == KN_DEPTHWISE) && kn_has_tiles(b, c) && kn_is_whole(b) &&
+           !w->padded && !w->home && w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 &&
+           tiles_lie_well(&c->x.md) && tiles_functions(group, &ending);
 }
 
 inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool *out_waits)
 {
     const rg_op *op = b->op;
-    kn_choice choice = { .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_TILES },
+    kn_choice choice = { .op = group->op,
+                         .count = 1,
+                         .source = KN_ONLY,
+                         .kernel = { KN_TILES },
                          .why = "made row by row as the convolution of single channels behind it reads it" };
     uint32_t reader;
     double alone, together;

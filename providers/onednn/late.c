@@ -84,10 +84,10 @@ static bool need(void)
 
 /* Who opens a provider gets a stand-in for an engine, see below. */
 #define ENGINE(of_the_caller) ((void)(of_the_caller), late_engine)
-#define LATE(result, name, parameters, arguments, otherwise) \
-    result name parameters                                   \
-    {                                                        \
-        return need() ? late_##name arguments : otherwise;   \
+#define LATE(result, name, parameters, arguments, otherwise)                                                           \
+    result name parameters                                                                                             \
+    {                                                                                                                  \
+        return need() ? late_##name arguments : otherwise;                                                             \
     }
 #include "late.def"
 #undef LATE

@@ -106,8 +106,7 @@ static int64_t axis_offset(const rg_md *md, int d, int64_t i)
 
 static bool is_simple(const rg_md *md)
 {
-    return md->kind == RG_BLOCKED && md->ndims > 0 &&
-           rg_type_bytes(md->data_type) == sizeof(uint32_t);
+    return md->kind == RG_BLOCKED && md->ndims > 0 && rg_type_bytes(md->data_type) == sizeof(uint32_t);
 }
 
 /* Offsets of the elements along each axis, in elements: [dims[d]] each. */
@@ -267,8 +266,7 @@ bool rg_md_is_blocked(const rg_md *md)
 
 bool rg_md_is_dense(const rg_md *md)
 {
-    return md->kind == RG_BLOCKED &&
-           rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
+    return md->kind == RG_BLOCKED && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
 }
 
 void rg_md_packed(rg_md *md, const rg_md *x)

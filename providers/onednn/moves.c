@@ -88,8 +88,8 @@ bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
 /* ------------------------------------------------------------------ the step */
 
 enum {
-    ROW_BLOCK = 256,        /* of a square that is turned: along the target's innermost axis */
-    COLUMN_BLOCK = 64,      /* at least */
+    ROW_BLOCK = 256,   /* of a square that is turned: along the target's innermost axis */
+    COLUMN_BLOCK = 64, /* at least */
     UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
     SHORT_WORDS = 1024,     /* fewer make the two innermost axes a poor unit */
     ALONE_WORDS = 24 * 1024 /* less is not worth waking threads for */
@@ -100,7 +100,7 @@ typedef struct move_step {
     rg_native native;
     const move_set *set;
     move_axes axes;
-    uint32_t size; /* bytes of an element */
+    uint32_t size;        /* bytes of an element */
     uint32_t row, column; /* the same: one axis, which is the column */
     bool turn;            /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
@@ -115,8 +115,8 @@ typedef struct move_call {
 } move_call;
 
 /* Neither side has neighbours to move at once. */
-static inline __attribute__((always_inline)) void move_elements(const move_step *m, const char *x, char *y, int64_t rows,
-                                                                int64_t columns, const size_t size)
+static inline __attribute__((always_inline)) void move_elements(const move_step *m, const char *x, char *y,
+                                                                int64_t rows, int64_t columns, const size_t size)
 {
     const move_axes *a = &m->axes;
     const int64_t from = a->from[m->column] * (int64_t)size, to = a->to[m->column] * (int64_t)size;
@@ -245,7 +245,9 @@ static void divide(move_step *m)
 
 static inlay_status emit_move(rg_build *b, const move_axes *axes, const rg_place *from, const rg_place *to)
 {
-    move_step m = { .native.run = run_move, .set = b->state->moves, .axes = *axes,
+    move_step m = { .native.run = run_move,
+                    .set = b->state->moves,
+                    .axes = *axes,
                     .size = (uint32_t)rg_type_bytes(from->md.data_type) };
 
     divide(&m);
@@ -269,8 +271,8 @@ done:
     return status;
 }
 
-/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of colours
- * that follow each other without gaps. */
+/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of
+ * colours that follow each other without gaps. */
 static bool is_thin(const move_axes *a, const rg_md *md)
 {
     enum { THIN = 8, COLOURS = 3, PIXELS = 64 };

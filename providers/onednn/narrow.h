@@ -28,7 +28,8 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out);
 
 /* rg_read_constant of a narrow constant. */
 inlay_status narrow_read(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
-/* The pack itself, in a layout that only moves elements, for a step that makes floats of parts of it (narrow_unfold). */
+/* The pack itself, in a layout that only moves elements, for a step that makes floats of parts of it (narrow_unfold).
+ */
 inlay_status narrow_read_pack(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
 /* All elements as floats, one after the other; the caller frees them. */
 inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void **out, inlay_diag *diag);

@@ -3,19 +3,19 @@
 #include "convert.h"
 
 enum {
-    LANES = 16,          /* elements that have a vector of scales and one of zero points in a pack */
-    CHUNK = 16 * LANES,  /* elements that become floats at a time, and then are scaled */
-    SHARE = 64,          /* chunks that are worth a thread */
-    PADDING = 0          /* numbers of elements count from 1 */
+    LANES = 16,         /* elements that have a vector of scales and one of zero points in a pack */
+    CHUNK = 16 * LANES, /* elements that become floats at a time, and then are scaled */
+    SHARE = 64,         /* chunks that are worth a thread */
+    PADDING = 0         /* numbers of elements count from 1 */
 };
 
 /* A pack: this, then the elements, a number for each LANES of them, and the vectors that those count. */
 typedef struct pack_head {
-    int64_t count;                  /* of elements with what pads them */
-    int64_t vectors;                /* of scales */
+    int64_t count;                      /* of elements with what pads them */
+    int64_t vectors;                    /* of scales */
     uint64_t ids, scales, zeros, bytes; /* where they are; ids: 0 = there is one vector, zeros: 0 = all are 0 */
     inlay_dtype dtype;
-    bool wide_ids;                  /* of 32 bits, otherwise of 16 */
+    bool wide_ids; /* of 32 bits, otherwise of 16 */
 } pack_head;
 
 /* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
@@ -24,7 +24,7 @@ typedef struct source {
     const void *q;
     float *scales, *zeros; /* owned; NULL: of the pack, none */
     const pack_head *head;
-    int32_t *at;           /* of the pack: [count] where an element is; owned */
+    int32_t *at; /* of the pack: [count] where an element is; owned */
     uint32_t bits;
 } source;
 
@@ -62,8 +62,9 @@ static int64_t scale_of(const narrow *n, int64_t i)
 
     if (n->single)
         return 0;
-    return n->scales == n->size && n->block == 1 ? at
-                                                 : (i / n->inner / n->size * blocks + at / n->block) * n->inner + i % n->inner;
+    return n->scales == n->size && n->block == 1
+               ? at
+               : (i / n->inner / n->size * blocks + at / n->block) * n->inner + i % n->inner;
 }
 
 static int64_t id_of(const pack_head *h, int64_t vector)
@@ -82,9 +83,7 @@ static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
         const int64_t at = s->at[i], lane = id_of(s->head, at / LANES) * LANES + at % LANES;
 
         *scale = ((const float *)(const void *)((const char *)s->head + s->head->scales))[lane];
-        *zero = s->head->zeros == 0
-                    ? 0
-                    : ((const float *)(const void *)((const char *)s->head + s->head->zeros))[lane];
+        *zero = s->head->zeros == 0 ? 0 : ((const float *)(const void *)((const char *)s->head + s->head->zeros))[lane];
         return get_bits(s->head + 1, at, s->bits);
     }
     *scale = s->scales[scale_of(s->n, i)];
@@ -242,9 +241,9 @@ static uint32_t hash_of(const float *lanes)
 
 /* Vectors of scales and zero points, each once. */
 typedef struct vectors {
-    float *lanes;     /* [capacity][2 * LANES] */
+    float *lanes; /* [capacity][2 * LANES] */
     uint32_t count, capacity;
-    uint32_t *table;  /* [slots] numbers from 1, 0 = free */
+    uint32_t *table; /* [slots] numbers from 1, 0 = free */
     uint32_t slots;
     bool zeros;
 } vectors;
@@ -425,8 +424,8 @@ done:
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. Vectors are written
- * out, since compilers would rather have loops over `count`, which gather. */
+/* What DequantizeLinear does, with the vectors that LANES elements have. count: a multiple of LANES. Vectors are
+ * written out, since compilers would rather have loops over `count`, which gather. */
 static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restrict y, int64_t count,
                                          const uint32_t *restrict ids, const float *restrict scales,
                                          const float *restrict zeros)

@@ -8,16 +8,17 @@ enum { NARROW_TURNS = 3 }; /* views that are looked through */
 /* What a constant is made of. Elements of `q` count as the DequantizeLinear has them; views move them. */
 typedef struct narrow {
     inlay_dtype dtype;
-    uint32_t q, scale, zero;        /* constants of the region; INLAY_NONE: there are no zero points */
-    uint32_t maker;                 /* the op */
+    uint32_t q, scale, zero; /* constants of the region; INLAY_NONE: there are no zero points */
+    uint32_t maker;          /* the op */
     int64_t count, scales;
-    int64_t inner, size, block;     /* the axis: elements of it lie `inner` apart; block: of it, for each scale */
-    bool single;                    /* one scale for all */
+    int64_t inner, size, block; /* the axis: elements of it lie `inner` apart; block: of it, for each scale */
+    bool single;                /* one scale for all */
     uint32_t turn_count;
-    uint32_t turns[NARROW_TURNS];   /* transposes, as ops */
+    uint32_t turns[NARROW_TURNS]; /* transposes, as ops */
 } narrow;
 
-/* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it. */
+/* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it.
+ */
 bool recurrent_is_pack(const rg_md *md);
 void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to);
 

@@ -5,10 +5,10 @@
 #include "nbits_weights.h"
 
 enum {
-    MANY_ROWS = 8,      /* from so many on a panel is unfolded, where activations stay floats, */
-    FINE_ROWS = 16,     /* and where two limbs for each take longer than floats, if no tile has many rows */
+    MANY_ROWS = 8,                 /* from so many on a panel is unfolded, where activations stay floats, */
+    FINE_ROWS = 16,                /* and where two limbs for each take longer than floats, if no tile has many rows */
     GROUP = SG_WIDTH / NB_COLUMNS, /* panels whose columns are done together */
-    ROW_BLOCK = 32      /* rows whose integers stay near the core while all weights pass */
+    ROW_BLOCK = 32                 /* rows whose integers stay near the core while all weights pass */
 };
 #define BYTES_PER_NS 20.0 /* packed weights, by one row */
 #define INTEGERS_PER_NS 60.0
@@ -75,11 +75,10 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
         if (p->spreads)
             spread(c, r);
         if (p->mode != NB_EXACT)
-            c->scratch[p->fit + (uint64_t)r] =
-                p->kernel->prepare(&p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r), limbs_of(c, r),
-                                   2 * (int64_t)p->shape.part * rows_beside(c->d),
-                                   (float *)(void *)(c->scratch + p->factors) + r * parts,
-                                   (int32_t *)(void *)(c->scratch + p->sums) + r * parts);
+            c->scratch[p->fit + (uint64_t)r] = p->kernel->prepare(
+                &p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r), limbs_of(c, r),
+                2 * (int64_t)p->shape.part * rows_beside(c->d), (float *)(void *)(c->scratch + p->factors) + r * parts,
+                (int32_t *)(void *)(c->scratch + p->sums) + r * parts);
     }
     return INLAY_OK;
 }
@@ -91,14 +90,21 @@ static void multiply(const nbits_call *c, int64_t panel, int64_t r, int64_t coun
     const nb_shape *s = &p->shape;
     const int64_t parts = nb_parts(s), depth = nb_depth(s), at = panel * NB_COLUMNS, scales = s->blocks * NB_COLUMNS;
     const int64_t beside = rows_beside(c->d);
-    nb_tile t = { .shape = s, .w = c->w + nb_weight_bytes(s) / s->panels * panel, .scales = c->scales + scales * panel,
-                  .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel, .zero = p->zero, .rows = count,
-                  .a = row_of(c, r), .a_row = p->spreads ? depth : c->d->job.a_row,
-                  .limbs = limbs_of(c, r), .limbs_row = beside > 1 ? 2 * (int64_t)s->part : 2 * depth,
+    nb_tile t = { .shape = s,
+                  .w = c->w + nb_weight_bytes(s) / s->panels * panel,
+                  .scales = c->scales + scales * panel,
+                  .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel,
+                  .zero = p->zero,
+                  .rows = count,
+                  .a = row_of(c, r),
+                  .a_row = p->spreads ? depth : c->d->job.a_row,
+                  .limbs = limbs_of(c, r),
+                  .limbs_row = beside > 1 ? 2 * (int64_t)s->part : 2 * depth,
                   .limbs_part = 2 * (int64_t)s->part * beside,
                   .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
                   .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
-                  .c = c->y + r * c->d->job.c_row + at, .c_row = c->d->job.c_row,
+                  .c = c->y + r * c->d->job.c_row + at,
+                  .c_row = c->d->job.c_row,
                   .columns = s->n - at < NB_COLUMNS ? s->n - at : NB_COLUMNS };
     bool all = p->mode != NB_EXACT;
 
@@ -149,7 +155,8 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        const int64_t above = u / groups * ROW_BLOCK, m = c->d->job.m < above + ROW_BLOCK ? c->d->job.m : above + ROW_BLOCK;
+        const int64_t above = u / groups * ROW_BLOCK,
+                      m = c->d->job.m < above + ROW_BLOCK ? c->d->job.m : above + ROW_BLOCK;
         const int64_t first = u % groups * GROUP, last = first + GROUP < s->panels ? first + GROUP : s->panels;
         const int64_t at = first * NB_COLUMNS, columns = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
 
@@ -178,9 +185,11 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 
         job.n = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
         for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < s->panels; i++) {
-            const nb_tile t = { .shape = s, .w = c->w + nb_weight_bytes(s) / s->panels * i,
+            const nb_tile t = { .shape = s,
+                                .w = c->w + nb_weight_bytes(s) / s->panels * i,
                                 .scales = c->scales + scales * i,
-                                .zeros = c->zeros == NULL ? NULL : c->zeros + scales * i, .zero = p->zero };
+                                .zeros = c->zeros == NULL ? NULL : c->zeros + scales * i,
+                                .zero = p->zero };
 
             p->kernel->unfold(&t, panel + (i - u * GROUP) * NB_COLUMNS, SG_WIDTH);
         }
@@ -226,8 +235,13 @@ static inlay_status run_nbits(const rg_native *native, const rg_state *state, in
 {
     const dense *d = (const dense *)(const void *)native;
     const nbits_plan *p = &d->bits;
-    nbits_call call = { .d = d, .x = args[0], .w = args[1], .scales = args[2], .zeros = p->has_zeros ? args[3] : NULL,
-                        .scratch = args[p->scratch_arg], .y = args[d->arg_count - 1],
+    nbits_call call = { .d = d,
+                        .x = args[0],
+                        .w = args[1],
+                        .scales = args[2],
+                        .zeros = p->has_zeros ? args[3] : NULL,
+                        .scratch = args[p->scratch_arg],
+                        .y = args[d->arg_count - 1],
                         .bias = d->biased ? args[d->bias_arg] : NULL };
     const double ns = estimate_ns(d);
     inlay_status status = INLAY_OK;
@@ -357,8 +371,12 @@ inlay_status nbits_lower(rg_build *b, const rg_group *group)
     p->has_zeros = n.zero != INLAY_NONE;
     p->spreads = nb_depth(&p->shape) != n.k;
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
-    d.job = (sg_job){ .kernel = sg_kernel_best(), .m = rg_count(b, op->in[0]) / n.k, .n = n.n, .k = n.k,
-                      .chain = sg_chain(n.k, b->state->strict), .c_row = n.n };
+    d.job = (sg_job){ .kernel = sg_kernel_best(),
+                      .m = rg_count(b, op->in[0]) / n.k,
+                      .n = n.n,
+                      .k = n.k,
+                      .chain = sg_chain(n.k, b->state->strict),
+                      .c_row = n.n };
     if (p->mode == NB_FINE && d.job.m >= FINE_ROWS && p->kernel->many == 0 && !b->state->reproducible)
         p->mode = NB_EXACT;
     p->unfolds = p->mode == NB_EXACT && d.job.m >= MANY_ROWS && !b->state->reproducible;
@@ -372,7 +390,10 @@ inlay_status nbits_lower(rg_build *b, const rg_group *group)
     INLAY_TRY(take_scratch(b, &d, &args, &scratch));
     bias = take_bias(b, op, &own, n.n);
     INLAY_TRY(dense_emit(b, &own, &d, &args, bias));
-    status = kn_remember(b, &(kn_choice){ .op = own.op, .count = 1, .source = KN_ONLY, .why = bounds[p->mode],
+    status = kn_remember(b, &(kn_choice){ .op = own.op,
+                                          .count = 1,
+                                          .source = KN_ONLY,
+                                          .why = bounds[p->mode],
                                           .kernel = { (uint8_t)(KN_BITS_EXACT + p->mode) } });
 done:
     return status;

@@ -91,11 +91,11 @@ static bool feeds_products(const inlay_graph *graph, uint32_t value, const layou
             if (i == 0 && is_op(info, "Transpose") && turns(info)) {
                 if (!feeds_products(graph, info->outputs[0], l, !turned, depth + 1))
                     return false;
-            } else if (i != 1 || !(is_op(info, "MatMul")
-                                       ? suits(l, turned)
-                                       : is_op(info, "Gemm") && kit_attr_int(info, "transA", 0) == 0 &&
-                                             kit_attr_float(info, "alpha", 1) == 1 &&
-                                             suits(l, turned != (kit_attr_int(info, "transB", 0) != 0)))) {
+            } else if (i != 1 ||
+                       !(is_op(info, "MatMul") ? suits(l, turned)
+                                               : is_op(info, "Gemm") && kit_attr_int(info, "transA", 0) == 0 &&
+                                                     kit_attr_float(info, "alpha", 1) == 1 &&
+                                                     suits(l, turned != (kit_attr_int(info, "transB", 0) != 0)))) {
                 return false;
             }
         }
@@ -170,8 +170,13 @@ static bool parse_product(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave g_idx away", "there is a g_idx");
     if (bias != NULL && (!is_constant(bias) || bias->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a float constant");
-    op->nbits = (rg_nbits){ .zero = INLAY_NONE, .bits = (uint8_t)bits, .packed_zeros = true,
-                            .all = (float)(1 << (bits - 1)), .k = k, .n = n, .block = block };
+    op->nbits = (rg_nbits){ .zero = INLAY_NONE,
+                            .bits = (uint8_t)bits,
+                            .packed_zeros = true,
+                            .all = (float)(1 << (bits - 1)),
+                            .k = k,
+                            .n = n,
+                            .block = block };
     op->nbits.q_steps[0] = op->nbits.scale_steps[0] = op->nbits.zero_steps[0] = 1;
     op->nbits.scale_steps[1] = (k + block - 1) / block;
     op->nbits.q_steps[1] = op->nbits.scale_steps[1] * block;
@@ -183,9 +188,8 @@ static bool parse_product(const kit_node *node, rg_op *op, kit_refusal *why)
 
 static rg_constant *constant_of(const inlay_compiled *c, uint32_t value)
 {
-    return value == INLAY_NONE || c->values[value].constant == INLAY_NONE
-               ? NULL
-               : &c->constants[c->values[value].constant];
+    return value == INLAY_NONE || c->values[value].constant == INLAY_NONE ? NULL
+                                                                          : &c->constants[c->values[value].constant];
 }
 
 static int64_t row_bytes(const rg_nbits *w)
@@ -281,9 +285,9 @@ static void silence(inlay_compiled *c, const uint32_t *makers)
                     left -= c->ops[r].in[i] == op->out[0] &&
                             (c->ops[r].silent || (i == 1 && c->ops[r].row->family == &rg_product &&
                                                   c->values[op->out[0]].weights != INLAY_NONE));
-            again |= op->silent = left == 0 && (op->row->family == &rg_weights ||
-                                                (maker_of(c, makers, op->in[0]) != NULL &&
-                                                 c->values[op->out[0]].weights != INLAY_NONE));
+            again |= op->silent =
+                left == 0 && (op->row->family == &rg_weights ||
+                              (maker_of(c, makers, op->in[0]) != NULL && c->values[op->out[0]].weights != INLAY_NONE));
         }
     }
 }
@@ -350,8 +354,8 @@ bool nbits_is_pack(const rg_md *md)
 
 static void describe(const rg_nbits *w, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
 {
-    const int64_t dims[D_COUNT] = { w->bits, w->k, w->n, w->block, steps[0], steps[1], w->is_signed,
-                                    what == PACK_ZEROS ? row_bytes(w) : 0 };
+    const int64_t dims[D_COUNT] = { w->bits,  w->k,     w->n,         w->block,
+                                    steps[0], steps[1], w->is_signed, what == PACK_ZEROS ? row_bytes(w) : 0 };
 
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;

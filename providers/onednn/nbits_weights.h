@@ -1,5 +1,5 @@
-/* nbits_weights.h - weights of 2, 4 and 8 bits that stay packed: DequantizeLinear of constants that products alone read,
- * and MatMulNBits. What is computed with them is in nbits.c. */
+/* nbits_weights.h - weights of 2, 4 and 8 bits that stay packed: DequantizeLinear of constants that products alone
+ * read, and MatMulNBits. What is computed with them is in nbits.c. */
 #ifndef ONEDNN_NBITS_WEIGHTS_H
 #define ONEDNN_NBITS_WEIGHTS_H
 #include "build.h"

@@ -278,8 +278,8 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     dnnl_primitive_desc_t pd = NULL;
     dn_op desc = { .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->bias, .size = op->size };
-    const int64_t *dims = b->dims[op->in[0]], folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1],
-                                                           1 };
+    const int64_t *dims = b->dims[op->in[0]],
+                  folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1], 1 };
     const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
     rg_place x, y;
     inlay_status status;

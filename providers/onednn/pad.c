@@ -75,10 +75,10 @@ typedef struct pad_step {
     rg_native native;
     const move_set *set; /* NULL: this CPU has none */
     uint32_t rank;
-    int64_t dims[RG_MAX_PAD_RANK];   /* of the target */
+    int64_t dims[RG_MAX_PAD_RANK];                           /* of the target */
     int64_t begins[RG_MAX_PAD_RANK], sizes[RG_MAX_PAD_RANK]; /* [begin, begin + size) is the source's */
-    int64_t from[RG_MAX_PAD_RANK];   /* the source's strides */
-    int64_t block, rows;             /* rows: places of all axes but the innermost */
+    int64_t from[RG_MAX_PAD_RANK];                           /* the source's strides */
+    int64_t block, rows;                                     /* rows: places of all axes but the innermost */
     uint32_t mode;
     float value;
 } pad_step;
@@ -321,8 +321,13 @@ static inlay_status lower_pad(rg_build *b, const rg_group *group)
                               d);
     }
     if (empty) { /* all of it is the constant */
-        p = (pad_step){ .native = p.native, .set = p.set, .rank = 1, .dims = { rg_count(b, op->out[0]) },
-                        .block = 1, .rows = 1, .value = op->alpha };
+        p = (pad_step){ .native = p.native,
+                        .set = p.set,
+                        .rank = 1,
+                        .dims = { rg_count(b, op->out[0]) },
+                        .block = 1,
+                        .rows = 1,
+                        .value = op->alpha };
         rg_md_plain(&md, rank, dims);
     } else {
         INLAY_TRY(read_input(b, order, &x, &md));

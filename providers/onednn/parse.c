@@ -97,8 +97,8 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "%s %u is %s; this provider takes float",
                           what, i, inlay_dtype_name(v->dtype));
     if (v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
-                          "the rank of %s %u is not known, or above %d", what, i, RG_MAX_RANK);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
+                          what, i, RG_MAX_RANK);
     for (uint32_t d = 0; d < v->rank; d++) {
         if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);

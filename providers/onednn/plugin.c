@@ -153,8 +153,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     }
     state->strict = strcmp(precision, "strict") == 0;
     state->by_model = !state->strict && strcmp(activations, "auto") == 0;
-    state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NB_EXACT
-                   : strcmp(activations, "byte") == 0                 ? NB_BYTE
+    state->limbs = state->strict || strcmp(activations, "exact") == 0   ? NB_EXACT
+                   : strcmp(activations, "byte") == 0                   ? NB_BYTE
                    : !state->by_model || strcmp(precision, "fast") == 0 ? NB_FINE
                                                                         : NB_EXACT;
     state->winograd = winograd && !state->strict;
@@ -167,8 +167,10 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     code = dn_engine_create(&state->engine);
     if (code != dnnl_success) {
         release(state);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "no oneDNN: libdnnl is not installed, or knows "
-                           "nothing of this CPU (status %d)", (int)code);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "no oneDNN: libdnnl is not installed, or knows "
+                          "nothing of this CPU (status %d)",
+                          (int)code);
     }
     *out_state = state;
     return INLAY_OK;

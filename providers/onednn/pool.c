@@ -149,14 +149,16 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     }
     for (uint32_t i = 0; i < op->spatial; i++)
         if (desc.kernel[i] / 8 > dims_of_image[i])
-            INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED, "a window of %lld for an image of %lld: oneDNN would look "
-                                 "at all of its padding", (long long)desc.kernel[i], (long long)dims_of_image[i]));
+            INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED,
+                                 "a window of %lld for an image of %lld: oneDNN would look "
+                                 "at all of its padding",
+                                 (long long)desc.kernel[i], (long long)dims_of_image[i]));
     desc.x = in.md;
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, dnnl_query_dst_md, &y_md),
-                              &out));
+    INLAY_TRY(
+        rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, dnnl_query_dst_md, &y_md), &out));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &in }, { DNNL_ARG_DST, &out } }, 2));
     status = set_reduced(b, group, &out);
 done:

@@ -186,10 +186,12 @@ static bool read_image(const rg_md *md, image *out, int64_t *planes, int64_t *la
     const rg_md *b = md;
     const uint32_t rank = (uint32_t)md->ndims;
 
-    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || rank < 3 || rank > 4 ||
-        b->inner_nblks > 1 || (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
+    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || rank < 3 || rank > 4 || b->inner_nblks > 1 ||
+        (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
         return false;
-    *out = (image){ .batch = b->strides[0], .plane = b->strides[1], .row = rank == 4 ? b->strides[2] : 0,
+    *out = (image){ .batch = b->strides[0],
+                    .plane = b->strides[1],
+                    .row = rank == 4 ? b->strides[2] : 0,
                     .pixel = b->strides[rank - 1] };
     *lanes = 1;
     *planes = md->dims[1];
@@ -208,8 +210,13 @@ inlay_status rg_lower_max(rg_build *b, const rg_place *x, const int64_t *out_dim
                           rg_place *out, bool *out_done)
 {
     const uint32_t rank = (uint32_t)x->md.ndims, first = rank == 3 ? 1 : 0;
-    maxima m = { .native.run = run_maxima, .batches = x->md.dims[0], .in = { 1, 1 }, .out = { 1, 1 },
-                 .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    maxima m = { .native.run = run_maxima,
+                 .batches = x->md.dims[0],
+                 .in = { 1, 1 },
+                 .out = { 1, 1 },
+                 .kernel = { 1, 1 },
+                 .stride = { 1, 1 },
+                 .dilation = { 1, 1 } };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
     rg_md y;

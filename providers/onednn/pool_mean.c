@@ -9,7 +9,7 @@
 typedef struct means {
     rg_native native;
     int64_t images, planes, chunks, pixels, lanes, chunk; /* chunks of lanes are a task each */
-    int64_t batch, plane; /* steps of x, in elements; pixels are `lanes` apart */
+    int64_t batch, plane;                                 /* steps of x, in elements; pixels are `lanes` apart */
     int64_t y_batch;
 } means;
 
@@ -122,8 +122,8 @@ static bool read_image(const rg_md *md, means *m)
     const rg_md *b = md;
     int64_t step;
 
-    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || md->ndims < 3 ||
-        b->inner_nblks > 1 || (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
+    if (md->kind != RG_BLOCKED || md->data_type != dnnl_f32 || md->ndims < 3 || b->inner_nblks > 1 ||
+        (b->inner_nblks == 1 && b->inner_idxs[0] != 1))
         return false;
     m->lanes = b->inner_nblks == 1 ? b->inner_blks[0] : b->strides[1] == 1 ? md->dims[1] : 1;
     m->planes = md->padded_dims[1] / m->lanes;

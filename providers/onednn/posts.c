@@ -101,8 +101,9 @@ static void make_attributes(const rg_build *b, const rg_group *group, const rg_m
         const rg_post *post = &group->posts[p];
         dn_post *made = &attr->posts[p];
 
-        *made = (dn_post){ .kind = DN_POST_ELTWISE, .alg = post->eltwise.alg, .alpha = post->eltwise.alpha,
-                           .beta = post->eltwise.beta };
+        *made = (dn_post){
+            .kind = DN_POST_ELTWISE, .alg = post->eltwise.alg, .alpha = post->eltwise.alpha, .beta = post->eltwise.beta
+        };
         if (is_apart(b, post) || (post->kind == RG_POST_ELTWISE && is_repeated(group, p))) {
             *count = p;
         } else if (post->kind == RG_POST_ELTWISE) {

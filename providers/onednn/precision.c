@@ -111,8 +111,7 @@ inlay_status rg_lower_reduced_conv(rg_build *b, const rg_group *group, bool *out
     if (!*out_done)
         goto done;
     INLAY_TRY(rg_read_as(b, op->in[0], dn_layout(fused.pd, dnnl_query_src_md, &(rg_md){ 0 }), &x));
-    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }),
-                               &w));
+    INLAY_TRY(rg_read_constant(b, op->in[1], &w_plain, dn_layout(fused.pd, dnnl_query_weights_md, &(rg_md){ 0 }), &w));
     operands[n++] = (rg_operand){ DNNL_ARG_SRC, &x };
     operands[n++] = (rg_operand){ DNNL_ARG_WEIGHTS, &w };
     if (bias_value != INLAY_NONE) {

@@ -49,12 +49,13 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
     const int64_t row = unit / across % down * d->rows, column = unit % across * d->columns;
     const int64_t rows = least(d->rows, d->m - row), columns = least(d->columns, d->n - column);
     const float *a = (const float *)call->args[ARG_A] + offset(d, i, d->a_steps) + row * (d->a_turned ? 1 : d->a_line);
-    const float *b = (const float *)call->args[ARG_B] + offset(d, i, d->b_steps) +
-                     column * (d->b_turned ? d->b_line : 1);
+    const float *b =
+        (const float *)call->args[ARG_B] + offset(d, i, d->b_steps) + column * (d->b_turned ? d->b_line : 1);
     const float *bias = d->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *y = (float *)call->args[ARG_Y] + offset(d, i, d->y_steps) + row * d->y_line + column;
 
-    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) != dnnl_success)
+    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) !=
+        dnnl_success)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
@@ -136,9 +137,19 @@ static void describe_rows(cut *d)
 inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int64_t batch, int64_t groups, int64_t m,
                          int64_t k, int64_t n, const rg_place *y)
 {
-    const cut d = { .native.run = run_cut, .batch = batch * groups, .m = m, .n = n, .k = k, .axes = 2,
-                    .dims = { batch, groups }, .a_steps = { 0, k }, .b_steps = { groups * k * n, k * n },
-                    .y_steps = { m * groups * n, n }, .a_line = groups * k, .b_line = n, .y_line = groups * n };
+    const cut d = { .native.run = run_cut,
+                    .batch = batch * groups,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .axes = 2,
+                    .dims = { batch, groups },
+                    .a_steps = { 0, k },
+                    .b_steps = { groups * k * n, k * n },
+                    .y_steps = { m * groups * n, n },
+                    .a_line = groups * k,
+                    .b_line = n,
+                    .y_line = groups * n };
 
     return emit(b, &d, (const rg_place *const[]){ a, w, y }, 3);
 }
@@ -146,7 +157,11 @@ inlay_status rg_emit_cut(rg_build *b, const rg_place *a, const rg_place *w, int6
 inlay_status rg_emit_cut_matrices(rg_build *b, const rg_place *a, const rg_place *w, const rg_place *y)
 {
     const uint32_t axes = (uint32_t)y->md.ndims - 2;
-    cut d = { .native.run = run_cut, .batch = 1, .axes = axes, .m = a->md.dims[axes], .k = a->md.dims[axes + 1],
+    cut d = { .native.run = run_cut,
+              .batch = 1,
+              .axes = axes,
+              .m = a->md.dims[axes],
+              .k = a->md.dims[axes + 1],
               .n = w->md.dims[axes + 1] };
 
     for (uint32_t x = 0; x < axes; x++)

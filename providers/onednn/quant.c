@@ -230,8 +230,12 @@ static inlay_status lower_linear(rg_build *b, const rg_group *group)
     INLAY_TRY(q_read_dense(b, op->in[0], NULL, &x));
     md = q_typed(&x.md, rg_type(b, group->out));
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    l = (linear){ .native.run = run_linear, .count = rg_md_count(&md), .scale = op->scale, .zero = (float)op->zero,
-                  .low = (int32_t)op->alpha, .high = (int32_t)op->beta };
+    l = (linear){ .native.run = run_linear,
+                  .count = rg_md_count(&md),
+                  .scale = op->scale,
+                  .zero = (float)op->zero,
+                  .low = (int32_t)op->alpha,
+                  .high = (int32_t)op->beta };
     if (op->row->family == &rg_quantize) {
         l.is_signed = md.data_type == dnnl_s8;
         l.run = forth;

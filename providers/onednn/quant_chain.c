@@ -8,7 +8,7 @@
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
 
 typedef struct leaf {
-    uint32_t value;  /* of the region: bytes, or floats */
+    uint32_t value; /* of the region: bytes, or floats */
     bool bytes, is_signed, scalar;
     float scale, zero;
 } leaf;
@@ -28,7 +28,7 @@ typedef struct chain {
     int64_t count;
     float scale, zero;
     bool is_signed;
-    uint32_t root;  /* slot */
+    uint32_t root;       /* slot */
     const byte_set *set; /* NULL: it is no pair */
     byte_pair pair;      /* all of it, where it is a function of two tensors of bytes */
 } chain;
@@ -74,8 +74,11 @@ static bool add_leaf(const rg_build *b, uint32_t value, uint32_t like, chain *c,
     if (maker != INLAY_NONE && b->c->ops[maker].row->family == &rg_dequantize) {
         const rg_op *back = &b->c->ops[maker];
 
-        l = (leaf){ .value = back->in[0], .bytes = true, .is_signed = rg_type(b, back->in[0]) == dnnl_s8,
-                    .scale = back->scale, .zero = (float)back->zero };
+        l = (leaf){ .value = back->in[0],
+                    .bytes = true,
+                    .is_signed = rg_type(b, back->in[0]) == dnnl_s8,
+                    .scale = back->scale,
+                    .zero = (float)back->zero };
     } else if (rg_type(b, value) != dnnl_f32) {
         return false;
     }
@@ -265,7 +268,11 @@ static bool find_pair(chain *c)
         (f->alg != dnnl_binary_add && f->alg != dnnl_binary_mul) || !quantize_divides(c->scale) || f->a >= STEP ||
         f->b >= STEP)
         return false;
-    *p = (byte_pair){ .product = f->alg == dnnl_binary_mul, .y_scale = c->scale, .y_zero = c->zero, .low = -INFINITY, .high = INFINITY,
+    *p = (byte_pair){ .product = f->alg == dnnl_binary_mul,
+                      .y_scale = c->scale,
+                      .y_zero = c->zero,
+                      .low = -INFINITY,
+                      .high = INFINITY,
                       .y_signed = c->is_signed };
     if (g != NULL && g->alg == dnnl_eltwise_relu && g->alpha == 0) {
         p->low = 0;

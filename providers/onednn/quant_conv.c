@@ -139,8 +139,9 @@ static void make_attributes(const rg_build *b, const rg_group *group, dn_attr *o
     if (is_linear(op) && group->post_count > 0) {
         const rg_eltwise *f = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
-        out->posts[out->post_count++] = (dn_post){ .kind = DN_POST_ELTWISE, .alg = f->alg,
-                                                   .alpha = f->alpha - (float)y_zero, .beta = f->beta - (float)y_zero };
+        out->posts[out->post_count++] = (dn_post){
+            .kind = DN_POST_ELTWISE, .alg = f->alg, .alpha = f->alpha - (float)y_zero, .beta = f->beta - (float)y_zero
+        };
     }
 }
 
@@ -221,8 +222,10 @@ static inlay_status emit_numbers(rg_build *b, const rg_md *md, int32_t zero, flo
         free(n);
         return status;
     }
-    *n = (numbers){ .native = { .run = write_numbers, .release = release_numbers }, .bytes = rg_md_bytes(md),
-                    .zero = zero, .scales = scales };
+    *n = (numbers){ .native = { .run = write_numbers, .release = release_numbers },
+                    .bytes = rg_md_bytes(md),
+                    .zero = zero,
+                    .scales = scales };
     return rg_emit_native(b, &n->native, (const rg_place *const[]){ out }, 1);
 }
 
@@ -250,8 +253,8 @@ static inlay_status describe(rg_build *b, const rg_group *group, const rg_md *w_
 }
 
 /* What the kernel reads apart from tensors: the zero point of x, and scales. */
-static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales, rg_place *places, rg_operand *operands,
-                                uint32_t *count)
+static inlay_status add_numbers(rg_build *b, const dn_attr *attr, float **scales, rg_place *places,
+                                rg_operand *operands, uint32_t *count)
 {
     inlay_status status = INLAY_OK;
     rg_md one;
@@ -333,7 +336,10 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     status = lower_by_library(b, group);
     return status != INLAY_OK
                ? status
-               : kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY, .kernel = { KN_BYTES_LIBRARY },
+               : kn_remember(b, &(kn_choice){ .op = group->op,
+                                              .count = 1,
+                                              .source = KN_ONLY,
+                                              .kernel = { KN_BYTES_LIBRARY },
                                               .why = "activations of 8 bits as the file has them: sums are exact, a "
                                                      "result may be off by one step of its scale" });
 }

@@ -6,10 +6,10 @@
 
 #define BYTE_FLOPS_PER_NS 1000.0
 #define FLOAT_FLOPS_PER_NS 250.0
-#define REQUANTIZE_NS 0.03     /* an element of a convolution */
-#define THIN_NS 0.05           /* depthwise: an output, and each of its taps */
+#define REQUANTIZE_NS 0.03 /* an element of a convolution */
+#define THIN_NS 0.05       /* depthwise: an output, and each of its taps */
 #define THIN_TAP_NS 0.008
-#define BYTES_PER_NS 16.0      /* elements that become bytes, or come from them */
+#define BYTES_PER_NS 16.0 /* elements that become bytes, or come from them */
 #define CALL_NS 60.0
 #define WEIGHT_BYTES_PER_NS 60.0
 

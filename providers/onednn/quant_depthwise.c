@@ -1,5 +1,5 @@
-/* QLinearConv-10 and ConvInteger-10 of single channels, in one or two dimensions, by loops over bytes. Results are the reference's to the
- * last bit.
+/* QLinearConv-10 and ConvInteger-10 of single channels, in one or two dimensions, by loops over bytes. Results are the
+ * reference's to the last bit.
  *
  * A unit of work is a part of the rows and a few blocks of channels. Where the pixels of a row lie is a table that
  * serves all windows that see it; those around the image are one pixel of zero points. */
@@ -19,11 +19,11 @@ typedef struct depthwise {
     int64_t part, parts;           /* rows of the output in a unit */
     int64_t block, blocks;         /* blocks of channels in a unit, units */
     bool flip;
-    int64_t y_bytes;               /* of an element */
+    int64_t y_bytes; /* of an element */
     byte_ending ending;
     bytes_floats floats;
-    const uint8_t *border;         /* a pixel of zero points */
-    int32_t room[];                /* first, scale, shift, border */
+    const uint8_t *border; /* a pixel of zero points */
+    int32_t room[];        /* first, scale, shift, border */
 } depthwise;
 
 typedef struct depthwise_call {
@@ -36,7 +36,7 @@ enum { ALONE_FLOPS = 200000, RUN_CHANNELS = 1024 };
 
 /* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
 typedef struct strip {
-    const uint8_t *x;     /* of the image */
+    const uint8_t *x; /* of the image */
     int64_t first, last;
     const uint8_t *pixels[TABLE_PIXELS];
     int64_t row[BYTE_WINDOW]; /* which one it is */
@@ -47,8 +47,7 @@ bool bytes_depthwise_runs(const byte_set *set, const kn_window *w)
     const int64_t slots = (w->kernel[0] - 1) * w->dilation[0] + 1;
 
     return w->flat && w->group > 1 && w->in == w->group && w->out == w->group && slots <= BYTE_WINDOW &&
-           (set->halves || w->out >= set->block) &&
-           slots * ((w->kernel[1] - 1) * w->dilation[1] + 1) <= TABLE_PIXELS;
+           (set->halves || w->out >= set->block) && slots * ((w->kernel[1] - 1) * w->dilation[1] + 1) <= TABLE_PIXELS;
 }
 
 /* The table of row `at` of the input, which may be around the image. */
@@ -83,7 +82,7 @@ static int64_t block_count(const byte_set *set, int64_t channels)
 static byte_block block_kind(const byte_set *set, int64_t channels, int64_t block)
 {
     return !set->halves || (channels >= set->block && channels - block * set->block > set->block / 2) ? BYTE_WHOLE
-                                                                                                     : BYTE_HALF;
+                                                                                                      : BYTE_HALF;
 }
 
 static int64_t block_channel(const byte_set *set, int64_t channels, int64_t block)
@@ -132,10 +131,15 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
     const depthwise *d = call->d;
     const kn_window *w = &d->w;
     const int64_t run = bytes_has_more(&d->floats) ? RUN_CHANNELS / d->set->block : past;
-    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block, whole = w->out / width;
+    const int64_t at = y * w->stride[0] - w->begin[0], pixels = s->last - s->first, width = d->set->block,
+                  whole = w->out / width;
     const uint8_t *const *rows[BYTE_WINDOW];
-    byte_window b = { .quads = d->quads, .height = w->kernel[0], .width = w->kernel[1],
-                      .stride = w->stride[1], .dilation = w->dilation[1], .flip = d->flip };
+    byte_window b = { .quads = d->quads,
+                      .height = w->kernel[0],
+                      .width = w->kernel[1],
+                      .stride = w->stride[1],
+                      .dilation = w->dilation[1],
+                      .flip = d->flip };
 
     for (int64_t r = 0; r < 4 * d->quads; r++)
         rows[r] = r < w->kernel[0] ? find_row(d, at + r * w->dilation[0], s) : rows[0];
@@ -252,8 +256,11 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
-    window_plan p = { .set = set, .height = flat ? dims[3] : 1, .width = flat ? dims[4] : dims[3],
-                      .row = flat ? s[3] : 0, .pixel = s[plain->ndims - 1] };
+    window_plan p = { .set = set,
+                      .height = flat ? dims[3] : 1,
+                      .width = flat ? dims[4] : dims[3],
+                      .row = flat ? s[3] : 0,
+                      .pixel = s[plain->ndims - 1] };
     int64_t blocks, block_bytes;
     int32_t *sums;
 
@@ -357,10 +364,14 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     d = calloc(1, sizeof *d + 3 * (size_t)room * sizeof d->room[0] + (size_t)room);
     if (d == NULL)
         return q_no_memory(b);
-    *d = (depthwise){ .native.run = run_depthwise, .set = set, .w = c->w,
-                      .x_pixel = tiles_pixel_step(&c->x.md), .quads = (c->w.kernel[0] + 3) / 4,
+    *d = (depthwise){ .native.run = run_depthwise,
+                      .set = set,
+                      .w = c->w,
+                      .x_pixel = tiles_pixel_step(&c->x.md),
+                      .quads = (c->w.kernel[0] + 3) / 4,
                       .slots = (c->w.kernel[0] - 1) * c->w.dilation[0] + 1,
-                      .flip = c->x.md.data_type == dnnl_s8, .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+                      .flip = c->x.md.data_type == dnnl_s8,
+                      .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
                       .floats = c->floats };
     d->x_image = c->w.height * c->w.width * d->x_pixel;
     memset(d->room + 3 * room, c->border, (size_t)room);
@@ -369,7 +380,8 @@ inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c)
     d->ending.first = d->room;
     d->ending.scale = (float *)(void *)(d->room + room);
     d->ending.shift = (float *)(void *)(d->room + 2 * room);
-    status = end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room), (float *)(void *)(d->room + 2 * room));
+    status =
+        end_channels(b, c, sums, d->room, (float *)(void *)(d->room + room), (float *)(void *)(d->room + 2 * room));
     if (status != INLAY_OK) {
         free(d);
         return status;

@@ -56,8 +56,7 @@ void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out)
         *out = (byte_ending){ .kind = c->kind };
         return;
     }
-    *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255,
-                          .flip = shift > 0 ? 0x80 : 0 };
+    *out = (byte_ending){ .zero = (int16_t)(b->op->size + shift), .low = 0, .high = 255, .flip = shift > 0 ? 0x80 : 0 };
     for (uint32_t i = 0; i < group->post_count; i++) { /* Clip of bytes, of what was clipped */
         const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
         const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);

@@ -54,7 +54,8 @@ static bool takes(const rg_build *b, const rg_group *group, const rg_post *post)
     sg_post ignored;
     bool whole;
 
-    return post->kind == RG_POST_ELTWISE ? rg_function_of(&post->eltwise, &ignored) : is_operand(b, group, post, &whole);
+    return post->kind == RG_POST_ELTWISE ? rg_function_of(&post->eltwise, &ignored)
+                                         : is_operand(b, group, post, &whole);
 }
 
 bool bytes_takes_posts(const rg_build *b, const rg_group *group)
@@ -137,7 +138,8 @@ inlay_status bytes_read_posts(rg_build *b, bytes_case *c)
     inlay_status status = INLAY_OK;
     uint32_t p = 0;
 
-    *f = (bytes_floats){ .ending = { .bias = INLAY_NONE, .add = INLAY_NONE }, .set = b->state->tiles,
+    *f = (bytes_floats){ .ending = { .bias = INLAY_NONE, .add = INLAY_NONE },
+                         .set = b->state->tiles,
                          .kernel = b->state->sgemm };
     if (c->kind != BYTE_FLOATS)
         return INLAY_OK;
@@ -173,8 +175,9 @@ inlay_status bytes_emit(rg_build *b, const bytes_case *c, const rg_place *w, con
     for (uint32_t i = 0; i < c->floats.operand_count; i++)
         places[BYTES_OTHERS + i] = &c->others[i];
     status = rg_emit_native(b, native, places, BYTES_OTHERS + c->floats.operand_count);
-    return status != INLAY_OK ? status
-                              : rg_finish(b, c->group, c->kind == BYTE_FLOATS ? c->posts : c->group->post_count, y, true);
+    return status != INLAY_OK
+               ? status
+               : rg_finish(b, c->group, c->kind == BYTE_FLOATS ? c->posts : c->group->post_count, y, true);
 }
 
 inlay_status bytes_result(rg_build *b, const bytes_case *c, rg_place *out)

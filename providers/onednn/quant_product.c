@@ -52,7 +52,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
     int64_t zeros = w_zero == NULL ? 1 : q_count(w_zero);
 
-    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 2, "the matrix", why))
+    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(a, 2, 6, "input 0", why) ||
+        !rg_known_rank(w, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(a) || !q_is_bytes(w))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
@@ -84,7 +85,7 @@ typedef struct tail {
     bool y_signed;
     float y_zero;
     int64_t scale_step;
-    rg_eltwise f;        /* alg 0: none */
+    rg_eltwise f; /* alg 0: none */
 } tail;
 
 typedef struct tail_call {
@@ -480,10 +481,13 @@ static inlay_status lower(rg_build *b, const rg_group *group)
         INLAY_TRY(rg_emit_native(b, native, o.places, o.count + 2));
     }
     INLAY_TRY(rg_finish(b, group, taken, &y, true));
-    status = kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY,
-                                          .kernel = { bytes_run_products(b->state) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
-                                          .why = "activations of 8 bits as the file has them: sums are exact, what follows "
-                                                 "rounds as floats do" });
+    status =
+        kn_remember(b, &(kn_choice){ .op = group->op,
+                                     .count = 1,
+                                     .source = KN_ONLY,
+                                     .kernel = { bytes_run_products(b->state) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
+                                     .why = "activations of 8 bits as the file has them: sums are exact, what follows "
+                                            "rounds as floats do" });
 done:
     free(t);
     return status;
@@ -509,8 +513,8 @@ static inlay_status lower_cast(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_plain(b, b->op->in[0], &x));
     rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
     INLAY_TRY(rg_result_place(b, group->out, &md, &y));
-    INLAY_TRY(rg_check(dn_describe_reorder(b->state->engine, &x.md, &md, &pd), b->diag, "convert integers",
-                       b->op->name));
+    INLAY_TRY(
+        rg_check(dn_describe_reorder(b->state->engine, &x.md, &md, &pd), b->diag, "convert integers", b->op->name));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_FROM, &x }, { DNNL_ARG_TO, &y } }, 2));
     status = rg_set_place(b, group->out, &y);
 done:
@@ -528,15 +532,15 @@ static bool is_linear_conv(const rg_op *op)
 void rg_quant_take(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
 {
     const rg_op *op = &b->c->ops[g->op], *f = &b->c->ops[next];
-    bool cast = (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) &&
-                f->row->family == &rg_int_cast;
+    bool cast =
+        (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) && f->row->family == &rg_int_cast;
     bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == g->out;
 
     if (taken[next] || b->c->values[g->out].output != INLAY_NONE || (!cast && !clip))
         return;
     if (clip)
-        g->posts[g->post_count++] = (rg_post){ .kind = RG_POST_ELTWISE,
-                                               .eltwise = { dnnl_eltwise_clip_v2, f->alpha, f->beta } };
+        g->posts[g->post_count++] =
+            (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { dnnl_eltwise_clip_v2, f->alpha, f->beta } };
     taken[next] = 1;
     g->last = next;
     g->out = f->out[0];

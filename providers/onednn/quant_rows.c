@@ -1,4 +1,5 @@
-/* Products of rows of bytes by a constant matrix into int32, by tiles of bytes: where oneDNN has none that are exact. */
+/* Products of rows of bytes by a constant matrix into int32, by tiles of bytes: where oneDNN has none that are exact.
+ */
 #include "bytes.h"
 #include "quant.h"
 #include "tiles.h"
@@ -12,7 +13,7 @@ typedef struct rows {
     int64_t m, k, n, quads;
     int64_t tiles, block, panels, chunk; /* tiles of rows; of a unit; panels of channels; of a unit */
     bool flip;
-    int32_t first[];                     /* that sums begin with */
+    int32_t first[]; /* that sums begin with */
 } rows;
 
 typedef struct rows_call {
@@ -78,8 +79,12 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
     const byte_set *set = r->set;
     const int64_t first = tile * r->m / r->tiles, last = (tile + 1) * r->m / r->tiles;
     int16_t strip[STRIP_ROWS * DEEP + STRIP_END];
-    byte_product p = { .taps = &start, .tap_count = 1, .steps = set->wide ? 2 * r->quads : r->quads,
-                       .y_pixel = r->n * (int64_t)sizeof(int32_t), .flip = r->flip && !set->wide, .ending.kind = BYTE_SUMS };
+    byte_product p = { .taps = &start,
+                       .tap_count = 1,
+                       .steps = set->wide ? 2 * r->quads : r->quads,
+                       .y_pixel = r->n * (int64_t)sizeof(int32_t),
+                       .flip = r->flip && !set->wide,
+                       .ending.kind = BYTE_SUMS };
 
     p.x = lay_out(r, call->args[ARG_X], first, last, strip, &p.x_pixel);
     for (; panel < past; panel++) {
@@ -150,8 +155,14 @@ inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights
     r = calloc(1, sizeof *r + (size_t)room * sizeof r->first[0]);
     if (r == NULL)
         return q_no_memory(b);
-    *r = (rows){ .native.run = run_product, .set = set, .m = m, .k = k, .n = n, .quads = (k + 3) / 4,
-                 .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS, .panels = (n + set->width - 1) / set->width,
+    *r = (rows){ .native.run = run_product,
+                 .set = set,
+                 .m = m,
+                 .k = k,
+                 .n = n,
+                 .quads = (k + 3) / 4,
+                 .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
+                 .panels = (n + set->width - 1) / set->width,
                  .flip = a->md.data_type == dnnl_s8 };
     for (int64_t o = 0; r->flip && o < n; o++)
         r->first[o] = (int32_t)(0u - 128u * (uint32_t)sums[o]);

@@ -91,11 +91,22 @@ static inlay_status add_border(rg_build *b, bytes_case *c)
     const int64_t *s = c->x.md.strides;
     const int64_t dims[] = { g->images, in_fours(g->in), g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
-    const border step = { .native.run = run_border, .set = b->state->bytes, .images = g->images, .channels = g->in,
-                          .pixel = dims[1], .height = g->height, .width = g->width, .top = g->begin[0],
-                          .left = g->begin[1], .out_height = dims[2], .out_width = dims[3], .s_image = s[0],
-                          .s_channel = s[1], .s_row = c->x.md.ndims == 4 ? s[2] : 0,
-                          .s_pixel = s[c->x.md.ndims - 1], .value = c->border };
+    const border step = { .native.run = run_border,
+                          .set = b->state->bytes,
+                          .images = g->images,
+                          .channels = g->in,
+                          .pixel = dims[1],
+                          .height = g->height,
+                          .width = g->width,
+                          .top = g->begin[0],
+                          .left = g->begin[1],
+                          .out_height = dims[2],
+                          .out_width = dims[3],
+                          .s_image = s[0],
+                          .s_channel = s[1],
+                          .s_row = c->x.md.ndims == 4 ? s[2] : 0,
+                          .s_pixel = s[c->x.md.ndims - 1],
+                          .value = c->border };
     inlay_status status;
     rg_place y;
     rg_md md;
@@ -116,9 +127,9 @@ done:
 typedef struct direct {
     rg_native native;
     const byte_set *set;
-    int64_t rows, row_pixels;           /* of the output; rows that run on into each other are one */
-    int64_t height;                     /* rows of an image */
-    int64_t s_image, s_row, s_pixel;    /* steps in x for steps in y */
+    int64_t rows, row_pixels;        /* of the output; rows that run on into each other are one */
+    int64_t height;                  /* rows of an image */
+    int64_t s_image, s_row, s_pixel; /* steps in x for steps in y */
     int64_t tap_count, quads, channels;
     int64_t strip; /* pixels whose windows are widened one by one, 0: they are read as they are */
     int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from one to the next, and of one */
@@ -210,8 +221,12 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
     const direct *d = call->d;
     const int64_t depth = d->tap_count * d->quads * 4;
     int16_t strip[STRIP_MOST + STRIP_END];
-    pixel_run run = { .row = all->row, .x = (const uint8_t *)strip, .x_pixel = depth * 2, .tap_count = 1,
-                      .steps = depth / 2, .taps = &start };
+    pixel_run run = { .row = all->row,
+                      .x = (const uint8_t *)strip,
+                      .x_pixel = depth * 2,
+                      .tap_count = 1,
+                      .steps = depth / 2,
+                      .taps = &start };
 
     for (run.first = all->first; run.first < all->last; run.first = run.last) {
         const uint8_t *x = all->x + (run.first - all->first) * d->s_pixel;
@@ -235,8 +250,13 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
     const direct *d = call->d;
     const int64_t span = (all->last - all->first - 1) * d->s_pixel + d->window_span;
     int16_t strip[STRIP_MOST + STRIP_END];
-    pixel_run run = { .row = all->row, .first = all->first, .last = all->last, .x = (const uint8_t *)strip,
-                      .x_pixel = d->s_pixel * 2, .tap_count = d->tap_count, .steps = d->quads * 2,
+    pixel_run run = { .row = all->row,
+                      .first = all->first,
+                      .last = all->last,
+                      .x = (const uint8_t *)strip,
+                      .x_pixel = d->s_pixel * 2,
+                      .tap_count = d->tap_count,
+                      .steps = d->quads * 2,
                       .taps = d->taps + d->tap_count };
 
     for (int64_t i = 0; i < d->window_rows; i++)
@@ -250,8 +270,14 @@ static void some_pixels(const direct_call *call, int64_t panel, int64_t past, in
 {
     const direct *d = call->d;
     const uint8_t *x = (const uint8_t *)call->args[BYTES_X] + row / d->height * d->s_image + row % d->height * d->s_row;
-    const pixel_run run = { .row = row, .first = first, .last = last, .x = x + first * d->s_pixel,
-                            .x_pixel = d->s_pixel, .tap_count = d->tap_count, .steps = d->quads, .taps = d->taps,
+    const pixel_run run = { .row = row,
+                            .first = first,
+                            .last = last,
+                            .x = x + first * d->s_pixel,
+                            .x_pixel = d->s_pixel,
+                            .tap_count = d->tap_count,
+                            .steps = d->quads,
+                            .taps = d->taps,
                             .flip = d->flip };
 
     if (d->wide_row > 0)
@@ -365,8 +391,8 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
 
         for (int64_t h = 0; h < height; h++)
             for (int64_t w = 0; w < width; w++, to += quads * room * 4)
-                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->ndims - 1], dims[1], s[1],
-                                         to, o % set->width, room);
+                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->ndims - 1], dims[1], s[1], to,
+                                         o % set->width, room);
     }
     return true;
 }
@@ -411,8 +437,12 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
     const bool linear = is_linear(op);
     const byte_set *set = byte_set_of_cpu();
     const inlay_value_info *w = kit_input(node, linear ? W : 1), *scales = linear ? kit_input(node, W_SCALE) : NULL;
-    kn_window g = { .flat = op->spatial <= 2, .in = w->dims[1].value * op->group, .out = w->dims[0].value,
-                    .group = op->group, .kernel = { 1, 1 }, .dilation = { 1, 1 } };
+    kn_window g = { .flat = op->spatial <= 2,
+                    .in = w->dims[1].value * op->group,
+                    .out = w->dims[0].value,
+                    .group = op->group,
+                    .kernel = { 1, 1 },
+                    .dilation = { 1, 1 } };
 
     for (uint32_t i = 0; g.flat && i < op->spatial; i++) {
         g.kernel[2 - op->spatial + i] = op->kernel[i];
@@ -501,11 +531,19 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
     d = calloc(1, sizeof *d + 2 * (size_t)tap_count * sizeof d->taps[0] + 3 * (size_t)room * sizeof(float));
     if (d == NULL)
         return q_no_memory(b);
-    *d = (direct){ .native.run = run_direct, .set = set, .rows = g->images * g->out_height,
-                   .row_pixels = g->out_width, .height = g->out_height, .s_image = g->height * g->width * pixel,
-                   .s_row = g->stride[0] * g->width * pixel, .s_pixel = g->stride[1] * pixel, .tap_count = tap_count,
-                   .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1), .channels = g->out,
-                   .flip = c->x.md.data_type == dnnl_s8, .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
+    *d = (direct){ .native.run = run_direct,
+                   .set = set,
+                   .rows = g->images * g->out_height,
+                   .row_pixels = g->out_width,
+                   .height = g->out_height,
+                   .s_image = g->height * g->width * pixel,
+                   .s_row = g->stride[0] * g->width * pixel,
+                   .s_pixel = g->stride[1] * pixel,
+                   .tap_count = tap_count,
+                   .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
+                   .channels = g->out,
+                   .flip = c->x.md.data_type == dnnl_s8,
+                   .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),
                    .floats = c->floats };
     find_taps(d, g, pixel, merged);
     bytes_end(b, c, &d->ending);
@@ -586,9 +624,11 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
     if (rg_type(b, c.w_value) == dnnl_u8)
         q_shift(b, c.w_value);
     status = c.w.group == 1 ? lower_tiles(b, &c) : bytes_lower_depthwise(b, &c);
-    return status != INLAY_OK ? status
-                              : kn_remember(b, &(kn_choice){ .op = group->op, .count = 1, .source = KN_ONLY,
-                                                             .why = bounds[c.kind],
-                                                             .kernel = { c.w.group == 1 ? KN_BYTES_TILES
-                                                                                        : KN_BYTES_CHANNELS } });
+    return status != INLAY_OK
+               ? status
+               : kn_remember(b, &(kn_choice){ .op = group->op,
+                                              .count = 1,
+                                              .source = KN_ONLY,
+                                              .why = bounds[c.kind],
+                                              .kernel = { c.w.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
 }

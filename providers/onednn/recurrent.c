@@ -33,8 +33,8 @@ static bool parse_recurrent(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input %u is %s", i, inlay_dtype_name(dtype));
     }
     for (uint32_t o = 0; o < node->info->output_count; o++)
-        if (kit_output(node, o) != NULL && (kit_output_dtype(node, o) != INLAY_FLOAT ||
-                                            !rg_known_rank(kit_output(node, o), 3, 4, "an output", why)))
+        if (kit_output(node, o) != NULL &&
+            (kit_output_dtype(node, o) != INLAY_FLOAT || !rg_known_rank(kit_output(node, o), 3, 4, "an output", why)))
             return why->code != 0 ? false : kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "output %u is not float", o);
     return true;
 }
@@ -43,8 +43,9 @@ inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request
                                   rg_op *op, inlay_diag *diag)
 {
     uint8_t fate[MOST_INPUTS] = { 0 };
-    const kit_node node = { .host = c->state->host, .graph = r->graph, .info = info, .compile_handle = r->handle,
-                            .constant_fate = fate };
+    const kit_node node = {
+        .host = c->state->host, .graph = r->graph, .info = info, .compile_handle = r->handle, .constant_fate = fate
+    };
     inlay_status status;
 
     op->layer = kernel_of(op->row->op_type);
@@ -72,8 +73,8 @@ void rg_recurrent_release(rg_op *op)
 typedef struct layer {
     rg_native native;
     const kit_kernel *kernel;
-    void *state; /* the op's */
-    void *plan;  /* ours */
+    void *state;                                   /* the op's */
+    void *plan;                                    /* ours */
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
     int64_t dims[MOST_INPUTS + MOST_OUTPUTS][RG_MAX_RANK];
     uint32_t in_count, out_count;
@@ -92,9 +93,16 @@ static inlay_status run_layer(const rg_native *native, const rg_state *state, in
 {
     const layer *l = (const layer *)(const void *)native;
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
-    const kit_call call = { .in = in, .out = out, .in_count = l->in_count, .out_count = l->out_count,
-                            .state = l->state, .plan = l->plan, .max_threads = threads, .host = state->host,
-                            .workspace = l->workspace_arg != INLAY_NONE ? args[l->workspace_arg] : NULL, .run = run };
+    const kit_call call = { .in = in,
+                            .out = out,
+                            .in_count = l->in_count,
+                            .out_count = l->out_count,
+                            .state = l->state,
+                            .plan = l->plan,
+                            .max_threads = threads,
+                            .host = state->host,
+                            .workspace = l->workspace_arg != INLAY_NONE ? args[l->workspace_arg] : NULL,
+                            .run = run };
 
     for (uint32_t i = 0; i < l->in_count; i++) {
         in[i] = l->in[i];
@@ -168,7 +176,8 @@ static bool describe_panels(const rg_build *b, const rg_op *op, uint32_t input, 
     md->ndims = D_COUNT;
     md->data_type = dnnl_f32;
     md->kind = RG_OPAQUE;
-    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], s.cell }, D_COUNT * sizeof *w);
+    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], s.cell },
+           D_COUNT * sizeof *w);
     md->opaque = PACK_PANELS;
     md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&l, input);
     return true;
@@ -196,7 +205,10 @@ static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place
 
 static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
 {
-    kit_plan plan = { .in = l->in, .out = l->out, .in_count = l->in_count, .out_count = l->out_count,
+    kit_plan plan = { .in = l->in,
+                      .out = l->out,
+                      .in_count = l->in_count,
+                      .out_count = l->out_count,
                       .max_threads = b->instance->threads };
     inlay_status status = l->kernel->shape(l->state, &plan, b->diag);
 
@@ -221,10 +233,13 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
     (void)group;
     if (l == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *l = (layer){ .native = { .run = run_layer, .release = release_layer }, .kernel = op->layer, .state = op->prepared,
-                  .in_count = op->in_count, .out_count = op->out_count, .workspace_arg = INLAY_NONE };
-    l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) &&
-                  describe_panels(b, op, IN_W, &md);
+    *l = (layer){ .native = { .run = run_layer, .release = release_layer },
+                  .kernel = op->layer,
+                  .state = op->prepared,
+                  .in_count = op->in_count,
+                  .out_count = op->out_count,
+                  .workspace_arg = INLAY_NONE };
+    l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) && describe_panels(b, op, IN_W, &md);
     for (uint32_t i = 0; i < op->in_count; i++) {
         l->in[i] = view(b, op->in[i], l->dims[i]);
         l->in_arg[i] = INLAY_NONE;
@@ -278,7 +293,10 @@ void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const
     const kit_kernel *kernel = kernel_of(info->op_type.data);
     const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
-    const kit_plan plan = { .in = in, .out = out, .in_count = info->input_count, .out_count = info->output_count,
+    const kit_plan plan = { .in = in,
+                            .out = out,
+                            .in_count = info->input_count,
+                            .out_count = info->output_count,
                             .max_threads = r->max_threads > 0 ? r->max_threads : 1 };
     inlay_cost own = { 0 };
 

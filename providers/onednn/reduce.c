@@ -17,7 +17,7 @@ enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
 static const struct kind {
     const char *op_type;
     uint32_t fold, finish;
-    float nothing; /* of no elements */
+    float nothing;  /* of no elements */
     bool is_itself; /* of one element: that */
 } kinds[] = {
     { "ReduceMean", FOLD_SUM, FINISH_MEAN, NAN, true },
@@ -105,30 +105,30 @@ typedef void (*columns_fn)(const float *x, float *y, int64_t n, int64_t step, in
 enum { COLUMNS = 64 };
 
 /* Sums of MAP(a), in double. */
-#define SUMS(name, map)                                                                                          \
-    KIT_MULTIVERSION static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                 \
-    {                                                                                                            \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                            \
-            double sum = 0;                                                                                      \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                               \
-            {                                                                                                    \
-                const double a = (double)x[i];                                                                   \
-                sum += (map);                                                                                    \
-            }                                                                                                    \
-            y[r] = (float)sum;                                                                                   \
-        }                                                                                                        \
-    }                                                                                                            \
-    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width) \
-    {                                                                                                            \
-        double sum[COLUMNS] = { 0 };                                                                             \
-        for (int64_t i = 0; i < n; i++)                                                                          \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                              \
-            {                                                                                                    \
-                const double a = (double)x[i * step + j];                                                        \
-                sum[j] += (map);                                                                                 \
-            }                                                                                                    \
-        for (int64_t j = 0; j < width; j++)                                                                      \
-            y[j] = (float)sum[j];                                                                                \
+#define SUMS(name, map)                                                                                                \
+    KIT_MULTIVERSION static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                       \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
+            double sum = 0;                                                                                            \
+            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                                     \
+            {                                                                                                          \
+                const double a = (double)x[i];                                                                         \
+                sum += (map);                                                                                          \
+            }                                                                                                          \
+            y[r] = (float)sum;                                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
+    {                                                                                                                  \
+        double sum[COLUMNS] = { 0 };                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const double a = (double)x[i * step + j];                                                              \
+                sum[j] += (map);                                                                                       \
+            }                                                                                                          \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            y[j] = (float)sum[j];                                                                                      \
     }
 SUMS(sum, a)
 SUMS(magnitudes, fabs(a))

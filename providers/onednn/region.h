@@ -28,8 +28,8 @@
 #include <stdlib.h>
 
 enum {
-    RG_MAX_RANK = 8,   /* of anything that is offered */
-    RG_MAX_PAD_RANK = 6, /* of what Pad takes: begins and ends are in one list */
+    RG_MAX_RANK = 8,      /* of anything that is offered */
+    RG_MAX_PAD_RANK = 6,  /* of what Pad takes: begins and ends are in one list */
     RG_SMALL_BYTES = 4096 /* constants up to this size are copied, whatever they are for */
 };
 
@@ -44,24 +44,24 @@ typedef struct rg_state {
     const inlay_ext_timings *timings;     /* likewise */
     const inlay_ext_steps *steps;         /* likewise */
     const inlay_ext_team *team;           /* likewise */
-    uint32_t budget; /* threads of the process */
-    bool winograd;   /* convolutions may be Winograd's */
-    const struct sg_kernel *sgemm;  /* our own products by constants; NULL: oneDNN's */
-    const struct sg_kernel *attend; /* our own attention, likewise */
-    bool bf16;       /* products of bfloat16 */
-    const struct tile_set *tiles; /* NULL: this CPU has none */
-    const struct move_set *moves; /* copies between layouts (moves.h), likewise */
-    const struct byte_set *bytes; /* convolutions of bytes (bytes.h), likewise */
-    bool pairs;      /* products may be in pairs (pairs.h), */
-    bool fast_pairs; /* for which this CPU has units */
-    const struct nb_kernel *nbits; /* products by weights of a few bits (nbits.h); NULL: they are unfolded */
-    uint32_t limbs;  /* of the activations of those: nb_mode */
-    bool by_model;   /* and models may ask for fewer bits */
-    bool strict;     /* precision strict */
-    bool reproducible; /* kernels by their kind alone, and rows summed alike however many there are */
-    bool alone;      /* there is no oneDNN: kernels of our own alone */
-    bool fast;       /* precision fast: kernels whose error has no bound may run */
-    uint32_t kernel; /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
+    uint32_t budget;                      /* threads of the process */
+    bool winograd;                        /* convolutions may be Winograd's */
+    const struct sg_kernel *sgemm;        /* our own products by constants; NULL: oneDNN's */
+    const struct sg_kernel *attend;       /* our own attention, likewise */
+    bool bf16;                            /* products of bfloat16 */
+    const struct tile_set *tiles;         /* NULL: this CPU has none */
+    const struct move_set *moves;         /* copies between layouts (moves.h), likewise */
+    const struct byte_set *bytes;         /* convolutions of bytes (bytes.h), likewise */
+    bool pairs;                           /* products may be in pairs (pairs.h), */
+    bool fast_pairs;                      /* for which this CPU has units */
+    const struct nb_kernel *nbits;        /* products by weights of a few bits (nbits.h); NULL: they are unfolded */
+    uint32_t limbs;                       /* of the activations of those: nb_mode */
+    bool by_model;                        /* and models may ask for fewer bits */
+    bool strict;                          /* precision strict */
+    bool reproducible;           /* kernels by their kind alone, and rows summed alike however many there are */
+    bool alone;                  /* there is no oneDNN: kernels of our own alone */
+    bool fast;                   /* precision fast: kernels whose error has no bound may run */
+    uint32_t kernel;             /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
     struct kn_packs *packed_for; /* kernels.h; locks itself */
     struct rg_scratch **scratch; /* atomic: memory that no build is using, or NULL */
 } rg_state;
@@ -85,16 +85,16 @@ enum {
     RG_RECIPROCAL,
     RG_FLOOR,
     RG_CEIL,
-    RG_ROUND,     /* halves to even */
+    RG_ROUND, /* halves to even */
     RG_SIGN,
     RG_SOFTSIGN,
-    RG_SELU,      /* beta: gamma */
+    RG_SELU, /* beta: gamma */
     RG_CELU,
     RG_THRESHOLD, /* x above alpha, otherwise 0 */
     RG_SHRINK,    /* alpha: lambd, beta: bias */
     RG_SQUARE,
     RG_CUBE,
-    RG_ROOT       /* the power 1/2 */
+    RG_ROOT /* the power 1/2 */
 };
 
 typedef struct rg_op rg_op;
@@ -124,13 +124,14 @@ enum { RG_PAD_EXPLICIT = 0, RG_PAD_SAME_UPPER = 1, RG_PAD_SAME_LOWER = 2, RG_PAD
 
 enum { RG_NO = 1, RG_YES = 2 };
 
-/* Weights of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits has them: w(k, n) of a product by them (nbits_weights.h). */
+/* Weights of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits has them: w(k, n) of a product by them
+ * (nbits_weights.h). */
 typedef struct rg_nbits {
-    uint32_t q, scale, zero;      /* numbers of inputs; zero: INLAY_NONE = all zero points are `all` */
+    uint32_t q, scale, zero; /* numbers of inputs; zero: INLAY_NONE = all zero points are `all` */
     uint8_t bits;
     bool is_signed;
-    bool packed_zeros;            /* a byte begins with each column */
-    float all;                    /* as packed weights have it: unsigned */
+    bool packed_zeros; /* a byte begins with each column */
+    float all;         /* as packed weights have it: unsigned */
     int64_t k, n, block;
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
 } rg_nbits;
@@ -138,7 +139,7 @@ typedef struct rg_nbits {
 /* A parsed node. Which members hold is the family's business. */
 struct rg_op {
     const rg_operator *row;
-    uint32_t node;       /* of the host's graph */
+    uint32_t node;      /* of the host's graph */
     uint32_t *in, *out; /* numbers in inlay_compiled.values, INLAY_NONE = omitted */
     uint32_t in_count, out_count;
     /* Elementwise functions (also what Clip, HardSigmoid and the like become). */
@@ -146,35 +147,35 @@ struct rg_op {
     uint32_t eltwise_count;
     dnnl_alg_kind_t alg; /* binary, pooling, softmax, reduction, resampling */
     /* Windows. */
-    uint32_t spatial;    /* dimensions */
+    uint32_t spatial;                             /* dimensions */
     dnnl_dims_t kernel, strides, dilations, pads; /* begins, then ends */
     dnnl_dims_t output_padding;
-    uint32_t auto_pad;   /* RG_PAD_* */
+    uint32_t auto_pad; /* RG_PAD_* */
     bool ceil_mode;
-    uint32_t pad_mode;   /* of Pad: pad.c's */
-    bool global;         /* the window is the image */
+    uint32_t pad_mode; /* of Pad: pad.c's */
+    bool global;       /* the window is the image */
     bool keepdims;
     int64_t group;
-    int64_t axis;        /* not negative */
-    uint32_t axes;       /* reductions: bit a = axis a */
+    int64_t axis;  /* not negative */
+    uint32_t axes; /* reductions: bit a = axis a */
     int32_t perm[RG_MAX_RANK];
     bool trans_a, trans_b;
-    float scale;         /* quantization: of the input, or of the result */
-    int32_t zero;        /* its zero point */
+    float scale;  /* quantization: of the input, or of the result */
+    int32_t zero; /* its zero point */
     float epsilon, alpha, beta, bias;
     resize_rule resize;
-    bool sized;          /* transposed convolutions: output_shape is stated */
-    bool scaled;         /* by factors, not by the sizes of the output */
+    bool sized;  /* transposed convolutions: output_shape is stated */
+    bool scaled; /* by factors, not by the sizes of the output */
     float scales[RG_MAX_RANK];
     int64_t size;
     const kit_kernel *layer; /* recurrent layers: runs them; prepared: its state, the op's own; dropped: bit i = */
-    void *prepared;           /* it has packed constant input i */
+    void *prepared;          /* it has packed constant input i */
     uint32_t dropped;
-    uint8_t unfolds;     /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
+    uint8_t unfolds; /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
     rg_nbits nbits;
-    bool appends;        /* the host may have it append in place (append.c) */
-    bool silent;         /* others do what it stands for: nothing is emitted */
-    char name[96];       /* of the node, for diagnostics */
+    bool appends;  /* the host may have it append in place (append.c) */
+    bool silent;   /* others do what it stands for: nothing is emitted */
+    char name[96]; /* of the node, for diagnostics */
 };
 
 /* The row of a float operator that there is for sure. */
@@ -199,9 +200,9 @@ bool rg_is_large(const kit_node *node, kit_refusal *why);
 bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
-    rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose, rg_lrn,
-    rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast, rg_byte_clip,
-    rg_weights, rg_narrow, rg_nbits_product, rg_sparse;
+    rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose,
+    rg_lrn, rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast,
+    rg_byte_clip, rg_weights, rg_narrow, rg_nbits_product, rg_sparse;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
@@ -219,7 +220,7 @@ void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const
 
 /* Which nodes the rows of integers.def are for (quant.c). */
 bool rg_takes_any(const kit_node *node);
-bool rg_takes_bytes(const kit_node *node);   /* the first input has 8 bits */
+bool rg_takes_bytes(const kit_node *node);                                 /* the first input has 8 bits */
 bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
 bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
 bool rg_takes_narrow(const kit_node *node);  /* constants of few bits (narrow.c) */
@@ -237,39 +238,41 @@ typedef struct rg_pack {
     rg_md plain; /* how the original's elements were read */
     rg_md md;    /* how they lie here */
     void *data;
-    bool hosts;               /* data is the host's: a pack that it keeps between sessions */
-    bool trial;               /* made for the timing of kernels alone: it goes with that */
+    bool hosts; /* data is the host's: a pack that it keeps between sessions */
+    bool trial; /* made for the timing of kernels alone: it goes with that */
 } rg_pack;
 
 /* Read through weights.c only. */
 typedef struct rg_constant {
-    uint32_t value;    /* of the snapshot */
-    const void *data;  /* the original, or our copy of it; NULL once it is dropped */
-    void *copy;        /* ours */
+    uint32_t value;   /* of the snapshot */
+    const void *data; /* the original, or our copy of it; NULL once it is dropped */
+    void *copy;       /* ours */
     uint64_t bytes;
     uint64_t content_hash;
-    struct narrow *narrow; /* it is made of one of few bits in each run (narrow.h), and bytes are those of its floats; NULL */
+    struct narrow
+        *narrow; /* it is made of one of few bits in each run (narrow.h), and bytes are those of its floats; NULL */
     rg_pack *packs;
-    bool plain_used;   /* something reads the original as it lies */
-    uint32_t given_up; /* ops that have packed it themselves (recurrent.c) */
-    bool shifted;      /* packs hold int8, 128 less than the original's uint8 */
-    int32_t *sums;     /* integer products: of the columns of a matrix */
-    sp_entries entries; /* count > 0: it was never dense (sparse_weights.c); data is NULL */
+    bool plain_used;     /* something reads the original as it lies */
+    uint32_t given_up;   /* ops that have packed it themselves (recurrent.c) */
+    bool shifted;        /* packs hold int8, 128 less than the original's uint8 */
+    int32_t *sums;       /* integer products: of the columns of a matrix */
+    sp_entries entries;  /* count > 0: it was never dense (sparse_weights.c); data is NULL */
     uint32_t sources[2]; /* the values of the snapshot that entries lie in */
-    bool sparse_turned; /* how sparse_blocks were counted: of a matrix [n, k] */
-    int64_t sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
+    bool sparse_turned;  /* how sparse_blocks were counted: of a matrix [n, k] */
+    int64_t
+        sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
     struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
 } rg_constant;
 
 typedef struct rg_value {
-    uint32_t snapshot; /* index in the host's graph */
+    uint32_t snapshot;      /* index in the host's graph */
     uint32_t input, output; /* number among the region's, INLAY_NONE */
-    uint32_t constant; /* index in constants, INLAY_NONE */
-    uint32_t uses;     /* reads by ops of the region */
-    uint32_t weights;  /* the op of weights of a few bits that it stands for, for a product; INLAY_NONE */
-    bool turned;       /* transposed */
-    dnnl_data_type_t type; /* undef: none that oneDNN knows */
-    uint32_t rank;     /* of constants */
+    uint32_t constant;      /* index in constants, INLAY_NONE */
+    uint32_t uses;          /* reads by ops of the region */
+    uint32_t weights;       /* the op of weights of a few bits that it stands for, for a product; INLAY_NONE */
+    bool turned;            /* transposed */
+    dnnl_data_type_t type;  /* undef: none that oneDNN knows */
+    uint32_t rank;          /* of constants */
     int64_t dims[RG_MAX_RANK];
 } rg_value;
 
@@ -279,18 +282,18 @@ struct inlay_compiled {
     rg_value *values;
     rg_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count; /* of the region */
-    uint32_t *numbers; /* storage of rg_op.in and out */
-    pthread_mutex_t lock; /* of constants and ready */
-    void *compiling;        /* the request's handle, during compile */
-    const void *timings;    /* of kernels; NULL: none were kept */
-    uint32_t builds; /* instances made so far */
+    uint32_t input_count, output_count;                   /* of the region */
+    uint32_t *numbers;                                    /* storage of rg_op.in and out */
+    pthread_mutex_t lock;                                 /* of constants and ready */
+    void *compiling;                                      /* the request's handle, during compile */
+    const void *timings;                                  /* of kernels; NULL: none were kept */
+    uint32_t builds;                                      /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
-    bool as_written;        /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
-    rg_scratch *spare;      /* atomic: memory of an instance that has gone, or NULL */
-    bool trying;            /* an instance is built for the timing of kernels (kernels_tune.c) */
-    inlay_instance *ready;  /* made by compile for the shapes it was told to expect; its key says which */
-    inlay_instance *last;   /* made for the last shapes that were new: the region's may be the same while others grow */
+    bool as_written;       /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
+    rg_scratch *spare;     /* atomic: memory of an instance that has gone, or NULL */
+    bool trying;           /* an instance is built for the timing of kernels (kernels_tune.c) */
+    inlay_instance *ready; /* made by compile for the shapes it was told to expect; its key says which */
+    inlay_instance *last;  /* made for the last shapes that were new: the region's may be the same while others grow */
 };
 
 inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

@@ -73,8 +73,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 
 typedef struct resize_loop {
     rg_native native;
-    bool copies; /* nearest */
-    uint32_t elem; /* bytes that are copied together, for nearest */
+    bool copies;      /* nearest */
+    uint32_t elem;    /* bytes that are copied together, for nearest */
     resize_plan plan; /* tables behind the struct */
 } resize_loop;
 
@@ -120,8 +120,9 @@ static resize_axis axis_of(const rg_build *b, uint32_t d)
     int64_t in = b->dims[op->in[0]][d], out = b->dims[op->out[0]][d];
     double scale = op->scaled ? (double)op->scales[d] : (double)out / (double)in;
 
-    return (resize_axis){ .in = in, .out = out, .scale = scale, .exact = !op->scaled || (scale == 1 && in == out),
-                          .roi_end = 1 };
+    return (resize_axis){
+        .in = in, .out = out, .scale = scale, .exact = !op->scaled || (scale == 1 && in == out), .roi_end = 1
+    };
 }
 
 static bool stays(const resize_axis *a)
@@ -138,8 +139,7 @@ static bool image_layouts(const rg_build *b, const rg_md *x, rg_md *out_x, rg_md
 
     rg_md_plain(out_x, rank, b->dims[from]);
     rg_md_plain(out_y, rank, b->dims[to]);
-    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(x) ||
-        x->kind != RG_BLOCKED)
+    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(x) || x->kind != RG_BLOCKED)
         return false;
     if (rg_md_is_blocked(x))
         return rg_md_same_blocks(x, rank, b->dims[from], out_x) && rg_md_same_blocks(x, rank, b->dims[to], out_y);
@@ -190,8 +190,9 @@ static inlay_status make_loop(const rg_build *b, const resize_axis *axes, uint32
     *out = malloc(sizeof **out + p.table_bytes);
     if (*out == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of node '%s'", b->op->name);
-    **out = (resize_loop){ .native.run = run_loop, .copies = rule.mode == RESIZE_NEAREST, .elem = sizeof(float),
-                           .plan = p };
+    **out = (resize_loop){
+        .native.run = run_loop, .copies = rule.mode == RESIZE_NEAREST, .elem = sizeof(float), .plan = p
+    };
     resize_plan_fill(&(*out)->plan, &rule, *out + 1);
     return INLAY_OK;
 }

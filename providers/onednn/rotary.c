@@ -117,7 +117,8 @@ static inlay_status plan(const rg_build *b, rotary_step *s)
     s->half = rotary / 2;
     s->table = s->placed ? table[0] : s->batch * s->length;
     if ((!heads_apart && x[2] % op->group != 0) || rotary > s->size || rotary % 2 != 0 ||
-        rg_count(b, op->in[1]) != s->table * s->half || memcmp(table, other, (s->placed ? 2 : 3) * sizeof *table) != 0 ||
+        rg_count(b, op->in[1]) != s->table * s->half ||
+        memcmp(table, other, (s->placed ? 2 : 3) * sizeof *table) != 0 ||
         (s->placed && rg_count(b, op->in[3]) != s->batch * s->length))
         return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': the caches and positions do not fit heads of %lld, of which %lld turn", op->name,

@@ -25,9 +25,9 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 typedef struct scatter_step {
     rg_native native;
     int64_t batch, heads, rows, size;
-    int64_t limit;               /* rows of the cache */
-    int64_t from[3], to[3];      /* elements from one batch, head and row to the next */
-    bool placed;                 /* there are write_indices */
+    int64_t limit;          /* rows of the cache */
+    int64_t from[3], to[3]; /* elements from one batch, head and row to the next */
+    bool placed;            /* there are write_indices */
 } scatter_step;
 
 /* args: the update, the cache, and write_indices if there are any. */
@@ -65,12 +65,12 @@ static inlay_status check(const rg_build *b)
 
     for (uint32_t d = 0; d < 4; d++)
         if (d == ROW_AXIS ? update[d] > cache[d] : update[d] != cache[d])
-            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': update has size %lld on axis %u, the cache %lld",
-                              op->name, (long long)update[d], d, (long long)cache[d]);
+            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+                              "node '%s': update has size %lld on axis %u, the cache %lld", op->name,
+                              (long long)update[d], d, (long long)cache[d]);
     if (op->in_count > 2 && op->in[2] != INLAY_NONE && b->dims[op->in[2]][0] != cache[0])
-        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
-                          "node '%s': write_indices has %lld values for a batch of %lld", op->name,
-                          (long long)b->dims[op->in[2]][0], (long long)cache[0]);
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': write_indices has %lld values for a batch of %lld",
+                          op->name, (long long)b->dims[op->in[2]][0], (long long)cache[0]);
     return INLAY_OK;
 }
 
@@ -100,7 +100,10 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     const int64_t *update = b->dims[op->in[1]];
     scatter_step s = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
-                       .batch = update[0], .heads = update[1], .rows = update[2], .size = update[3],
+                       .batch = update[0],
+                       .heads = update[1],
+                       .rows = update[2],
+                       .size = update[3],
                        .limit = b->dims[op->in[0]][ROW_AXIS],
                        .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
     rg_place cache, rows, places;

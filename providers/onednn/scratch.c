@@ -1,5 +1,5 @@
-/* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages would
- * take longer than what is written into them. */
+/* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages
+ * would take longer than what is written into them. */
 #include "build.h"
 #include <stdlib.h>
 

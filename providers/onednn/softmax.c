@@ -26,28 +26,28 @@ static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
 enum { COLUMNS = 64 }; /* side by side */
 
 /* `width` columns of n elements, `step` from one to the next. */
-#define COLUMN_BLOCK(name, keep, finish)                                                                     \
-    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
-    {                                                                                                        \
-        float top[COLUMNS], sum[COLUMNS];                                                                    \
-        for (int64_t j = 0; j < width; j++) {                                                                \
-            top[j] = x[j];                                                                                   \
-            sum[j] = 0;                                                                                      \
-        }                                                                                                    \
-        for (int64_t i = 1; i < n; i++)                                                                      \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                          \
-                top[j] = x[i * step + j] > top[j] ? x[i * step + j] : top[j];                                \
-        for (int64_t i = 0; i < n; i++)                                                                      \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                          \
-            {                                                                                                \
-                const float d = x[i * step + j] - top[j], e = vm_exp(d);                                     \
-                y[i * step + j] = (keep);                                                                    \
-                sum[j] += e;                                                                                 \
-            }                                                                                                \
-        for (int64_t j = 0; j < width; j++)                                                                  \
-            sum[j] = (finish);                                                                               \
-        for (int64_t i = 0; i < n; i++)                                                                      \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) y[i * step + j] = LAST;                  \
+#define COLUMN_BLOCK(name, keep, finish)                                                                               \
+    KIT_MULTIVERSION static void name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                \
+    {                                                                                                                  \
+        float top[COLUMNS], sum[COLUMNS];                                                                              \
+        for (int64_t j = 0; j < width; j++) {                                                                          \
+            top[j] = x[j];                                                                                             \
+            sum[j] = 0;                                                                                                \
+        }                                                                                                              \
+        for (int64_t i = 1; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) top[j] =                                           \
+                x[i * step + j] > top[j] ? x[i * step + j] : top[j];                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const float d = x[i * step + j] - top[j], e = vm_exp(d);                                               \
+                y[i * step + j] = (keep);                                                                              \
+                sum[j] += e;                                                                                           \
+            }                                                                                                          \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            sum[j] = (finish);                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) y[i * step + j] = LAST;                            \
     }
 #define LAST y[i * step + j] * sum[j]
 COLUMN_BLOCK(softmax_columns, e, 1 / sum[j])
@@ -139,8 +139,9 @@ static inlay_status lower_softmax(rg_build *b, const rg_group *group)
         y = x;
     else
         INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
-    s = (softmax){ .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1,
-                    .log = op->alg == dnnl_softmax_log };
+    s = (softmax){
+        .native.run = run_softmax, .n = b->dims[op->in[0]][op->axis], .inner = 1, .log = op->alg == dnnl_softmax_log
+    };
     for (uint32_t d = (uint32_t)op->axis + 1; op->global && d < rank; d++)
         s.n *= b->dims[op->in[0]][d];
     if (!op->global && s.n > 1)

@@ -5,7 +5,10 @@
 
 static sp_weights weights_of(const rg_md *plain, const void *source)
 {
-    return (sp_weights){ .data = source, .k = plain->dims[1], .n = plain->dims[0], .k_step = plain->strides[1],
+    return (sp_weights){ .data = source,
+                         .k = plain->dims[1],
+                         .n = plain->dims[0],
+                         .k_step = plain->strides[1],
                          .n_step = plain->strides[0] };
 }
 
@@ -32,8 +35,11 @@ int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
     if (k->sparse_blocks == 0 && (k->data != NULL || k->entries.count > 0)) {
         const sp_entries e = entries_of(k, op->trans_b);
 
-        w = (sp_weights){ .data = k->data, .k = dims[op->trans_b ? 1 : 0], .n = dims[op->trans_b ? 0 : 1],
-                          .k_step = op->trans_b ? 1 : dims[1], .n_step = op->trans_b ? dims[1] : 1 };
+        w = (sp_weights){ .data = k->data,
+                          .k = dims[op->trans_b ? 1 : 0],
+                          .n = dims[op->trans_b ? 0 : 1],
+                          .k_step = op->trans_b ? 1 : dims[1],
+                          .n_step = op->trans_b ? dims[1] : 1 };
         if ((uint64_t)w.k * (uint64_t)w.n * sizeof(float) != k->bytes || w.k > UINT32_MAX)
             return -1;
         k->sparse_blocks = k->entries.count > 0 ? sparse_entries_count(&e, MOST_SHARE) : sparse_count(&w, MOST_SHARE);
@@ -72,7 +78,8 @@ bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md
     return count >= 0 && sparse_pack(&w, count, target);
 }
 
-/* ------------------------------------------------------------------ constants that the file has as values and places */
+/* ------------------------------------------------------------------ constants that the file has as values and places
+ */
 
 bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target)
 {
@@ -102,8 +109,12 @@ static bool read_entries(const inlay_value_info *values, const inlay_value_info 
         values->dtype != INLAY_FLOAT || places->dtype != INLAY_INT64 || rank != 2 || shape[0] < 1 || shape[1] < 1 ||
         values->data_bytes == 0 || values->data_bytes != places->data_bytes / 2)
         return false;
-    *out = (sp_entries){ .values = values->data, .places = places->data, .k = shape[0], .n = shape[1],
-                         .count = (int64_t)(values->data_bytes / sizeof(float)), .upright = true };
+    *out = (sp_entries){ .values = values->data,
+                         .places = places->data,
+                         .k = shape[0],
+                         .n = shape[1],
+                         .count = (int64_t)(values->data_bytes / sizeof(float)),
+                         .upright = true };
     return true;
 }
 
@@ -113,7 +124,8 @@ static bool read_node(const inlay_graph *graph, const inlay_node_info *n, sp_ent
     const int64_t *shape = kit_attr_ints(n, "shape", &rank);
 
     return shape != NULL && n->input_count == 2 &&
-           read_entries(inlay_graph_value(graph, n->inputs[0]), inlay_graph_value(graph, n->inputs[1]), shape, rank, out);
+           read_entries(inlay_graph_value(graph, n->inputs[0]), inlay_graph_value(graph, n->inputs[1]), shape, rank,
+                        out);
 }
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
@@ -187,8 +199,11 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool u
     if ((v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 ||
         sparse_of_cpu() == NULL)
         return false;
-    w = (sp_weights){ .data = v->data, .k = v->dims[upright ? 0 : 1].value, .n = v->dims[upright ? 1 : 0].value,
-                      .k_step = upright ? v->dims[1].value : 1, .n_step = upright ? 1 : v->dims[1].value };
+    w = (sp_weights){ .data = v->data,
+                      .k = v->dims[upright ? 0 : 1].value,
+                      .n = v->dims[upright ? 1 : 0].value,
+                      .k_step = upright ? v->dims[1].value : 1,
+                      .n_step = upright ? 1 : v->dims[1].value };
     *out_share = sparse_share(&w);
     return true;
 }

@@ -16,7 +16,7 @@ bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *
 INLAY_NODISCARD inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag);
 /* What SparseToDense makes becomes a constant of the region. */
 void sparse_find(inlay_compiled *c);
-/* For prices: the share of blocks of a matrix of the graph that are not zero, by a sample; upright: [k, n]. false: it is
- * no constant matrix of floats. */
+/* For prices: the share of blocks of a matrix of the graph that are not zero, by a sample; upright: [k, n]. false: it
+ * is no constant matrix of floats. */
 bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double *out_share);
 #endif

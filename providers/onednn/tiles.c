@@ -51,8 +51,9 @@ static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t
 {
     const border_call *call = user;
     const border *b = call->b;
-    const size_t left = (size_t)(b->left * b->channels), right =
-        (size_t)((b->out_width - b->left - b->width) * b->channels), row = (size_t)(b->out_width * b->channels);
+    const size_t left = (size_t)(b->left * b->channels),
+                 right = (size_t)((b->out_width - b->left - b->width) * b->channels),
+                 row = (size_t)(b->out_width * b->channels);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
@@ -90,14 +91,15 @@ typedef struct direct {
     rg_native native;
     const tile_set *set;
     const sg_kernel *kernel;
-    int64_t images, rows, row_pixels; /* of the output; rows that run on into each other are one */
-    tile_image in;                    /* steps in x for steps in y */
+    int64_t images, rows, row_pixels;          /* of the output; rows that run on into each other are one */
+    tile_image in;                             /* steps in x for steps in y */
     int64_t tap_count, depth, chain, channels; /* channels: of y */
     int64_t y_pixel;
     int64_t row_tiles, block, panels, chunk; /* tiles of a row, of a block; panels in a chunk */
     bool fetch;
     bool lone; /* one row in all */
-    uint32_t room_arg; /* of weights of few bits: where each worker makes floats of a panel; INLAY_NONE: they are floats */
+    uint32_t
+        room_arg; /* of weights of few bits: where each worker makes floats of a panel; INLAY_NONE: they are floats */
     uint32_t workers;
     tile_ending ending;
     int64_t taps[];
@@ -291,10 +293,20 @@ static inlay_status add_border(rg_build *b, kn_window *g, rg_place *x)
     const int64_t *s = x->md.strides;
     const int64_t dims[] = { g->images, g->in, g->height + g->begin[0] + g->end[0],
                              g->width + g->begin[1] + g->end[1] };
-    const border step = { .native.run = run_border, .moves = moves_of_cpu(), .images = g->images, .channels = g->in,
-                          .height = g->height, .width = g->width, .top = g->begin[0], .left = g->begin[1],
-                          .out_height = dims[2], .out_width = dims[3], .s_image = s[0], .s_channel = s[1],
-                          .s_row = x->md.ndims == 4 ? s[2] : 0, .s_pixel = s[x->md.ndims - 1] };
+    const border step = { .native.run = run_border,
+                          .moves = moves_of_cpu(),
+                          .images = g->images,
+                          .channels = g->in,
+                          .height = g->height,
+                          .width = g->width,
+                          .top = g->begin[0],
+                          .left = g->begin[1],
+                          .out_height = dims[2],
+                          .out_width = dims[3],
+                          .s_image = s[0],
+                          .s_channel = s[1],
+                          .s_row = x->md.ndims == 4 ? s[2] : 0,
+                          .s_pixel = s[x->md.ndims - 1] };
     inlay_status status;
     rg_place y;
     rg_md md;
@@ -340,14 +352,21 @@ static inlay_status emit_direct(rg_build *b, const rg_op *op, const kn_case *c, 
     d = calloc(1, sizeof *d + (size_t)tap_count * sizeof d->taps[0]);
     if (d == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *d = (direct){ .native.run = run_direct, .set = b->state->tiles, .kernel = b->state->sgemm,
-                   .images = g.images, .rows = g.out_height,
+    *d = (direct){ .native.run = run_direct,
+                   .set = b->state->tiles,
+                   .kernel = b->state->sgemm,
+                   .images = g.images,
+                   .rows = g.out_height,
                    .row_pixels = g.out_width,
                    .in = { g.height * g.width * pixel, g.stride[0] * g.width * pixel, g.stride[1] * pixel },
-                   .tap_count = tap_count, .depth = g.in * (merged ? g.kernel[1] : 1), .channels = g.out,
+                   .tap_count = tap_count,
+                   .depth = g.in * (merged ? g.kernel[1] : 1),
+                   .channels = g.out,
                    .chain = sg_chain(g.in * g.kernel[0] * g.kernel[1], b->state->strict),
-                   .y_pixel = tiles_pixel_step(&places[ARG_Y]->md), .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
-                   .room_arg = INLAY_NONE, .workers = b->instance->threads > 0 ? b->instance->threads : 1,
+                   .y_pixel = tiles_pixel_step(&places[ARG_Y]->md),
+                   .panels = (g.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .room_arg = INLAY_NONE,
+                   .workers = b->instance->threads > 0 ? b->instance->threads : 1,
                    .ending = *ending };
     for (int64_t i = 0; i < g.kernel[0]; i++)
         for (int64_t j = 0; j < (merged ? 1 : g.kernel[1]); j++)
@@ -473,7 +492,8 @@ static inlay_status take_posts(rg_build *b, const rg_group *group, tile_ending *
                 *out_in_place = last;
                 continue;
             }
-            *t = (tile_post){ .post = { .fn = post->alg == dnnl_binary_add ? SG_ADD : SG_MUL, .col = 1,
+            *t = (tile_post){ .post = { .fn = post->alg == dnnl_binary_add ? SG_ADD : SG_MUL,
+                                        .col = 1,
                                         .row = tiles_pixel_step(&other->md) },
                               .arg = (*io_args)++ };
             e->post_count++;
@@ -500,8 +520,8 @@ inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, i
         x = b->ahead[op->in[0]]->c.x;
     else
         INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (!tiles_lie_well(&x.md) && (points != 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 ||
-                                   x.md.kind != RG_BLOCKED)) {
+    if (!tiles_lie_well(&x.md) &&
+        (points != 0 || !g->padded || rg_md_is_blocked(&x.md) || g->in > 4 || x.md.kind != RG_BLOCKED)) {
         rg_md_channels_last(&md, b->ranks[op->in[0]], b->dims[op->in[0]]);
         INLAY_TRY(rg_read_as(b, op->in[0], &md, &x));
     }

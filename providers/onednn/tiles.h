@@ -6,8 +6,8 @@
  * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
  *
  * The loops over vectors are kernels (tile_set.h); tiles.c has convolutions as they are written, tiles_winograd.c those
- * of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where there are no kernels for the CPU, oneDNN's
- * convolutions are all there are. */
+ * of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where there are no kernels for the CPU,
+ * oneDNN's convolutions are all there are. */
 #ifndef ONEDNN_TILES_H
 #define ONEDNN_TILES_H
 #include "kernels.h"
@@ -126,8 +126,8 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
                                 const rg_place *y);
 /* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
-/* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are left
- * out. */
+/* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are
+ * left out. */
 double tiles_gemm_share(const kn_window *w);
 inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
                               const rg_place *const *operands, uint32_t operand_count, const rg_place *y);

@@ -38,15 +38,15 @@ typedef struct channel {
 
 typedef struct sample {
     const tile_set *set;
-    const char *source;      /* [out][in][3][3], at any address */
+    const char *source; /* [out][in][3][3], at any address */
     int64_t in, out, points;
-    int64_t picked[SAMPLE];  /* channels of the output */
-    int64_t v_line;          /* of a window in v, channels of a chunk */
-    channel *channels;       /* [out] */
-    float *loudest;          /* [in][TAPS] largest magnitudes */
-    float *weights;          /* [TAPS][in][SAMPLE] */
-    float *x;                /* [KINDS][points^2][in] */
-    float *u, *v, *m;        /* of a chunk of input channels */
+    int64_t picked[SAMPLE]; /* channels of the output */
+    int64_t v_line;         /* of a window in v, channels of a chunk */
+    channel *channels;      /* [out] */
+    float *loudest;         /* [in][TAPS] largest magnitudes */
+    float *weights;         /* [TAPS][in][SAMPLE] */
+    float *x;               /* [KINDS][points^2][in] */
+    float *u, *v, *m;       /* of a chunk of input channels */
     float y[KINDS][(TILE_ALPHA - 2) * (TILE_ALPHA - 2)][SAMPLE];
 } sample;
 
@@ -72,7 +72,8 @@ static KIT_MULTIVERSION void look_at(const char *data, int64_t count, channel *o
         fractions += bits < 0x4b000000u && (float)(int32_t)(bits < 0x4b000000u ? w : 0) != w;
     }
     memcpy(&top, &largest, sizeof top);
-    *out = (channel){ .largest = largest, .spread = top > 0 ? sum / top : FLT_MAX,
+    *out = (channel){ .largest = largest,
+                      .spread = top > 0 ? sum / top : FLT_MAX,
                       .whole = fractions == 0 && largest < MOST_WHOLE };
 }
 
@@ -114,7 +115,8 @@ static void share(const sample *s, const rg_state *state, int64_t total, int64_t
 {
     const bool many = s->in * s->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
 
-    if (!many || state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)s) != INLAY_OK)
+    if (!many ||
+        state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)s) != INLAY_OK)
         (void)body((void *)(uintptr_t)s, 0, total, 0);
 }
 
@@ -254,10 +256,17 @@ static void add_chunk(const sample *s, int64_t first, int64_t count)
     }
     for (int64_t p = 0; p < squared; p++) {
         float *m = s->m + p * KINDS * TILE_LANES;
-        const tile_product product = { .a = s->v + p * KINDS * s->v_line, .a_row = s->v_line, .taps = &tap,
-                                       .tap_count = 1, .depth = count, .b = s->u + p * count * TILE_WIDTH,
-                                       .add = first > 0 ? m : NULL, .add_row = TILE_LANES, .c = m,
-                                       .c_row = TILE_LANES, .columns = SAMPLE };
+        const tile_product product = { .a = s->v + p * KINDS * s->v_line,
+                                       .a_row = s->v_line,
+                                       .taps = &tap,
+                                       .tap_count = 1,
+                                       .depth = count,
+                                       .b = s->u + p * count * TILE_WIDTH,
+                                       .add = first > 0 ? m : NULL,
+                                       .add_row = TILE_LANES,
+                                       .c = m,
+                                       .c_row = TILE_LANES,
+                                       .columns = SAMPLE };
 
         s->set->multiply(&product, KINDS);
     }
@@ -270,9 +279,15 @@ static void run_kernels(sample *s)
     for (int64_t first = 0; first < s->in; first += CHUNK)
         add_chunk(s, first, s->in - first < CHUNK ? s->in - first : CHUNK);
     for (int64_t k = 0; k < KINDS; k++) {
-        const tile_window back = { .m = s->m + k * TILE_LANES, .step = KINDS * TILE_LANES, .points = s->points,
-                                   .channels = SAMPLE, .y = s->y[k][0], .y_row = size * SAMPLE, .y_pixel = SAMPLE,
-                                   .rows = size, .columns = size };
+        const tile_window back = { .m = s->m + k * TILE_LANES,
+                                   .step = KINDS * TILE_LANES,
+                                   .points = s->points,
+                                   .channels = SAMPLE,
+                                   .y = s->y[k][0],
+                                   .y_row = size * SAMPLE,
+                                   .y_pixel = SAMPLE,
+                                   .rows = size,
+                                   .columns = size };
 
         s->set->window_out(&back);
     }
@@ -309,9 +324,9 @@ static KIT_MULTIVERSION void add_terms(const float *x, const float *weights, int
 
 /* What one picture shows. */
 typedef struct picture {
-    double error, plain_error, largest; /* of its results */
-    double beside_terms; /* the largest error in units of what its own terms justify */
-    double uneven;       /* its largest pixel beside the smallest sum around a result */
+    double error, plain_error, largest;       /* of its results */
+    double beside_terms;                      /* the largest error in units of what its own terms justify */
+    double uneven;                            /* its largest pixel beside the smallest sum around a result */
     bool few[TILE_ALPHA - 2][TILE_ALPHA - 2]; /* results that have too few terms for the guard */
 } picture;
 

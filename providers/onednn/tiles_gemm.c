@@ -10,16 +10,16 @@ enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10
 
 typedef struct gemm {
     rg_native native;
-    sg_job job;        /* without addresses; m: all pixels */
+    sg_job job; /* without addresses; m: all pixels */
     kn_window w;
     int64_t x_pixel;
-    int64_t skipped;   /* elements of each panel that belong to taps outside the image */
-    bool unfolded;     /* windows are laid out: the scratchpad comes fourth */
-    bool paired;       /* in pairs: the scratchpads for that come last, */
-    uint32_t prepared; /* as this argument */
-    bool narrow;       /* weights have few bits: workers make floats of a panel at a time, */
-    uint32_t room;     /* in this argument */
-    bool in_place;     /* the other operand of the sum is where the result will be */
+    int64_t skipped;               /* elements of each panel that belong to taps outside the image */
+    bool unfolded;                 /* windows are laid out: the scratchpad comes fourth */
+    bool paired;                   /* in pairs: the scratchpads for that come last, */
+    uint32_t prepared;             /* as this argument */
+    bool narrow;                   /* weights have few bits: workers make floats of a panel at a time, */
+    uint32_t room;                 /* in this argument */
+    bool in_place;                 /* the other operand of the sum is where the result will be */
     int64_t blocks, chunk, chunks; /* of pixels; panels of a unit */
     int64_t block_floats;
     uint32_t workers;
@@ -56,8 +56,7 @@ static void set_posts(gemm_call *call)
     if (g->in_place && bias != NULL)
         *one_more(call, SG_ADD) = (sg_post){ .fn = SG_ADD, .other = bias, .col = 1 };
     if (!g->in_place && e->add != INLAY_NONE)
-        *one_more(call, SG_ADD) =
-            (sg_post){ .fn = SG_ADD, .other = call->args[e->add], .row = e->add_pixel, .col = 1 };
+        *one_more(call, SG_ADD) = (sg_post){ .fn = SG_ADD, .other = call->args[e->add], .row = e->add_pixel, .col = 1 };
     if (e->clamp)
         *one_more(call, SG_CLIP) = (sg_post){ .fn = SG_CLIP, .alpha = e->low, .beta = e->high };
     for (uint32_t p = 0; p < e->post_count; p++) {
@@ -268,8 +267,9 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
     const gemm *g = (const gemm *)(const void *)native;
     gemm_call call = { .g = g, .args = args, .job = g->job };
     int64_t units = g->unfolded ? g->blocks * g->chunks : g->paired ? pairs_units(&g->job) : sg_units(&g->job);
-    inlay_parallel_fn body = g->paired ? g->unfolded ? unfolded_pairs : whole_pairs
-                                       : g->unfolded ? unfolded_units : whole_units;
+    inlay_parallel_fn body = g->paired     ? g->unfolded ? unfolded_pairs : whole_pairs
+                             : g->unfolded ? unfolded_units
+                                           : whole_units;
 
     if (g->narrow) {
         units = (g->job.n + g->job.width - 1) / g->job.width;
@@ -312,7 +312,8 @@ static void divide(gemm *g, uint32_t threads)
     if (g->paired && threads > 1 && g->job.m / threads >= SHARED_PIXELS)
         g->blocks = (g->blocks + threads - 1) / threads * threads;
     g->chunks = g->blocks >= 2 * (int64_t)threads || threads <= 1 || (g->paired && g->blocks % threads == 0)
-                    ? 1 : (int64_t)threads;
+                    ? 1
+                    : (int64_t)threads;
     g->chunks = g->chunks < panels ? g->chunks : panels;
     g->chunk = (panels + g->chunks - 1) / g->chunks;
     g->chunks = (panels + g->chunk - 1) / g->chunk;
@@ -335,8 +336,13 @@ inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const 
     int64_t first = 0;
     const kn_window inner = paired ? c->w : kn_trimmed(&c->w, &first), *w = &inner;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
-    gemm g = { .native.run = run_gemm, .w = inner, .ending = *ending, .paired = paired,
-               .job = { .kernel = b->state->sgemm, .m = w->images * w->out_height * w->out_width, .n = w->out,
+    gemm g = { .native.run = run_gemm,
+               .w = inner,
+               .ending = *ending,
+               .paired = paired,
+               .job = { .kernel = b->state->sgemm,
+                        .m = w->images * w->out_height * w->out_width,
+                        .n = w->out,
                         .k = w->in * w->kernel[0] * w->kernel[1],
                         .chain = sg_chain(w->in * w->kernel[0] * w->kernel[1], b->state->strict) } };
     rg_place weights, scratch, prepared;

@@ -8,7 +8,8 @@
  *
  * A window is guarded: if one of its pixels is much larger than what lies around one of its results, or no number, or
  * if a result has but a few terms, all its results are plain sums by the original weights (plain_window). How much
- * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what else is run or how it is shared out. */
+ * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what
+ * else is run or how it is shared out. */
 #include "tiles.h"
 #include <float.h>
 #include <math.h>
@@ -20,15 +21,15 @@ typedef struct window {
     int64_t points;
     int64_t images, height, width, in; /* of x */
     int64_t out_height, out_width, out;
-    int64_t top, left;                 /* pads */
+    int64_t top, left; /* pads */
     int64_t x_pixel, y_pixel;
-    int64_t down, across, total;       /* windows of an image, and in all */
-    int64_t block, v_line, m_line;     /* windows of a block; floats of a line of V and M */
-    int64_t v_step, m_step;            /* floats between points */
+    int64_t down, across, total;   /* windows of an image, and in all */
+    int64_t block, v_line, m_line; /* windows of a block; floats of a line of V and M */
+    int64_t v_step, m_step;        /* floats between points */
     int64_t panels;
-    bool apart;                        /* blocks are shared among threads; otherwise the work within a block is */
+    bool apart; /* blocks are shared among threads; otherwise the work within a block is */
     tile_ending ending;
-    const tile_trust *trust;           /* NULL: no guard */
+    const tile_trust *trust; /* NULL: no guard */
 } window;
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
@@ -38,7 +39,7 @@ enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 typedef struct window_call {
     const window *w;
     void *const *args;
-    float *scratch; /* of worker 0; the others' follow */
+    float *scratch;       /* of worker 0; the others' follow */
     int64_t first, count; /* windows in hand */
 } window_call;
 
@@ -137,8 +138,8 @@ static bool passes(const window *w, weighed (*at)[TILE_ALPHA], int64_t rows, int
 }
 
 /* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const window *w, const float *const *x, weighed (*at)[TILE_ALPHA], bool shares,
-                          int64_t rows, int64_t columns)
+static bool window_passes(const window *w, const float *const *x, weighed (*at)[TILE_ALPHA], bool shares, int64_t rows,
+                          int64_t columns)
 {
     const int64_t size = w->points - 2;
 
@@ -262,7 +263,7 @@ static void plain_window(const window_call *call, const window_at *at, float *m,
 
             gather_windows(call, at->image, at->h + r, at->q, at->columns, first, count, x);
             for (int64_t o = 0; o < w->out; o++)
-                add_dots((const float(*)[PART * TAPS])x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
+                add_dots((const float(*)[PART * TAPS]) x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
                          to->step);
         }
         end_sums(to, r);
@@ -492,13 +493,26 @@ inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, co
     if (w == NULL)
         return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     rg_window_pads(op, xd + 2, yd + 2, op->kernel, begins, ends);
-    *w = (window){ .native.run = run_window, .set = b->state->tiles, .kernel = b->state->sgemm,
-                   .points = points, .images = xd[0],
-                   .height = xd[2], .width = xd[3], .in = xd[1], .out_height = yd[2], .out_width = yd[3],
-                   .out = yd[1], .top = begins[0], .left = begins[1],
-                   .x_pixel = x->md.strides[3], .y_pixel = y->md.strides[3],
-                   .v_line = padded_line(xd[1]), .m_line = padded_line(yd[1]),
-                   .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH, .ending = *ending, .trust = trust };
+    *w = (window){ .native.run = run_window,
+                   .set = b->state->tiles,
+                   .kernel = b->state->sgemm,
+                   .points = points,
+                   .images = xd[0],
+                   .height = xd[2],
+                   .width = xd[3],
+                   .in = xd[1],
+                   .out_height = yd[2],
+                   .out_width = yd[3],
+                   .out = yd[1],
+                   .top = begins[0],
+                   .left = begins[1],
+                   .x_pixel = x->md.strides[3],
+                   .y_pixel = y->md.strides[3],
+                   .v_line = padded_line(xd[1]),
+                   .m_line = padded_line(yd[1]),
+                   .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .ending = *ending,
+                   .trust = trust };
     w->down = (yd[2] + points - 3) / (points - 2);
     w->across = (yd[3] + points - 3) / (points - 2);
     w->total = xd[0] * w->down * w->across;
@@ -563,8 +577,9 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
 bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
                           const rg_md *md, void *target)
 {
-    weights_call w = { .set = state->tiles, .source = source, .dims = plain->dims,
-                       .strides = plain->strides, .u = target };
+    weights_call w = {
+        .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
+    };
 
     if (plain->ndims != 4 || md->ndims != 3 || plain->kind != RG_BLOCKED || state->tiles == NULL)
         return false;

@@ -1,7 +1,7 @@
 /* ConvTranspose-1..22 as a product and a sum: the product of every place of the input with the weights of every tap,
  * and for each place of the output the sum of what falls there. oneDNN's own goes backwards through a convolution,
- * whose kernels fill blocks of 16 channels, do functions behind it element by element, and sum in an order that depends on
- * the number of threads.
+ * whose kernels fill blocks of 16 channels, do functions behind it element by element, and sum in an order that depends
+ * on the number of threads.
  *
  *     wide    channels last: a product for each tap and group, and sums of vectors of channels
  *     thin    a few output channels: one product for all taps, and sums along rows of the image
@@ -57,7 +57,7 @@ typedef struct reach {
 
 typedef struct sums {
     rg_native native;
-    reach axes[SPATIAL]; /* ones in front */
+    reach axes[SPATIAL];                   /* ones in front */
     int64_t batch, channels, taps, places; /* places of an input image */
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
     bool thin, biased, weighted;
@@ -230,8 +230,7 @@ static void add_taps(const sums *s, float *y, const float *x, int64_t step)
         if (w->out - 1 - shift < last * s->strides[2])
             last = w->out - 1 - shift >= 0 ? (w->out - 1 - shift) / s->strides[2] : -1;
         if (last >= first)
-            add_strided(y + first * s->strides[2] + shift, s->strides[2], x + first * step + k, step,
-                        last - first + 1);
+            add_strided(y + first * s->strides[2] + shift, s->strides[2], x + first * step + k, step, last - first + 1);
     }
 }
 
@@ -328,8 +327,8 @@ static inlay_status make_sums(const rg_build *b, sums **out)
 }
 
 /* Rows of x by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
-static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, const int64_t *w_dims,
-                                 const rg_md *w_plain, const rg_md *y_md, rg_place *out)
+static inlay_status emit_product(rg_build *b, const rg_place *x, int64_t m, const int64_t *w_dims, const rg_md *w_plain,
+                                 const rg_md *y_md, rg_place *out)
 {
     rg_md w_md;
     rg_place w;

@@ -175,8 +175,8 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
         count += to.count;
-        status = c->state->packs->take(c->state->host->ctx, c->compiling, key, count * sizeof *key, bytes, &p->data,
-                                       &known);
+        status =
+            c->state->packs->take(c->state->host->ctx, c->compiling, key, count * sizeof *key, bytes, &p->data, &known);
     }
     p->hosts = status == INLAY_OK;
     *out_known = p->hosts && known != 0;
@@ -205,8 +205,7 @@ static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const 
     int64_t rows = p->plain.dims[axis], step;
 
     if (source != k->data || k->bytes < 2 * SLICE_BYTES || p->plain.ndims != 2 || p->md.ndims != 2 ||
-        p->plain.kind != RG_BLOCKED || p->md.kind != RG_BLOCKED ||
-        rows * strides[axis] <= 0)
+        p->plain.kind != RG_BLOCKED || p->md.kind != RG_BLOCKED || rows * strides[axis] <= 0)
         return false;
     step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
@@ -223,8 +222,8 @@ static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const 
 }
 
 /* The original's elements, or a copy of them: *out_copy, which the caller frees; NULL: none was needed. */
-static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, const void **out_source,
-                                void **out_copy, inlay_diag *diag)
+static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, const void **out_source, void **out_copy,
+                                inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -328,8 +327,8 @@ inlay_status rg_constant_trust(inlay_compiled *c, rg_constant *k, const rg_md *p
                                const tile_trust **out_trust, inlay_diag *diag)
 {
     const bool kept = c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0;
-    const uint64_t key[] = { k->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
-                             (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
+    const uint64_t key[] = { k->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points, (uint64_t)plain->dims[0],
+                             (uint64_t)plain->dims[1] };
     const uint64_t bytes = tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0);
     tile_trust **known = &k->trusts[points == 6], *trust = NULL;
     const void *source;
@@ -343,8 +342,8 @@ inlay_status rg_constant_trust(inlay_compiled *c, rg_constant *k, const rg_md *p
     trust = malloc(bytes);
     if (trust == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
-    if (kept && c->state->packs->take(c->state->host->ctx, c->compiling, key, sizeof key, bytes, &room, &found) !=
-                    INLAY_OK)
+    if (kept &&
+        c->state->packs->take(c->state->host->ctx, c->compiling, key, sizeof key, bytes, &room, &found) != INLAY_OK)
         room = NULL;
     if (room != NULL && found != 0) {
         memcpy(trust, room, bytes);

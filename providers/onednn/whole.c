@@ -6,10 +6,10 @@ enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level c
 
 /* One function behind it. */
 typedef struct behind {
-    rg_row_fn row;       /* NULL: a function of two */
+    rg_row_fn row; /* NULL: a function of two */
     rg_eltwise f;
     dnnl_alg_kind_t alg;
-    int64_t step;        /* of the other operand: 1, or 0 for one number */
+    int64_t step; /* of the other operand: 1, or 0 for one number */
 } behind;
 
 typedef struct whole {

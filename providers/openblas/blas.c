@@ -24,22 +24,22 @@
 #include <stdlib.h>
 
 enum {
-    WHOLE_DEPTH = 384,    /* k of a packed block: that, times WHOLE_WIDTH floats, stays in the second-level cache */
+    WHOLE_DEPTH = 384, /* k of a packed block: that, times WHOLE_WIDTH floats, stays in the second-level cache */
     WHOLE_WIDTH = GEMM_MAX_WIDTH,
-    SMALL = 1000000,      /* m * n * k of the library's small products: 100 cubed */
-    SMALL_TURNED = 1200,  /* m * n of those whose B lies along k; for them k is at least SMALL_TURNED_K */
+    SMALL = 1000000,     /* m * n * k of the library's small products: 100 cubed */
+    SMALL_TURNED = 1200, /* m * n of those whose B lies along k; for them k is at least SMALL_TURNED_K */
     SMALL_TURNED_K = 32,
-    THIN_ROWS = 32,       /* at most, for a product to be thin; with B along k more, for transposing it costs more */
+    THIN_ROWS = 32, /* at most, for a product to be thin; with B along k more, for transposing it costs more */
     THIN_ROWS_TURNED = 384,
-    PANEL_BYTES = 256,    /* of a row of a panel: 64 floats */
-    PANEL_DEPTH = 480,    /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
+    PANEL_BYTES = 256, /* of a row of a panel: 64 floats */
+    PANEL_DEPTH = 480, /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
     PANEL_TILE = 4,       /* panels of a tile, together half a megabyte */
     TURNED_LD = 256,      /* rows of A further apart than that, across the calls, miss the caches: A is packed too */
     SLACK = 64,           /* after packed columns: see gemm_pack_fn */
     MOST_LINES = 1 << 20, /* of a tile: far below what BLAS's int holds */
-    FEW_TILES = 8,        /* of a job: so many are cut where each has LEAST_TILE multiplications, some ten microseconds, */
-    MOST_TILES = 128,     /* and so many where each has LARGE_TILE */
+    FEW_TILES = 8,    /* of a job: so many are cut where each has LEAST_TILE multiplications, some ten microseconds, */
+    MOST_TILES = 128, /* and so many where each has LARGE_TILE */
     LEAST_TILE = 1 << 21,
     LARGE_TILE = 1 << 25
 };
@@ -103,13 +103,13 @@ static blas_matrix pack(const gemm_operand *o, int64_t batch, int64_t line, int6
 
 /* What is known of a job before its data is; cheap, so it is worked out where it is needed. */
 typedef struct course {
-    uint32_t way;               /* WAY_* */
-    bool a_plain, b_plain;      /* may be read where they lie */
-    bool a_packs, b_packs;      /* are packed, tile by tile */
+    uint32_t way;          /* WAY_* */
+    bool a_plain, b_plain; /* may be read where they lie */
+    bool a_packs, b_packs; /* are packed, tile by tile */
     bool a_along, b_along;
     int64_t a_ld, b_ld;
-    int64_t depth;              /* k of a block */
-    int64_t a_width, b_width;   /* of panels */
+    int64_t depth;            /* k of a block */
+    int64_t a_width, b_width; /* of panels */
 } course;
 
 static course course_of(const gemm_job *job)
@@ -125,10 +125,10 @@ static course course_of(const gemm_job *job)
     if (job->b.packed != NULL)
         c.way = WAY_PANELS;
     else if (lib->small && c.a_plain && c.b_plain &&
-        (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
+             (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
         c.way = WAY_THIN;
     else if (c.a_plain && c.b_plain && !c.b_along && (double)job->m * (double)job->n * (double)job->k < SMALL / 2)
-        c.way = WAY_WHOLE; /* which the library finds small enough by itself */
+        c.way = WAY_WHOLE;                             /* which the library finds small enough by itself */
     else if (lib->small && job->n > panel - panel / 8) /* a narrower last panel costs as much as a full one */
         c.way = WAY_PANELS;
     c.a_packs = !c.a_plain || (c.way == WAY_PANELS && !c.a_along && c.a_ld > TURNED_LD);
@@ -151,7 +151,7 @@ static course course_of(const gemm_job *job)
 
 /* C [m, n] (+)= A * B, on the calling thread. */
 static void call_once(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t k, const blas_matrix *a,
-                        const blas_matrix *b, bool add, void *c, int64_t ldc)
+                      const blas_matrix *b, bool add, void *c, int64_t ldc)
 {
     const blas_library *lib = kernel->user;
     int trans_a = a->along ? BLAS_NO_TRANS : BLAS_TRANS, trans_b = b->along ? BLAS_TRANS : BLAS_NO_TRANS;
@@ -279,8 +279,12 @@ static void multiply_panels(const gemm_job *job, const course *c, const gemm_til
         else
             left = part_of(kernel, a, i, 0);
         for (int64_t j = 0; j < p->n; j += c->b_width) {
-            const block part = { .m = rows, .n = gemm_min(c->b_width, p->n - j), .k = p->k, .add = p->add,
-                                 .c = p->c + (i * p->ldc + j) * kernel->acc_bytes, .ldc = p->ldc };
+            const block part = { .m = rows,
+                                 .n = gemm_min(c->b_width, p->n - j),
+                                 .k = p->k,
+                                 .add = p->add,
+                                 .c = p->c + (i * p->ldc + j) * kernel->acc_bytes,
+                                 .ldc = p->ldc };
             blas_matrix right = *b;
             right.data += j / c->b_width * panel_bytes;
             multiply_whole(kernel, &part, &left, &right);
@@ -307,8 +311,11 @@ static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t
 {
     int64_t at = gemm_which(o, batch) * o->matrix_stride + line * o->line_stride;
 
-    return (blas_matrix){ .data = (const char *)o->data + at * (int64_t)job->kernel->in_bytes, .along = along, .ld = ld,
-                          .k_stride = o->k_stride, .scale = scale_of(o) };
+    return (blas_matrix){ .data = (const char *)o->data + at * (int64_t)job->kernel->in_bytes,
+                          .along = along,
+                          .ld = ld,
+                          .k_stride = o->k_stride,
+                          .scale = scale_of(o) };
 }
 
 /* B as gemm_pack_constant left it: block after block of k, in each panel after panel. */
@@ -317,8 +324,11 @@ static blas_matrix packed_ahead(const gemm_job *job, const course *c, const gemm
     const int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
     const char *matrix = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride;
 
-    return (blas_matrix){ .data = matrix + at * (int64_t)job->kernel->in_bytes, .along = false, .ld = c->b_width,
-                          .k_stride = c->b_width, .scale = 1 };
+    return (blas_matrix){ .data = matrix + at * (int64_t)job->kernel->in_bytes,
+                          .along = false,
+                          .ld = c->b_width,
+                          .k_stride = c->b_width,
+                          .scale = 1 };
 }
 
 /* Rows of a matrix into panels of PANEL_BYTES: the panels of a tile side by side, so that each row, and its page, is
@@ -365,8 +375,12 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
         lib->omp_set_num_threads(1);
     for (int64_t k0 = 0; k0 < job->k; k0 += c.depth) {
         int64_t k1 = gemm_min(k0 + c.depth, job->k);
-        const block p = { .m = tile->i1 - tile->i0, .n = tile->j1 - tile->j0, .k = k1 - k0,
-                          .add = k0 > 0 || job->init != NULL, .c = tile->c, .ldc = tile->c_stride };
+        const block p = { .m = tile->i1 - tile->i0,
+                          .n = tile->j1 - tile->j0,
+                          .k = k1 - k0,
+                          .add = k0 > 0 || job->init != NULL,
+                          .c = tile->c,
+                          .ldc = tile->c_stride };
         blas_matrix a = part_of(kernel, &whole_a, 0, k0), b = part_of(kernel, &whole_b, 0, k0);
 
         if (job->b.packed != NULL)
@@ -488,12 +502,22 @@ static void set_kernels(blas_engine *e, bool small)
     e->library.small = small;
     for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
         uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
-        e->kernels[type] = (gemm_kernel){ .isa = "openblas", .mr = 1, .nr = PANEL_BYTES / bytes, .in_bytes = bytes,
-                                          .acc_bytes = bytes, .k_step = 1, .depth = PANEL_DEPTH, .pack_rows = 2,
+        e->kernels[type] = (gemm_kernel){ .isa = "openblas",
+                                          .mr = 1,
+                                          .nr = PANEL_BYTES / bytes,
+                                          .in_bytes = bytes,
+                                          .acc_bytes = bytes,
+                                          .k_step = 1,
+                                          .depth = PANEL_DEPTH,
+                                          .pack_rows = 2,
                                           .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
                                           .chain = e->strict && type == GEMM_F32 ? GEMM_STRICT_CHAIN : 0,
-                                          .packs = small ? GEMM_PACKS_B : 0, .plan = plan, .pack_bytes = pack_bytes,
-                                          .multiply = multiply, .product_ns = product_ns, .user = &e->library };
+                                          .packs = small ? GEMM_PACKS_B : 0,
+                                          .plan = plan,
+                                          .pack_bytes = pack_bytes,
+                                          .multiply = multiply,
+                                          .product_ns = product_ns,
+                                          .user = &e->library };
     }
 }
 

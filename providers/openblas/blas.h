@@ -8,7 +8,7 @@
 /* What kit_node.provider points to. */
 typedef struct blas_engine {
     gemm_engine engine; /* first: the operators in providers/common look for it there */
-    bool strict; /* products add few terms in a row */
+    bool strict;        /* products add few terms in a row */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
     pthread_mutex_t lock;   /* of opening the library */

@@ -193,8 +193,10 @@ static void hold_threads(const inlay_host *host, const blas_library *library, he
         return;
     set_threads(library, 1);
     if (!h->ours) {
-        (void)snprintf(text, sizeof text, "openblas: the process's OpenBLAS had %d threads; it has 1 as long as this "
-                       "provider is open", h->threads_before);
+        (void)snprintf(text, sizeof text,
+                       "openblas: the process's OpenBLAS had %d threads; it has 1 as long as this "
+                       "provider is open",
+                       h->threads_before);
         say(host, INLAY_LOG_WARNING, text);
     }
 }
@@ -210,8 +212,10 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
     why = *out_handle == NULL ? dlerror() : NULL;
     leave_environment(e);
     if (*out_handle == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "no OpenBLAS: install libopenblas0-pthread or set openblas.library "
-                          "(%.300s)", why != NULL ? why : name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "no OpenBLAS: install libopenblas0-pthread or set openblas.library "
+                          "(%.300s)",
+                          why != NULL ? why : name);
     return INLAY_OK;
 }
 
@@ -242,8 +246,10 @@ static void report(const inlay_host *host, const char *name, const char *core, c
                    ours ? "" : "; the process had loaded it before, so its core type stays");
     say(host, ours ? INLAY_LOG_DEBUG : INLAY_LOG_INFO, text);
     if (strcmp(core, "auto") == 0 && wanted != NULL && strcasecmp(wanted, library->core) != 0) {
-        (void)snprintf(text, sizeof text, "openblas: this CPU could run the kernels for %s, which may be faster; "
-                       "OPENBLAS_CORETYPE, or who loaded the library first, chose otherwise", wanted);
+        (void)snprintf(text, sizeof text,
+                       "openblas: this CPU could run the kernels for %s, which may be faster; "
+                       "OPENBLAS_CORETYPE, or who loaded the library first, chose otherwise",
+                       wanted);
         say(host, INLAY_LOG_INFO, text);
     }
     if (strcmp(core, "auto") != 0 && strcasecmp(core, library->core) != 0) {
@@ -273,8 +279,8 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
     INLAY_TRY(bind(name, out, diag));
     h = find_held(out->handle);
     if (h == NULL) {
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d different libraries as openblas.library",
-                            MAX_LIBRARIES);
+        status =
+            inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d different libraries as openblas.library", MAX_LIBRARIES);
         goto done;
     }
     h->ours |= loaded;

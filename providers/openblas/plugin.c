@@ -6,35 +6,52 @@
 
 #define TYPES (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE))
 
-#define PRODUCT(operator, newest, stem, check)                                                         \
-    static inlay_status prepare_##stem(const kit_node *node, void **out_state, inlay_diag *diag)       \
-    {                                                                                                  \
-        inlay_status status = blas_engine_need(node->host, node->provider, diag);                      \
-                                                                                                       \
-        return status == INLAY_OK ? product_##stem##_prepare(node, out_state, diag) : status;          \
+#define PRODUCT(operator, newest, stem, check)                                                                         \
+    static inlay_status prepare_##stem(const kit_node *node, void **out_state, inlay_diag *diag)                       \
+    {                                                                                                                  \
+        inlay_status status = blas_engine_need(node->host, node->provider, diag);                                      \
+                                                                                                                       \
+        return status == INLAY_OK ? product_##stem##_prepare(node, out_state, diag) : status;                          \
     }
 #include "products.def"
 #undef PRODUCT
 
 static const kit_kernel kernels[] = {
-#define PRODUCT(operator, newest, stem, check)                                                                  \
-    { .op_type = operator, .since_max = newest, .in_types = { TYPES, TYPES, TYPES }, .supports = blas_supports,  \
-      .prepare = prepare_##stem, .release = product_##stem##_release, .shape = product_##stem##_shape, \
-      .run = product_##stem##_run, .cost = product_##stem##_cost },
+#define PRODUCT(operator, newest, stem, check)                                                                         \
+    { .op_type = operator,                                                                                             \
+      .since_max = newest,                                                                                             \
+      .in_types = { TYPES, TYPES, TYPES },                                                                             \
+      .supports = blas_supports,                                                                                       \
+      .prepare = prepare_##stem,                                                                                       \
+      .release = product_##stem##_release,                                                                             \
+      .shape = product_##stem##_shape,                                                                                 \
+      .run = product_##stem##_run,                                                                                     \
+      .cost = product_##stem##_cost },
 #include "products.def"
 #undef PRODUCT
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
 static const inlay_option options[] = {
-    { .name = "library", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_LIBRARY,
+    { .name = "library",
+      .kind = INLAY_OPTION_STRING,
+      .default_value = BLAS_DEFAULT_LIBRARY,
       .doc = "the OpenBLAS to open: a name that the system's loader finds, or an absolute path" },
-    { .name = "core", .kind = INLAY_OPTION_STRING, .default_value = BLAS_DEFAULT_CORE,
+    { .name = "core",
+      .kind = INLAY_OPTION_STRING,
+      .default_value = BLAS_DEFAULT_CORE,
       .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
              "where that is set, otherwise chosen for this CPU" },
-    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32",
+    { .name = "precision",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "f32",
+      .choices = "strict|f32",
       .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
-    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
+    { .name = "isa",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
+      .choices = CPU_ISA_CHOICES,
+      .doc = CPU_ISA_DOC },
 };
 
 static void close_blas(void *provider)

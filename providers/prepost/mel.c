@@ -200,8 +200,7 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || samples > MAX_SAMPLES ||
-        dims[1].value < 1)
+    if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || samples > MAX_SAMPLES || dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64, MAX_FFT,
                           MAX_SAMPLES);

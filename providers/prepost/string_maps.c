@@ -108,8 +108,9 @@ static const row *find(const table *t, const char *key, uint64_t bytes)
         else
             high = middle;
     }
-    return low > 0 && order(t->rows[low - 1].text.data, t->rows[low - 1].text.bytes, key, bytes) == 0 ? &t->rows[low - 1]
-                                                                                                      : NULL;
+    return low > 0 && order(t->rows[low - 1].text.data, t->rows[low - 1].text.bytes, key, bytes) == 0
+               ? &t->rows[low - 1]
+               : NULL;
 }
 
 typedef enum map_kind { TEXT_TO_TEXT, TEXT_TO_NUMBERS, NUMBERS_TO_TEXT } map_kind;
@@ -195,8 +196,10 @@ static inlay_status make_table(const kit_node *node, map_kind kind, void **out, 
         if (t->unknown == NULL)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
         else if (read_numbers(t->unknown_text, NULL) != t->width)
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the attribute unk has other integers than the %u that "
-                                "the lines of map have", op, t->width);
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                "%s: the attribute unk has other integers than the %u that "
+                                "the lines of map have",
+                                op, t->width);
         else
             (void)read_numbers(t->unknown_text, t->unknown);
     }
@@ -304,8 +307,10 @@ static inlay_status run_to_string(const kit_call *call)
     inlay_status status;
 
     if (t->width == 0 || (!flat && (x->rank == 0 || x->dims[x->rank - 1] != t->width)))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "VectorToString: the last dimension is %lld; the lines of map "
-                          "have %u integers", x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0, t->width);
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "VectorToString: the last dimension is %lld; the lines of map "
+                          "have %u integers",
+                          x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0, t->width);
     INLAY_TRY(kit_alloc_output(call, 0, rank, x->dims));
     for (int64_t i = 0; i < x->count / t->width; i++) {
         const row *r = find(t, (const char *)((const int64_t *)x->data + i * t->width), t->width * sizeof(int64_t));
@@ -345,8 +350,10 @@ static inlay_status run_sum(const kit_call *call)
                           (long long)rows);
     for (int64_t i = 0; i < rows; i++)
         if (of[i] < 0 || of[i] > rows || (i > 0 && of[i] != of[i - 1] && of[i] != of[i - 1] + 1))
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "SegmentSum: segment_ids count up from 0, by 1 at most; "
-                              "number %lld is %lld", (long long)i, (long long)of[i]);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                              "SegmentSum: segment_ids count up from 0, by 1 at most; "
+                              "number %lld is %lld",
+                              (long long)i, (long long)of[i]);
     for (uint32_t d = 1; d < x->rank; d++)
         dims[d] = x->dims[d];
     dims[0] = rows > 0 ? of[rows - 1] + 1 : 0;
@@ -379,8 +386,10 @@ static const inlay_tensor_view sum_in[] = { PP_VIEW(data, rows_dims, INLAY_FLOAT
                                             PP_VIEW(segments, four_dims, INLAY_INT64) };
 static const inlay_tensor_view sum_out[] = { PP_VIEW(sums, pairs_dims, INLAY_FLOAT) };
 static const inlay_attr_info map_attrs[] = { PP_ATTR_STRING("map", "a\tone\nb c\ttwo\n") };
-static const inlay_attr_info to_attrs[] = { PP_ATTR_STRING("map", "a\t0 1\nb c\t-2 3\n"), PP_ATTR_STRING("unk", "-9 -9") };
-static const inlay_attr_info from_attrs[] = { PP_ATTR_STRING("map", "0 1\ta\n-2 3\tb c\n"), PP_ATTR_STRING("unk", "none") };
+static const inlay_attr_info to_attrs[] = { PP_ATTR_STRING("map", "a\t0 1\nb c\t-2 3\n"),
+                                            PP_ATTR_STRING("unk", "-9 -9") };
+static const inlay_attr_info from_attrs[] = { PP_ATTR_STRING("map", "0 1\ta\n-2 3\tb c\n"),
+                                              PP_ATTR_STRING("unk", "none") };
 
 static const inlay_op_example map_examples[] = {
     PP_EXAMPLE("two of three are in the table", map_attrs, words_in, mapped_out, 0),
@@ -407,14 +416,19 @@ const pp_operator pp_string_mapping = {
     .extensions = true,
     .infer = infer_mapping,
     PP_EXAMPLES(map_examples),
-    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .prepare = prepare_mapping, .release = release, .run = run_mapping },
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .cost = cost,
+                .prepare = prepare_mapping,
+                .release = release,
+                .run = run_mapping },
 };
 
 const pp_operator pp_string_to_vector = {
     .op_type = "StringToVector",
     .signature = "input:S -> output:I; S=string, I=int64; map:s!, unk:s!",
-    .doc = "The integers that the table has for each text, along a new last axis; unk for others. map: lines of text TAB "
-           "integers with a space between them.",
+    .doc =
+        "The integers that the table has for each text, along a new last axis; unk for others. map: lines of text TAB "
+        "integers with a space between them.",
     .extensions = true,
     .infer = infer_to_vector,
     PP_EXAMPLES(to_examples),
@@ -428,8 +442,9 @@ const pp_operator pp_string_to_vector = {
 const pp_operator pp_vector_to_string = {
     .op_type = "VectorToString",
     .signature = "input:I -> output:S; S=string, I=int64; map:s!, unk:s!",
-    .doc = "The text that the table has for the integers along the last axis; unk for others. map: lines of integers TAB "
-           "text.",
+    .doc =
+        "The text that the table has for the integers along the last axis; unk for others. map: lines of integers TAB "
+        "text.",
     .extensions = true,
     PP_EXAMPLES(from_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,

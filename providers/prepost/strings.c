@@ -48,7 +48,8 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip, StringLength */
+/* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip,
+ * StringLength */
 
 static inlay_status each_char(const kit_call *call, char (*of)(char))
 {
@@ -142,8 +143,10 @@ static inlay_status join_shapes(const kit_call *call, uint32_t *out_rank, int64_
             strides[k][d] = size == 1 ? 0 : step;
             step *= size;
             if (size != 1 && dims[d] != 1 && dims[d] != size)
-                return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the inputs have %lld and %lld elements along axis "
-                                  "%u of the result", (long long)dims[d], (long long)size, d);
+                return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                                  "the inputs have %lld and %lld elements along axis "
+                                  "%u of the result",
+                                  (long long)dims[d], (long long)size, d);
             dims[d] = size != 1 ? size : dims[d];
         }
     }
@@ -164,8 +167,8 @@ static inlay_status for_pairs(const kit_call *call,
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
     for (int64_t i = 0; i < count; i++) {
-        INLAY_TRY(each(call, i, ((const inlay_str *)call->in[0].data)[at[0]],
-                       ((const inlay_str *)call->in[1].data)[at[1]]));
+        INLAY_TRY(
+            each(call, i, ((const inlay_str *)call->in[0].data)[at[0]], ((const inlay_str *)call->in[1].data)[at[1]]));
         for (uint32_t d = rank; d-- > 0;) {
             at[0] += strides[0][d];
             at[1] += strides[1][d];
@@ -427,10 +430,10 @@ static const inlay_tensor_view split_out[] = { PP_VIEW(places, places_dims, INLA
 static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PP_VIEW(second, two_dims, INLAY_BOOL) };
 static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
 
-#define EXAMPLE(title, ins, outs)                                                                                     \
-    {                                                                                                                 \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins),                                     \
-        .input_count = KIT_COUNT(ins), .outputs = (outs), .output_count = KIT_COUNT(outs)                             \
+#define EXAMPLE(title, ins, outs)                                                                                      \
+    {                                                                                                                  \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
+        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
     }
 static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
 static const inlay_op_example lower_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, lowers_out) };
@@ -443,14 +446,18 @@ static const inlay_op_example split_examples[] = { EXAMPLE("without empty pieces
 static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two", masked_in, masked_out) };
 
 #define STRINGS(name, type, sign, text, shapes, list)                                                                  \
-    const pp_operator pp_##name = {                                                                                    \
-        .op_type = (type), .signature = (sign), .doc = (text), .extensions = true, .infer = (shapes),                  \
-        PP_EXAMPLES(list), .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_texts, .run = run_##name }             \
-    };
+    const pp_operator pp_##name = { .op_type = (type),                                                                 \
+                                    .signature = (sign),                                                               \
+                                    .doc = (text),                                                                     \
+                                    .extensions = true,                                                                \
+                                    .infer = (shapes),                                                                 \
+                                    PP_EXAMPLES(list),                                                                 \
+                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_texts, .run = run_##name } };
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
 STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Letters A to Z as a to z.", infer_same, lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
-        "Without spaces, tabs and ends of lines at both ends; a text of nothing else stays.", infer_same, strip_examples)
+        "Without spaces, tabs and ends of lines at both ends; a text of nothing else stays.", infer_same,
+        strip_examples)
 STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "The number of characters.", infer_same,
         length_examples)
 STRINGS(concat, "StringConcat", "left:S, right:S -> output:S; S=string",
@@ -459,9 +466,10 @@ STRINGS(equal, "StringEqual", "x:S, y:S -> z:B; S=string, B=bool",
         "Are both the same? Shapes go together as numpy's do.", infer_pairs, equal_examples)
 STRINGS(join, "StringJoin", "input_X:S, input_sep:S, input_axis:I -> output:S; S=string, I=int64",
         "The texts along an axis as one, the separator between them.", NULL, join_examples)
-STRINGS(split, "StringSplit", "input_X:S, sep:S, skip_empty:B -> indices:I, text:S, shape:I; S=string, B=bool, I=int64",
-        "The pieces between bytes of sep: row and column of each, the pieces, rows and the most columns. Without sep each "
-        "byte is a piece.",
-        infer_split, split_examples)
+STRINGS(
+    split, "StringSplit", "input_X:S, sep:S, skip_empty:B -> indices:I, text:S, shape:I; S=string, B=bool, I=int64",
+    "The pieces between bytes of sep: row and column of each, the pieces, rows and the most columns. Without sep each "
+    "byte is a piece.",
+    infer_split, split_examples)
 STRINGS(masked, "MaskedFill", "value:S, mask:B -> output:S; S=string, B=bool", "The texts whose mask is true.",
         infer_list, masked_examples)

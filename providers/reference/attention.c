@@ -191,16 +191,18 @@ static void describe_products(const attention_state *s, const kit_plan *plan, at
     p->block = row > 0 ? SCORE_BYTES / row : MAX_BLOCK;
     p->block = p->block > MAX_BLOCK ? MAX_BLOCK : p->block < 8 ? 8 : p->block;
     p->block = p->block < p->queries ? p->block : p->queries > 0 ? p->queries : 1;
-    p->qk = (gemm_job){ .kernel = gemm_kernel_best(type), .batch = 1, .m = p->block, .n = p->keys, .k = p->size,
-                        .c_stride = p->keys };
+    p->qk = (gemm_job){
+        .kernel = gemm_kernel_best(type), .batch = 1, .m = p->block, .n = p->keys, .k = p->size, .c_stride = p->keys
+    };
     p->qk.a = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
                               .line_stride = p->q.row,
                               .k_stride = 1,
                               .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
     p->qk.b =
         (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype), .line_stride = p->k.row, .k_stride = 1 };
-    p->pv = (gemm_job){ .kernel = p->qk.kernel, .batch = 1, .m = p->block, .n = p->v_size, .k = p->keys,
-                        .c_stride = p->v_size };
+    p->pv = (gemm_job){
+        .kernel = p->qk.kernel, .batch = 1, .m = p->block, .n = p->v_size, .k = p->keys, .c_stride = p->v_size
+    };
     p->pv.a = (gemm_operand){ .pack = gemm_strided_pack(type, sums), .line_stride = p->keys, .k_stride = 1 };
     p->pv.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[2].dtype),
                               .line_stride = 1,
@@ -377,7 +379,12 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Attention", .since_max = 25, .supports = supports, .prepare = prepare, .shape = shape, .run = run,
+    { .op_type = "Attention",
+      .since_max = 25,
+      .supports = supports,
+      .prepare = prepare,
+      .shape = shape,
+      .run = run,
       .cost = cost },
 };
 const kit_table reference_attention = { kernels, KIT_COUNT(kernels) };

@@ -39,8 +39,8 @@ static bool clip_row_fits(const kit_node *node)
 {
     for (uint32_t k = 1; k < 3; k++) {
         const inlay_value_info *bound = kit_input(node, k);
-        if (bound != NULL && (!kit_is_constant(node, k) || bound->dtype != INLAY_FLOAT ||
-                              bound->data_bytes != sizeof(float)))
+        if (bound != NULL &&
+            (!kit_is_constant(node, k) || bound->dtype != INLAY_FLOAT || bound->data_bytes != sizeof(float)))
             return false;
     }
     return kit_input_dtype(node, 0) == INLAY_FLOAT;
@@ -138,7 +138,13 @@ static inlay_status run_clip(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Clip", .in_types = { KIT_NUMBERS }, .flags = KIT_IN_PLACE, .prepare = prepare_clip, .run = run_clip,
-      .row = clip_row, .row_inputs = 1, .row_fits = clip_row_fits },
+    { .op_type = "Clip",
+      .in_types = { KIT_NUMBERS },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_clip,
+      .run = run_clip,
+      .row = clip_row,
+      .row_inputs = 1,
+      .row_fits = clip_row_fits },
 };
 const kit_table reference_clip = { kernels, KIT_COUNT(kernels) };

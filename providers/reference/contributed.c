@@ -35,8 +35,8 @@ static void swap_rows(double *a, int64_t n, int64_t i, int64_t k)
     }
 }
 
-/* Gauss and Jordan, with pivoting: a becomes the identity and y what was its inverse. One that has none gives infinities
- * and NaN. */
+/* Gauss and Jordan, with pivoting: a becomes the identity and y what was its inverse. One that has none gives
+ * infinities and NaN. */
 static void invert(double *a, double *y, int64_t n)
 {
     for (int64_t i = 0; i < n * n; i++)
@@ -211,8 +211,7 @@ static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_d
     status = arg_state(sizeof(crop_state), out_state, diag);
     if (status == INLAY_OK)
         *(crop_state *)*out_state =
-            (crop_state){ strcmp(mode, "nearest") == 0,
-                          (float)kit_attr_float(node->info, "extrapolation_value", 0) };
+            (crop_state){ strcmp(mode, "nearest") == 0, (float)kit_attr_float(node->info, "extrapolation_value", 0) };
     return status;
 }
 
@@ -288,9 +287,8 @@ static inlay_status run_crop(const kit_call *call)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %d, outside [0, %lld)",
                               (long long)i, (int)images[i], (long long)x->dims[0]);
     if (x->dims[2] == 0 || x->dims[3] == 0 || y->count == 0)
-        return y->count == 0
-                   ? INLAY_OK
-                   : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
+        return y->count == 0 ? INLAY_OK
+                             : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
     return kit_parallel(call, y->dims[0] * y->dims[1], 32768 / (y->dims[2] * y->dims[3] * 16 + 1) + 1, run_boxes,
                         (void *)(uintptr_t)call);
 }
@@ -315,12 +313,14 @@ static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_dia
 
     if (words->rank != 2 || filters->rank != 4 || bias->rank != 1 || letters->rank != 2 || filters->dims[1] != 1 ||
         bias->dims[0] != filters->dims[0] || letters->dims[1] != filters->dims[3])
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "words [N, L], filters [size, 1, window, depth], a bias [size] and letters [count, depth] are "
-                          "needed");
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "words [N, L], filters [size, 1, window, depth], a bias [size] and letters [count, depth] are "
+            "needed");
     if ((want[0] >= 0 && want[0] != filters->dims[0]) || (want[1] >= 0 && want[1] != filters->dims[2]) ||
         (want[2] >= 0 && want[2] != filters->dims[3]))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the filters are %lld of %lld x %lld, the attributes say otherwise",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "the filters are %lld of %lld x %lld, the attributes say otherwise",
                           (long long)filters->dims[0], (long long)filters->dims[2], (long long)filters->dims[3]);
     if (filters->dims[2] < 1 || filters->dims[2] > words->dims[1])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a window of %lld letters does not fit words of %lld",
@@ -386,25 +386,12 @@ static inlay_status run_embedding(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { MICROSOFT, .op_type = "Inverse", .since_max = 1, .shape = shape_inverse, .run = run_inverse },
-    { MICROSOFT,
-      .op_type = "NGramRepeatBlock",
-      .since_max = 1,
-      .prepare = prepare_block,
-      .shape = shape_block,
+    { MICROSOFT, .op_type = "NGramRepeatBlock", .since_max = 1, .prepare = prepare_block, .shape = shape_block,
       .run = run_block },
     { MICROSOFT, .op_type = "MurmurHash3", .since_max = 1, .prepare = prepare_hash, .run = run_hash },
-    { MICROSOFT,
-      .op_type = "CropAndResize",
-      .since_max = 1,
-      .in_types = { INLAY_DTYPE_BIT(INLAY_FLOAT) },
-      .prepare = prepare_crop,
-      .shape = shape_crop,
-      .run = run_crop },
-    { MICROSOFT,
-      .op_type = "WordConvEmbedding",
-      .since_max = 1,
-      .prepare = prepare_embedding,
-      .shape = shape_embedding,
+    { MICROSOFT, .op_type = "CropAndResize", .since_max = 1, .in_types = { INLAY_DTYPE_BIT(INLAY_FLOAT) },
+      .prepare = prepare_crop, .shape = shape_crop, .run = run_crop },
+    { MICROSOFT, .op_type = "WordConvEmbedding", .since_max = 1, .prepare = prepare_embedding, .shape = shape_embedding,
       .run = run_embedding },
 };
 const kit_table reference_contributed = { kernels, KIT_COUNT(kernels) };

@@ -13,8 +13,9 @@ typedef struct layout {
     uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
 } layout;
 static const layout integer_inputs = { .w = 1, .x_zero = 2, .w_zero = 3 };
-static const layout linear_inputs = { .x_scale = 1, .x_zero = 2, .w = 3, .w_scale = 4, .w_zero = 5, .y_scale = 6,
-                                      .y_zero = 7, .bias = 8 };
+static const layout linear_inputs = {
+    .x_scale = 1, .x_zero = 2, .w = 3, .w_scale = 4, .w_zero = 5, .y_scale = 6, .y_zero = 7, .bias = 8
+};
 
 typedef struct quantized_state {
     const layout *at;
@@ -168,7 +169,11 @@ static inlay_status run(const kit_call *call)
     const quantized_state *s = call->state;
     const layout *at = s->at;
     const conv_plan *p = call->plan;
-    conv_run r = { .call = call, .plan = p, .job = p->job, .x = call->in[0].data, .y = call->out[0].data,
+    conv_run r = { .call = call,
+                   .plan = p,
+                   .job = p->job,
+                   .x = call->in[0].data,
+                   .y = call->out[0].data,
                    .y_dtype = call->out[0].dtype };
     inlay_status status = INLAY_OK;
 
@@ -202,9 +207,21 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "ConvInteger", .since_max = 10, .supports = conv_supports, .prepare = prepare, .release = release,
-      .shape = shape, .run = run, .cost = cost },
-    { .op_type = "QLinearConv", .since_max = 10, .supports = conv_supports, .prepare = prepare, .release = release,
-      .shape = shape, .run = run, .cost = cost },
+    { .op_type = "ConvInteger",
+      .since_max = 10,
+      .supports = conv_supports,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
+      .cost = cost },
+    { .op_type = "QLinearConv",
+      .since_max = 10,
+      .supports = conv_supports,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
+      .cost = cost },
 };
 const kit_table reference_conv_integer = { kernels, KIT_COUNT(kernels) };

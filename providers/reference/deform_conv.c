@@ -141,8 +141,12 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     for (int64_t b = 0; b < batch; b++)
         p->which[b] = b % g.group;
     p->g = g;
-    p->job = (gemm_job){ .kernel = s->kernel, .batch = batch, .m = g.filters / g.group, .n = g.positions,
-                         .k = g.channels / g.group * g.taps, .a = s->weights };
+    p->job = (gemm_job){ .kernel = s->kernel,
+                         .batch = batch,
+                         .m = g.filters / g.group,
+                         .n = g.positions,
+                         .k = g.channels / g.group * g.taps,
+                         .a = s->weights };
     p->job.a.line_stride = p->job.k;
     p->job.a.k_stride = 1;
     p->job.a.matrix_stride = p->job.m * p->job.k;
@@ -219,7 +223,7 @@ static inline void find_corners(const conv_geometry *g, double y, double z, doub
                                 float *weight)
 {
     const int64_t height = g->in[1], width = g->in[2];
-    const bool inside = y > -1 && y < (double)height && z > -1 && z < (double)width; /* NaN is nowhere */
+    const bool inside = y > -1 && y < (double)height && z > -1 && z < (double)width;                /* NaN is nowhere */
     const int64_t y0 = inside ? (int64_t)(y + 1) - 1 : -2, z0 = inside ? (int64_t)(z + 1) - 1 : -2; /* floors */
     const double fy = y - (double)y0, fz = z - (double)z0, by[2] = { 1 - fy, fy }, bz[2] = { 1 - fz, fz };
 
@@ -310,12 +314,16 @@ static void pack_tap(const deform_run *r, int64_t batch, int64_t tap, int64_t l0
     for (int64_t c = k0 > tap ? (k0 - tap + taps - 1) / taps : 0; c < end;) {
         const int64_t own = (first + c) / per_offset, left = (own + 1) * per_offset - first - c;
         const int64_t some = end - c < left ? end - c : left, count = some < most ? some : most;
-        const int32_t *index = (const int32_t *)(const void *)(r->points +
-                                                               ((image * r->offset_group + own) * taps + tap) *
-                                                                   point_bytes(g));
-        const points p = { r->turned + image * points_floats(g->channels, g->in_positions), g->channels,
-                           g->in_positions, index + l0,
-                           (const float *)(const void *)(index + CORNERS * g->positions) + l0, g->positions, CORNERS };
+        const int32_t *index =
+            (const int32_t *)(const void *)(r->points +
+                                            ((image * r->offset_group + own) * taps + tap) * point_bytes(g));
+        const points p = { r->turned + image * points_floats(g->channels, g->in_positions),
+                           g->channels,
+                           g->in_positions,
+                           index + l0,
+                           (const float *)(const void *)(index + CORNERS * g->positions) + l0,
+                           g->positions,
+                           CORNERS };
 
         points_mix(&p, first + c, count, n, room);
         KERNEL_BEST(moves)->turn(room, count, to + (c * taps + tap - k0) * width, taps * width, n, count);
@@ -411,7 +419,12 @@ done:
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "DeformConv", .since_max = 22, .supports = supports, .prepare = prepare, .release = release,
-      .shape = shape, .run = run },
+    { .op_type = "DeformConv",
+      .since_max = 22,
+      .supports = supports,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run },
 };
 const kit_table reference_deform_conv = { kernels, KIT_COUNT(kernels) };

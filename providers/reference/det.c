@@ -11,8 +11,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a determinant needs square matrices in the last two dims");
     n = x->dims[x->rank - 1];
-    if (n > INT32_MAX || __builtin_mul_overflow((uint64_t)(n * n) * sizeof(double), (uint64_t)plan->max_threads,
-                                                &plan->workspace_bytes))
+    if (n > INT32_MAX ||
+        __builtin_mul_overflow((uint64_t)(n * n) * sizeof(double), (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)n);
     return INLAY_OK;
 }

@@ -29,11 +29,11 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 typedef struct dft_plan {
     fft f;
-    int64_t lines;      /* transforms */
-    int64_t in_count;   /* elements of the input that a transform reads, the rest being zero */
-    int64_t out_count;  /* elements of the output that it writes */
+    int64_t lines;               /* transforms */
+    int64_t in_count;            /* elements of the input that a transform reads, the rest being zero */
+    int64_t out_count;           /* elements of the output that it writes */
     int64_t in_parts, out_parts; /* 1: real, 2: complex */
-    int64_t inner;      /* DFT: elements from one of a line to the next, in complex numbers */
+    int64_t inner;               /* DFT: elements from one of a line to the next, in complex numbers */
     int64_t in_axis, out_axis, frames, step, signal;
     uint64_t thread_bytes;
     double tables[];

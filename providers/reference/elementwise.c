@@ -185,9 +185,9 @@ static void binary_block(const binary_job *j, int64_t out, const int64_t *at, co
 /* Where the rows of a block lie in an input: rows of `row` elements, `stride` apart, in planes of all rows of the last
  * but one dimension. */
 typedef struct plane {
-    int64_t base; /* of the plane */
+    int64_t base;    /* of the plane */
     int64_t row, at; /* the row in it, and where in that row to begin */
-    int64_t left; /* elements of the output to the end of the plane */
+    int64_t left;    /* elements of the output to the end of the plane */
 } plane;
 
 static plane find_plane(const bcast *b, int k, int64_t first)

@@ -59,8 +59,7 @@ static bool is_kernels(const global_job *job)
     const inlay_dtype dtype = job->call->in[0].dtype;
 
     return job->kind <= GLOBAL_MAX && job->n > 0 &&
-           (dtype == INLAY_FLOAT ||
-            ((dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) && job->n <= AT_ONCE));
+           (dtype == INLAY_FLOAT || ((dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) && job->n <= AT_ONCE));
 }
 
 static void kernel_planes(const global_job *job, int64_t begin, int64_t end)
@@ -105,8 +104,7 @@ static inlay_status run_global(const kit_call *call)
     const global_state *s = call->state;
     const kit_tensor *x = &call->in[0];
     int64_t planes = call->out[0].count; /* [N, C, 1, ...] */
-    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0,
-                       s->kind };
+    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0, s->kind };
 
     if (x->rank < 2 || (x->count > 0 && planes != x->dims[0] * x->dims[1]))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", x->rank);

@@ -357,15 +357,17 @@ static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, con
     }
 }
 
-/* The same of an image that was turned: points by channels are made in parts that fit near the core, and turned back. */
+/* The same of an image that was turned: points by channels are made in parts that fit near the core, and turned back.
+ */
 static void sample_turned(const sample_job *job, int64_t begin, int64_t end, float *out)
 {
     enum { ROOM = 4096 };
     const int64_t most = ROOM / BLOCK;
     float room[ROOM];
     sample_block b;
-    const points p = { job->turned, job->channels, job->pixels, b.offset[0], b.weight[0], BLOCK,
-                       job->mode == MODE_LINEAR ? 4 : 16 };
+    const points p = {
+        job->turned, job->channels, job->pixels, b.offset[0], b.weight[0], BLOCK, job->mode == MODE_LINEAR ? 4 : 16
+    };
 
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
@@ -531,7 +533,11 @@ static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "GridSample", .supports = supports_sample, .prepare = prepare_sample, .shape = shape_sample,
-      .cost = cost_sample, .run = run_sample },
+    { .op_type = "GridSample",
+      .supports = supports_sample,
+      .prepare = prepare_sample,
+      .shape = shape_sample,
+      .cost = cost_sample,
+      .run = run_sample },
 };
 const kit_table reference_grid_sample = { kernels, KIT_COUNT(kernels) };

@@ -277,15 +277,15 @@ static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-#define SUM_ROW(T)                                                                                                   \
-    KIT_MULTIVERSION static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)   \
-    {                                                                                                                \
-        if (bias != NULL)                                                                                            \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i] = (x[i] + bias[i]) + skip[i];                                                                 \
-        else                                                                                                         \
-            for (int64_t i = 0; i < n; i++)                                                                          \
-                out[i] = x[i] + skip[i];                                                                             \
+#define SUM_ROW(T)                                                                                                     \
+    KIT_MULTIVERSION static void sum_row_##T(const T *x, const T *bias, const T *skip, T *restrict out, int64_t n)     \
+    {                                                                                                                  \
+        if (bias != NULL)                                                                                              \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = (x[i] + bias[i]) + skip[i];                                                                   \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = x[i] + skip[i];                                                                               \
     }
 SUM_ROW(float)
 SUM_ROW(double)

@@ -68,8 +68,11 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     plan->plan = p = calloc(1, sizeof *p);
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a LinearAttention");
-    *p = (linear_plan){ .batch = q->dims[0], .steps = q->dims[1], .key = k->dims[2] / s->kv_heads,
-                        .value = v->dims[2] / s->kv_heads, .group = s->q_heads / s->kv_heads };
+    *p = (linear_plan){ .batch = q->dims[0],
+                        .steps = q->dims[1],
+                        .key = k->dims[2] / s->kv_heads,
+                        .value = v->dims[2] / s->kv_heads,
+                        .group = s->q_heads / s->kv_heads };
     rows = p->batch * p->steps;
     states = p->batch * s->kv_heads * p->key * p->value;
     if ((given(plan, 3) && plan->in[3].count != states) ||

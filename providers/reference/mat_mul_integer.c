@@ -287,9 +287,19 @@ static void cost_linear(const kit_node *node, const kit_plan *shapes, inlay_cost
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "MatMulInteger", .since_max = 10, .prepare = prepare, .release = release, .shape = shape, .run = run,
+    { .op_type = "MatMulInteger",
+      .since_max = 10,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
       .cost = cost_integer },
-    { .op_type = "QLinearMatMul", .since_max = 21, .prepare = prepare, .release = release, .shape = shape, .run = run,
+    { .op_type = "QLinearMatMul",
+      .since_max = 21,
+      .prepare = prepare,
+      .release = release,
+      .shape = shape,
+      .run = run,
       .cost = cost_linear },
 };
 const kit_table reference_mat_mul_integer = { kernels, KIT_COUNT(kernels) };

@@ -8,14 +8,18 @@ typedef struct encode_slot {
     uint64_t word;
     int32_t place; /* in the list of keys; NOWHERE: a free entry */
 } encode_slot;
-enum { NOWHERE = -1, SPAN_MIN = 1024, SPAN_PER_KEY = 4 /* integers that lie so close have a table without searching */ };
+enum {
+    NOWHERE = -1,
+    SPAN_MIN = 1024,
+    SPAN_PER_KEY = 4 /* integers that lie so close have a table without searching */
+};
 
 typedef struct encode_state {
     ml_pool pool;
     encode_slot *slots; /* [mask + 1], a power of two, at most half of them taken; NULL where there is `direct` */
     uint64_t mask;
-    inlay_str *texts;    /* the keys as listed, or NULL */
-    int32_t *direct;     /* [span]: the place of integer least + i; NULL where they are far apart */
+    inlay_str *texts; /* the keys as listed, or NULL */
+    int32_t *direct;  /* [span]: the place of integer least + i; NULL where they are far apart */
     int64_t least;
     uint64_t span;
     int64_t listed;      /* keys: the place of the default, the columns of OneHotEncoder */
@@ -161,9 +165,9 @@ static void encode_keys(encode_state *s, encode_list keys)
         s->slots[i].place = NOWHERE;
     for (int64_t i = 0; i < keys.count; i++) {
         const inlay_str *text = s->texts != NULL ? &s->texts[i] : NULL;
-        const uint64_t word = text != NULL               ? word_of_text(*text)
+        const uint64_t word = text != NULL              ? word_of_text(*text)
                               : s->from == INLAY_DOUBLE ? word_of_real(convert_get_f64(keys.dtype, keys.data, i))
-                                                         : (uint64_t)convert_get_i64(keys.dtype, keys.data, i);
+                                                        : (uint64_t)convert_get_i64(keys.dtype, keys.data, i);
 
         *find_slot(s, word, text) = (encode_slot){ word, (int32_t)i };
     }

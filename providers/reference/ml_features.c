@@ -13,8 +13,8 @@ typedef struct feature_list {
 
 typedef struct feature_state {
     ml_pool pool;
-    double threshold;       /* Binarizer */
-    uint32_t norm;          /* Normalizer */
+    double threshold;           /* Binarizer */
+    uint32_t norm;              /* Normalizer */
     feature_list offset, scale; /* Scaler */
     feature_list imputed;       /* Imputer, floats */
     double replaced;

@@ -10,9 +10,9 @@ typedef struct linear_state {
     ml_labels labels;
     bool classifies;
     uint32_t transform;
-    ml_table table;       /* of coefficients [outputs, features] */
-    double *intercepts;   /* [outputs], or NULL */
-    float *bias;          /* the same */
+    ml_table table;     /* of coefficients [outputs, features] */
+    double *intercepts; /* [outputs], or NULL */
+    float *bias;        /* the same */
     int64_t outputs, features;
 } linear_state;
 

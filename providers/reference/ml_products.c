@@ -40,9 +40,18 @@ int64_t ml_table_room(const ml_table *t, int64_t rows)
 
 void ml_table_products(const ml_table *t, const float *x, int64_t rows, const float *bias, float *out, int64_t outputs)
 {
-    const sg_job job = { .kernel = KERNEL_BEST(products), .m = rows, .n = outputs, .k = t->features,
-                         .a = x, .a_row = t->features, .b = t->values, .width = t->width,
-                         .b_panel = t->width * t->features, .b_step = t->width, .bias = bias, .c = out,
+    const sg_job job = { .kernel = KERNEL_BEST(products),
+                         .m = rows,
+                         .n = outputs,
+                         .k = t->features,
+                         .a = x,
+                         .a_row = t->features,
+                         .b = t->values,
+                         .width = t->width,
+                         .b_panel = t->width * t->features,
+                         .b_step = t->width,
+                         .bias = bias,
+                         .c = out,
                          .c_row = outputs };
 
     sg_run(&job, 0, sg_units(&job));

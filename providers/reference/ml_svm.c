@@ -205,8 +205,10 @@ static void svm_pairs(const svm_state *s, const double *kernels, double *values,
             const double *for_i = s->coefficients + (j - 1) * s->vector_count,
                          *for_j = s->coefficients + i * s->vector_count;
             double sum = s->rho[pair] + (s->folded ? kernels[pair] : 0);
-            sum += s->folded ? 0 : ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
-            sum += s->folded ? 0 : ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
+            sum +=
+                s->folded ? 0 : ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
+            sum +=
+                s->folded ? 0 : ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
             values[pair] = sum;
             votes[sum > 0 ? i : j] += 1;
         }
@@ -413,7 +415,8 @@ static inlay_status run_svm(const kit_call *call)
     return kit_parallel(call, dims[0],
                         s->labels.texts != NULL
                             ? dims[0] + 1
-                            : (SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) / SVM_ROWS + 1) * SVM_ROWS,
+                            : (SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) / SVM_ROWS + 1) *
+                                  SVM_ROWS,
                         svm_rows, &job);
 }
 

@@ -11,8 +11,10 @@ enum {
 };
 
 /* The numbers that 4 bits stand for in bitsandbytes: its 4-bit float, and its quantiles of a normal distribution. */
-static const float fp4[16] = { 0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
-                               -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f };
+static const float fp4[16] = {
+    0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+    -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
+};
 static const float nf4[16] = { -1.0f,
                                -0.6961928009986877f,
                                -0.5250730514526367f,
@@ -42,7 +44,7 @@ typedef struct nbits_state {
 
 typedef struct nbits_plan {
     int64_t rows;
-    bool converts;        /* A is copied as float */
+    bool converts;         /* A is copied as float */
     uint64_t worker_bytes; /* of a column */
 } nbits_plan;
 
@@ -61,8 +63,10 @@ static inlay_status prepare_product(const kit_node *node, void **out_state, inla
     s->packed = s->bits == 2 ? INLAY_UINT2 : s->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
     s->table = !bnb ? NULL : kit_attr_int(node->info, "quant_type", 0) == 1 ? nf4 : fp4;
     if (s->k < 1 || s->n < 1 || s->block < 1)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "K, N and block_size are %lld, %lld and %lld; they must be "
-                          "positive", (long long)s->k, (long long)s->n, (long long)s->block);
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "K, N and block_size are %lld, %lld and %lld; they must be "
+                          "positive",
+                          (long long)s->k, (long long)s->n, (long long)s->block);
     s->blocks = s->k / s->block + (s->k % s->block != 0);
     return INLAY_OK;
 }
@@ -95,9 +99,10 @@ static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag 
         INLAY_TRY(expect(plan, IN_B, s->n * s->blocks * (s->block * s->bits / 8), "B", diag));
         INLAY_TRY(expect(plan, IN_SCALES, s->n * s->blocks, "scales", diag));
         if (plan->in_count > IN_ZEROS)
-            INLAY_TRY(expect(plan, IN_ZEROS, plan->in[IN_ZEROS].dtype == INLAY_UINT8
-                                                 ? s->n * ((s->blocks * s->bits + 7) / 8)
-                                                 : s->n * s->blocks, "zero_points", diag));
+            INLAY_TRY(expect(plan, IN_ZEROS,
+                             plan->in[IN_ZEROS].dtype == INLAY_UINT8 ? s->n * ((s->blocks * s->bits + 7) / 8)
+                                                                     : s->n * s->blocks,
+                             "zero_points", diag));
         if (plan->in_count > IN_GROUPS && plan->in[IN_GROUPS].count != s->k)
             INLAY_TRY(expect(plan, IN_GROUPS, s->blocks * s->block, "g_idx", diag));
         INLAY_TRY(expect(plan, IN_BIAS, s->n, "bias", diag));
@@ -105,8 +110,8 @@ static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag 
     p->rows = a->count / s->k;
     p->converts = a->dtype != INLAY_FLOAT;
     p->worker_bytes = ((uint64_t)s->k * sizeof(float) + 63) / 64 * 64;
-    plan->workspace_bytes = p->worker_bytes * ((uint64_t)plan->max_threads + 1) +
-                            (p->converts ? (uint64_t)a->count * sizeof(float) : 0);
+    plan->workspace_bytes =
+        p->worker_bytes * ((uint64_t)plan->max_threads + 1) + (p->converts ? (uint64_t)a->count * sizeof(float) : 0);
 done:
     return status;
 }
@@ -122,7 +127,8 @@ static float zero_of(const kit_call *call, const nbits_state *s, int64_t column,
     if (!kit_has_input(call, IN_ZEROS))
         return zero;
     if (zeros->dtype == INLAY_UINT8)
-        convert_to_f32(&zero, s->packed, (const char *)zeros->data + column * ((s->blocks * s->bits + 7) / 8), block, 1);
+        convert_to_f32(&zero, s->packed, (const char *)zeros->data + column * ((s->blocks * s->bits + 7) / 8), block,
+                       1);
     else
         convert_to_f32(&zero, zeros->dtype, zeros->data, column * s->blocks + block, 1);
     return zero;
@@ -222,7 +228,8 @@ static inlay_status run_product(const kit_call *call)
     const nbits_plan *p = call->plan;
     const kit_tensor *a = &call->in[IN_A];
     float *copy = call->workspace;
-    nbits_job job = { .call = call, .a = p->converts ? copy : a->data,
+    nbits_job job = { .call = call,
+                      .a = p->converts ? copy : a->data,
                       .workers = (char *)call->workspace + (p->converts ? (uint64_t)a->count * sizeof(float) : 0) };
 
     if (call->out[0].count == 0)
@@ -258,10 +265,10 @@ typedef struct gather_state {
 typedef struct gather_job {
     const kit_call *call;
     inlay_dtype dtype;
-    int64_t dim;                   /* of the axis that is gathered */
-    int64_t inner;                 /* elements behind it */
+    int64_t dim;                                           /* of the axis that is gathered */
+    int64_t inner;                                         /* elements behind it */
     int64_t quantize_dim, quantize_inner, quantize_blocks; /* of the axis with blocks */
-    int64_t last, last_blocks;     /* elements of the last axis of data, and of the zero points */
+    int64_t last, last_blocks; /* elements of the last axis of data, and of the zero points */
     float zero;
 } gather_job;
 
@@ -306,14 +313,15 @@ static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32
     (void)worker;
     for (int64_t piece = begin; piece < end; piece++) {
         const int64_t o = piece / indices->count, i = piece % indices->count;
-        int64_t index = indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i]
-                                                      : ((const int32_t *)indices->data)[i];
+        int64_t index =
+            indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
         const int64_t first = (o * j->dim + (index < 0 ? index + j->dim : index)) * j->inner;
 
         for (int64_t e = 0; e < j->inner; e++) {
             const int64_t at = first + e, inner = at % j->quantize_inner, axis = at / j->quantize_inner;
-            const int64_t scale = (axis / j->quantize_dim * j->quantize_blocks + axis % j->quantize_dim / s->block) *
-                                      j->quantize_inner + inner;
+            const int64_t scale =
+                (axis / j->quantize_dim * j->quantize_blocks + axis % j->quantize_dim / s->block) * j->quantize_inner +
+                inner;
             float w;
 
             convert_to_f32(&w, j->dtype, call->in[0].data, at, 1);
@@ -331,11 +339,15 @@ static inlay_status check_scales(const kit_call *call, const gather_job *j, int6
                                : count;
 
     if (call->in[2].count != count)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "scales has %lld elements; data and block_size ask for "
-                          "%lld", (long long)call->in[2].count, (long long)count);
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "scales has %lld elements; data and block_size ask for "
+                          "%lld",
+                          (long long)call->in[2].count, (long long)count);
     if (kit_has_input(call, 3) && call->in[3].count != packed)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "zero_points has %lld elements; data and block_size ask "
-                          "for %lld", (long long)call->in[3].count, (long long)packed);
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "zero_points has %lld elements; data and block_size ask "
+                          "for %lld",
+                          (long long)call->in[3].count, (long long)packed);
     return INLAY_OK;
 }
 
@@ -343,16 +355,22 @@ static inlay_status run_gathered(const kit_call *call)
 {
     const gather_state *s = call->state;
     const kit_tensor *x = &call->in[0], *indices = &call->in[1];
-    gather_job j = { .call = call, .dtype = s->packed != INLAY_UNDEFINED ? s->packed : x->dtype, .dim = 1, .inner = 1,
-                     .quantize_inner = 1, .zero = s->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (s->bits - 1)) };
+    gather_job j = { .call = call,
+                     .dtype = s->packed != INLAY_UNDEFINED ? s->packed : x->dtype,
+                     .dim = 1,
+                     .inner = 1,
+                     .quantize_inner = 1,
+                     .zero = s->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (s->bits - 1)) };
     const int64_t per_byte = x->dtype == INLAY_UINT8 && s->bits == 4 ? 2 : 1;
     int64_t gather = s->gather_axis, quantize = s->quantize_axis, pieces = indices->count, count = 1;
 
     gather += gather < 0 ? (int64_t)x->rank : 0;
     quantize += quantize < 0 ? (int64_t)x->rank : 0;
     if (gather < 0 || quantize < 0 || gather >= (int64_t)x->rank || quantize >= (int64_t)x->rank || gather == quantize)
-        return inlay_fail(call->diag, INLAY_INVALID_MODEL, "gather_axis %lld and quantize_axis %lld are no two axes of "
-                          "data of rank %u", (long long)s->gather_axis, (long long)s->quantize_axis, x->rank);
+        return inlay_fail(call->diag, INLAY_INVALID_MODEL,
+                          "gather_axis %lld and quantize_axis %lld are no two axes of "
+                          "data of rank %u",
+                          (long long)s->gather_axis, (long long)s->quantize_axis, x->rank);
     for (int64_t d = 0; d < (int64_t)x->rank; d++) {
         const int64_t dim = x->dims[d] * (d + 1 == (int64_t)x->rank ? per_byte : 1);
         const int64_t scales = d == quantize ? dim / s->block + (dim % s->block != 0) : dim;
@@ -369,8 +387,8 @@ static inlay_status run_gathered(const kit_call *call)
     if (call->out[0].count == 0)
         return INLAY_OK;
     for (int64_t i = 0; i < indices->count; i++) {
-        const int64_t index = indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i]
-                                                            : ((const int32_t *)indices->data)[i];
+        const int64_t index =
+            indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
 
         if (index < -j.dim || index >= j.dim)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
@@ -395,11 +413,22 @@ static void cost_gathered(const kit_node *node, const kit_plan *shapes, inlay_co
 }
 
 static const kit_kernel kernels[] = {
-    { .domain = "com.microsoft", .op_type = "MatMulNBits", .prepare = prepare_product, .shape = shape_product,
-      .run = run_product, .cost = cost_product },
-    { .domain = "com.microsoft", .op_type = "MatMulBnb4", .prepare = prepare_product, .shape = shape_product,
-      .run = run_product, .cost = cost_product },
-    { .domain = "com.microsoft", .op_type = "GatherBlockQuantized", .prepare = prepare_gathered, .run = run_gathered,
+    { .domain = "com.microsoft",
+      .op_type = "MatMulNBits",
+      .prepare = prepare_product,
+      .shape = shape_product,
+      .run = run_product,
+      .cost = cost_product },
+    { .domain = "com.microsoft",
+      .op_type = "MatMulBnb4",
+      .prepare = prepare_product,
+      .shape = shape_product,
+      .run = run_product,
+      .cost = cost_product },
+    { .domain = "com.microsoft",
+      .op_type = "GatherBlockQuantized",
+      .prepare = prepare_gathered,
+      .run = run_gathered,
       .cost = cost_gathered },
 };
 const kit_table reference_nbits = { kernels, KIT_COUNT(kernels) };

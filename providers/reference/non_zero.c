@@ -192,9 +192,15 @@ static void cost_compress(const kit_node *node, const kit_plan *shapes, inlay_co
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "NonZero", .flags = KIT_SHAPES_AT_RUN, .shape = shape_non_zero, .cost = cost_non_zero,
+    { .op_type = "NonZero",
+      .flags = KIT_SHAPES_AT_RUN,
+      .shape = shape_non_zero,
+      .cost = cost_non_zero,
       .run = run_non_zero },
-    { .op_type = "Compress", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_compress, .cost = cost_compress,
+    { .op_type = "Compress",
+      .flags = KIT_SHAPES_AT_RUN,
+      .prepare = prepare_compress,
+      .cost = cost_compress,
       .run = run_compress },
 };
 const kit_table reference_non_zero = { kernels, KIT_COUNT(kernels) };

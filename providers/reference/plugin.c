@@ -13,11 +13,20 @@ static const kit_table *const tables[] = {
 /* The preview domains of ONNX may change under the feet of their users, and do: Adam's first test data contradict its
  * schema. So who runs them says so. */
 static const inlay_option options[] = {
-    { .name = "preview", .kind = INLAY_OPTION_BOOL, .default_value = "false",
+    { .name = "preview",
+      .kind = INLAY_OPTION_BOOL,
+      .default_value = "false",
       .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
-    { .name = "precision", .kind = INLAY_OPTION_ENUM, .default_value = "f32", .choices = "strict|f32",
+    { .name = "precision",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "f32",
+      .choices = "strict|f32",
       .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
-    { .name = "isa", .kind = INLAY_OPTION_ENUM, .default_value = "auto", .choices = CPU_ISA_CHOICES, .doc = CPU_ISA_DOC },
+    { .name = "isa",
+      .kind = INLAY_OPTION_ENUM,
+      .default_value = "auto",
+      .choices = CPU_ISA_CHOICES,
+      .doc = CPU_ISA_DOC },
 };
 
 static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)

@@ -16,8 +16,8 @@ inlay_status points_turn(const kit_call *call, const float *x, int64_t channels,
 typedef struct points {
     const float *x; /* turned */
     int64_t channels, pixels;
-    const int32_t *index; /* [corners] of arrays that are `step` apart, an element a point; -1: a pixel that is 0 */
-    const float *weight;  /* the same */
+    const int32_t *index;  /* [corners] of arrays that are `step` apart, an element a point; -1: a pixel that is 0 */
+    const float *weight;   /* the same */
     int64_t step, corners; /* 4 or 16 corners */
 } points;
 

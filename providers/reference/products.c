@@ -4,9 +4,14 @@
 #include "reference.h"
 
 static const kit_kernel kernels[] = {
-#define PRODUCT(operator, newest, stem, check)                                                                  \
-    { .op_type = operator, .since_max = newest, .supports = check, .prepare = product_##stem##_prepare,         \
-      .release = product_##stem##_release, .shape = product_##stem##_shape, .run = product_##stem##_run,        \
+#define PRODUCT(operator, newest, stem, check)                                                                         \
+    { .op_type = operator,                                                                                             \
+      .since_max = newest,                                                                                             \
+      .supports = check,                                                                                               \
+      .prepare = product_##stem##_prepare,                                                                             \
+      .release = product_##stem##_release,                                                                             \
+      .shape = product_##stem##_shape,                                                                                 \
+      .run = product_##stem##_run,                                                                                     \
       .cost = product_##stem##_cost },
 #include "products.def"
 #undef PRODUCT

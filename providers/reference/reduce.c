@@ -8,8 +8,12 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-enum { REDUCE_SPLITS = 16, /* at most, whatever threads there are: parts are sums of their own */
-       REDUCE_SPLIT_MIN = 1 << 16, REDUCE_GRAIN = 1 << 15, REDUCE_SHORT = 32 };
+enum {
+    REDUCE_SPLITS = 16, /* at most, whatever threads there are: parts are sums of their own */
+    REDUCE_SPLIT_MIN = 1 << 16,
+    REDUCE_GRAIN = 1 << 15,
+    REDUCE_SHORT = 32
+};
 
 /* ------------------------------------------------------------------ the operators */
 
@@ -281,7 +285,7 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
     for (int64_t i = begin; i < end; i++) {
         const int64_t row = l->tiles == 1 ? i : i / l->tiles, split = l->splits == 1 ? 0 : row / l->kept;
         int64_t tile = i - row * l->tiles, kept = row - split * l->kept; /* divisions take as long as a short row */
-        int64_t first = tile * REDUCE_TILE; /* column */
+        int64_t first = tile * REDUCE_TILE;                              /* column */
         int64_t n = l->inner_reduced ? l->inner : l->inner - first < REDUCE_TILE ? l->inner - first : REDUCE_TILE;
         int64_t width = l->inner_reduced ? 1 : n;
         int64_t output = l->inner_reduced ? kept : kept * l->inner + first;

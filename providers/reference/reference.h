@@ -13,7 +13,7 @@
 typedef struct reference_settings {
     gemm_engine engine;
     gemm_kernel strict; /* what the engine has for floats with precision strict */
-    bool preview; /* operators of preview domains are offered */
+    bool preview;       /* operators of preview domains are offered */
 } reference_settings;
 
 #define TABLE(stem) extern const kit_table reference_##stem;

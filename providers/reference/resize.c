@@ -180,8 +180,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
         } else if (s->has_roi) {
             INLAY_TRY(resize_roi(roi, which, n, axes, diag));
         }
-        resize_plan_axes(&p, &s->rule, axes, x->rank,
-                         s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(x->dtype));
+        resize_plan_axes(&p, &s->rule, axes, x->rank, s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(x->dtype));
     }
     if (!resize_plan_count(&p, &s->rule))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");

@@ -252,8 +252,8 @@ static void align_large_bin(const roi_job *job, const align_region *region, int6
             for (int64_t i = 0; i < n; i++) {
                 const int64_t at = first + i;
 
-                taps[i] = region_tap(job, region, b, (top + at / (right - left)) * region->grid_w + left +
-                                                         at % (right - left));
+                taps[i] = region_tap(job, region, b,
+                                     (top + at / (right - left)) * region->grid_w + left + at % (right - left));
             }
             job->kernels.align(taps, 1, n, job->state->average, planes + c * plane_bytes, to);
             value = convert_get_f64(job->x->dtype, to, 0);
@@ -407,8 +407,7 @@ static void cost_align(const kit_node *node, const kit_plan *shapes, inlay_cost 
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .cost = cost_align,
-      .run = run_align },
+    { .op_type = "RoiAlign", .prepare = prepare_align, .shape = shape_align, .cost = cost_align, .run = run_align },
     { .op_type = "MaxRoiPool", .prepare = prepare_max, .run = run_max },
 };
 const kit_table reference_roi_pool = { kernels, KIT_COUNT(kernels) };

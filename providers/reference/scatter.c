@@ -412,7 +412,10 @@ static void cost_scatter(const kit_node *node, const kit_plan *shapes, inlay_cos
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Scatter", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_scatter, .cost = cost_scatter,
+    { .op_type = "Scatter",
+      .flags = KIT_IN_PLACE_FIRST,
+      .prepare = prepare_scatter,
+      .cost = cost_scatter,
       .run = run_scatter_elements },
     { .op_type = "ScatterElements",
       .flags = KIT_IN_PLACE_FIRST,

@@ -1,5 +1,5 @@
-/* Tokenizer (com.microsoft 1): texts are cut at separators, or into what an expression matches, or into characters; each
- * row of tokens is filled up to the longest. Expressions find the leftmost of the longest matches. */
+/* Tokenizer (com.microsoft 1): texts are cut at separators, or into what an expression matches, or into characters;
+ * each row of tokens is filled up to the longest. Expressions find the leftmost of the longest matches. */
 #include "reference.h"
 #include "regex.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct token_state {
     bool marks;
     int64_t least; /* characters of a token */
     uint32_t count;
-    size_t scratch; /* bytes that any of the expressions needs */
+    size_t scratch;      /* bytes that any of the expressions needs */
     regex **expressions; /* [count]: separators, or the token's */
     inlay_str pad;
     char text[]; /* of pad */
@@ -62,14 +62,14 @@ static inlay_status prepare_tokens(const kit_node *node, void **out_state, inlay
     s->pad = (inlay_str){ s->text, bytes };
     s->marks = kit_attr_int(node->info, "mark", 0) != 0;
     s->least = kit_attr_int(node->info, "mincharnum", 1);
-    s->kind = has_token                                                     ? TOKENS_OF_MATCHES
+    s->kind = has_token                                                                           ? TOKENS_OF_MATCHES
               : separators != NULL && separators->count == 1 && separators->strings[0].bytes == 0 ? TOKENS_OF_CHARACTERS
-                                                                            : TOKENS_BETWEEN;
+                                                                                                  : TOKENS_BETWEEN;
     if (has_separators == has_token)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "a Tokenizer needs either separators or tokenexp");
     else if (s->least < 1 || (s->kind == TOKENS_OF_CHARACTERS && s->least > 1))
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "mincharnum is %lld; it must be at least 1, and 1 for characters",
-                            (long long)s->least);
+        status = inlay_fail(diag, INLAY_INVALID_MODEL,
+                            "mincharnum is %lld; it must be at least 1, and 1 for characters", (long long)s->least);
     else if (s->kind != TOKENS_OF_CHARACTERS)
         status = has_token ? read_expressions(s, &token->s, 1, diag)
                            : read_expressions(s, separators->strings, separators->count, diag);
@@ -208,7 +208,12 @@ static inlay_status run_tokens(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .domain = "com.microsoft", .op_type = "Tokenizer", .flags = KIT_SHAPES_AT_RUN, .prepare = prepare_tokens,
-      .release = release_tokens, .shape = shape_tokens, .run = run_tokens },
+    { .domain = "com.microsoft",
+      .op_type = "Tokenizer",
+      .flags = KIT_SHAPES_AT_RUN,
+      .prepare = prepare_tokens,
+      .release = release_tokens,
+      .shape = shape_tokens,
+      .run = run_tokens },
 };
 const kit_table reference_tokenizer = { kernels, KIT_COUNT(kernels) };

@@ -14,7 +14,10 @@ typedef struct window_state {
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    static const struct { const char *name; double coefficient[3]; } rows[] = {
+    static const struct {
+        const char *name;
+        double coefficient[3];
+    } rows[] = {
         { "HannWindow", { 0.5, -0.5, 0 } },
         { "HammingWindow", { 25.0 / 46, -21.0 / 46, 0 } },
         { "BlackmanWindow", { 0.42, -0.5, 0.08 } },

@@ -149,8 +149,8 @@ void vr_make(vr_build *b, uint32_t value)
 
     if (b->tensors[value].place.buffer == INLAY_NONE)
         b->tensors[value].place = vr_buffer_place(b, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
-                                                           .index = output,
-                                                           .bytes = vr_source_of(b, value).bytes });
+                                                                  .index = output,
+                                                                  .bytes = vr_source_of(b, value).bytes });
 }
 
 uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank, const int64_t *dims)

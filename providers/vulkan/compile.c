@@ -4,8 +4,7 @@
 
 static inlay_status read_nodes(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
 {
-    inlay_status status =
-        kit_region_keep(r, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * r->node_count, &c->region, diag);
+    inlay_status status = kit_region_keep(r, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * r->node_count, &c->region, diag);
     uint32_t most = 0;
 
     if (status != INLAY_OK)
@@ -19,9 +18,9 @@ static inlay_status read_nodes(inlay_compiled *c, const inlay_compile_request *r
     if (c->ops == NULL || c->constants == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
     for (uint32_t n = 0; n < r->node_count; n++) {
-        const kit_node node = {
-            .host = c->state->host, .graph = r->graph, .info = inlay_graph_node(r->graph, r->nodes[n])
-        };
+        const kit_node node = { .host = c->state->host,
+                                .graph = r->graph,
+                                .info = inlay_graph_node(r->graph, r->nodes[n]) };
         kit_refusal why = { 0, "", "" };
 
         c->ops[n] = (vr_op){ vr_find(&node, &why), c->region.nodes[n] };

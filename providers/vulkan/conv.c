@@ -69,8 +69,8 @@ static inlay_status lower_conv(vr_build *b, const vr_op *op)
     if (!vr_window_read(b, op, w, false, &v))
         return b->status;
     if (groups < 1 || w->dims[1] * groups != x->dims[1])
-        return vr_decline(b, op, "its weights have %lld channels in %lld groups, the input %lld",
-                          (long long)w->dims[1], (long long)groups, (long long)x->dims[1]);
+        return vr_decline(b, op, "its weights have %lld channels in %lld groups, the input %lld", (long long)w->dims[1],
+                          (long long)groups, (long long)x->dims[1]);
     start_program(b, op, &p);
     if (w->dims[1] == 1 && w->dims[0] == groups)
         return vr_emit_windows(b, op, &p, POOL_WEIGHTED, &v);

@@ -35,11 +35,10 @@ static VkDeviceAddress operand_address(const inlay_compiled *c, const inlay_inst
 {
     const vr_buffer *b = &in->buffers[o->buffer];
     const uint32_t inputs = c->region.input_count;
-    const VkDeviceAddress base = b->kind == VR_INPUT    ? r->addresses[b->index]
-                                 : b->kind == VR_OUTPUT ? r->addresses[inputs + b->index]
-                                 : b->kind == VR_CONSTANT
-                                     ? c->memory.address + b->offset
-                                     : r->addresses[inputs + c->region.output_count] + b->offset;
+    const VkDeviceAddress base = b->kind == VR_INPUT      ? r->addresses[b->index]
+                                 : b->kind == VR_OUTPUT   ? r->addresses[inputs + b->index]
+                                 : b->kind == VR_CONSTANT ? c->memory.address + b->offset
+                                                          : r->addresses[inputs + c->region.output_count] + b->offset;
 
     return base + o->offset;
 }

@@ -20,8 +20,10 @@ enum { GPU_ALIGNMENT = 256, GPU_NAME = 256, GPU_MOST_DEVICES = 16 };
 
 /* Element types as shaders load and store them: load_f32, store_f32. */
 #define GPU_ELEMENTS(X)                                                                                                \
-    X(F32, f32) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32)          \
-    X(I64, i64) X(BOOL, bool) X(F64, f64)
+    X(F32, f32)                                                                                                        \
+    X(F16, f16)                                                                                                        \
+    X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(BOOL, bool)        \
+        X(F64, f64)
 enum {
 #define X(name, text) EL_##name,
     GPU_ELEMENTS(X)
@@ -61,14 +63,14 @@ typedef struct gpu_functions {
 /* What is known of a device before it is opened. */
 typedef struct gpu_facts {
     char name[GPU_NAME];
-    uint32_t number; /* in the list of devices */
+    uint32_t number;           /* in the list of devices */
     VkPhysicalDevice physical; /* while the instance is there that it was found by */
     VkPhysicalDeviceType type;
     uint64_t memory_bytes; /* of its largest local heap */
     uint32_t subgroup;
     uint32_t vendor, driver_version, api_version;
     uint32_t most_groups[3], most_shared;
-    bool unified;    /* all of its memory is the host's, cached */
+    bool unified;      /* all of its memory is the host's, cached */
     bool is_cpu;       /* work is done by vectors of a CPU */
     bool shuffles;     /* ... subgroups of one size shuffle */
     bool scalar_loads; /* ... and load once what is the same for all */
@@ -102,8 +104,8 @@ typedef struct gpu_pipeline {
     VkPipeline pipeline;
 } gpu_pipeline;
 
-/* What tests make of a device: what it does at the nth submission, or allocation, of a session; or memory apart from the
- * host's, though it is not. */
+/* What tests make of a device: what it does at the nth submission, or allocation, of a session; or memory apart from
+ * the host's, though it is not. */
 typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG, GPU_APART } gpu_fault;
 
 typedef struct gpu_options {
@@ -126,7 +128,7 @@ typedef struct gpu_device {
     uint32_t timeout_ms;
     gpu_fault fault;
     uint32_t fault_left; /* submissions or allocations until then */
-    uint32_t lost; /* 1: for good; read atomically */
+    uint32_t lost;       /* 1: for good; read atomically */
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
     VkSemaphore timeline;
     uint64_t submitted; /* value of the timeline that the last submission signals */
@@ -135,7 +137,7 @@ typedef struct gpu_device {
     gpu_buffer staging; /* made when it is needed first */
     VkPipelineLayout layout;
     VkPipelineCache cache;
-    size_t cache_bytes; /* that it began with */
+    size_t cache_bytes;   /* that it began with */
     char cache_dir[4096]; /* where it is kept; "" = nowhere */
     gpu_pipeline *pipelines;
 } gpu_device;

@@ -114,8 +114,8 @@ static void note_cpu(gpu_facts *f, const VkPhysicalDeviceVulkan12Properties *mor
 
     f->is_cpu = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     f->shuffles = f->is_cpu && fixed && (can & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
-    f->scalar_loads = f->shuffles && more->driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
-                      VK_API_VERSION_MAJOR(f->driver_version) >= 26;
+    f->scalar_loads =
+        f->shuffles && more->driverID == VK_DRIVER_ID_MESA_LLVMPIPE && VK_API_VERSION_MAJOR(f->driver_version) >= 26;
 }
 
 static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
@@ -151,10 +151,10 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
     note_cpu(f, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     f->f16 = have12.shaderFloat16 == VK_TRUE;
     f->f64 = have.features.shaderFloat64 == VK_TRUE;
-    f->lacks = f->api_version < VK_API_VERSION_1_2                            ? "Vulkan 1.2"
-               : !have12.timelineSemaphore                                    ? "timeline semaphores"
-               : !have12.bufferDeviceAddress                                  ? "buffer device addresses"
-               : !have.features.shaderInt64                                   ? "64-bit integers in shaders"
+    f->lacks = f->api_version < VK_API_VERSION_1_2                                   ? "Vulkan 1.2"
+               : !have12.timelineSemaphore                                           ? "timeline semaphores"
+               : !have12.bufferDeviceAddress                                         ? "buffer device addresses"
+               : !have.features.shaderInt64                                          ? "64-bit integers in shaders"
                : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
                : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
                                                              : NULL;
@@ -205,9 +205,9 @@ static inlay_status consider(void *user, const gpu_facts *f)
     char line[GPU_NAME + 96];
 
     gpu_describe(f, line, sizeof line);
-    c->used += (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s",
-                                f->number > 0 ? "; " : "", f->number, line, f->lacks != NULL ? ", which lacks " : "",
-                                f->lacks != NULL ? f->lacks : "");
+    c->used +=
+        (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s", f->number > 0 ? "; " : "",
+                         f->number, line, f->lacks != NULL ? ", which lacks " : "", f->lacks != NULL ? f->lacks : "");
     c->used = c->used < sizeof c->list ? c->used : sizeof c->list - 1;
     if (is_meant(c->word, f) && f->lacks == NULL && kinds[f->type].rank > c->best) {
         c->best = kinds[f->type].rank;

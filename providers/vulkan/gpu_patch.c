@@ -1,8 +1,8 @@
 /* Shaders are put together here: a module holds every operation and every element type as functions of one form, and
  * calls of placeholders (slot_3, input_0, store_out). A pipeline's constants say which function stands for each: calls
  * are redirected. Drivers leave alone what nobody calls: they compile a few hundred instructions where a switch over
- * constants took them seconds. Where words are given, a call of word() with a literal becomes the word itself: sizes and
- * strides are then constants to the compiler, which CPUs without a fast division thank for. */
+ * constants took them seconds. Where words are given, a call of word() with a literal becomes the word itself: sizes
+ * and strides are then constants to the compiler, which CPUs without a fast division thank for. */
 #include "gpu.h"
 #include "gpu_shaders.inc" /* generated: an array a shader */
 #include <stdio.h>

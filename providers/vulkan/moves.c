@@ -25,8 +25,8 @@ inlay_status vr_move(vr_build *b, vr_box *x, uint32_t from, uint32_t to)
     if (x->pad == PAD_NONE)
         x->rank = vr_merge(x->rank, x->dims, 3, (int64_t *const[]){ x->from, x->to, x->index });
     if (x->rank > VR_RANK)
-        return b->status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d", x->rank,
-                                      VR_RANK);
+        return b->status =
+                   inlay_fail(b->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d", x->rank, VR_RANK);
     d = vr_emit(b, SHADER_move, 72);
     d->constants[ID_RANK] = x->rank;
     VR_OWN(d, size, x->pad, x->indexes != INLAY_NONE ? vr_size_of(b->tensors[x->indexes].dtype) : 0, x->scatters);

@@ -9,7 +9,8 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_STRING,
       .default_value = "auto",
       .doc = "the Vulkan device: its number in the list, a part of its name, cpu, or auto = a GPU where there is one, "
-             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy priority" },
+             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy "
+             "priority" },
     { .name = "timeout_ms",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
@@ -25,8 +26,8 @@ static const inlay_option options[] = {
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then" },
 };
 
-/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is given
- * nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
+/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
+ * given nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
 static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
@@ -69,8 +70,9 @@ static void destroy(void *state)
 
 static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *diag)
 {
-    static const char *const kinds[] = { [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang",
-                                         [GPU_APART] = "apart" };
+    static const char *const kinds[] = {
+        [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang", [GPU_APART] = "apart"
+    };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
@@ -78,9 +80,10 @@ static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *dia
     if (sscanf(text, "%7[a-z]:%u", kind, &o->fault_at) == 2)
         for (uint32_t i = GPU_LOST; i < KIT_COUNT(kinds); i++)
             o->fault = strcmp(kind, kinds[i]) == 0 ? (gpu_fault)i : o->fault;
-    return o->fault != GPU_SOUND ? INLAY_OK
-                                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                              "option fault is '%s'; it takes lost:N, memory:N or hang:N, or apart:0", text);
+    return o->fault != GPU_SOUND
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "option fault is '%s'; it takes lost:N, memory:N or hang:N, or apart:0", text);
 }
 
 /* Opening a driver takes some 50 ms. Where no GPU can be there, and nobody named a device, that is left to the first
@@ -259,8 +262,14 @@ static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer 
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
     const inlay_copy one = { *source, *target };
-    const inlay_copy_request r = { .struct_size = sizeof r, .run = run, .copies = &one, .copy_count = 1,
-                                   .copy_stride = sizeof one, .waits = waits, .wait_count = wait_count, .signal = signal };
+    const inlay_copy_request r = { .struct_size = sizeof r,
+                                   .run = run,
+                                   .copies = &one,
+                                   .copy_count = 1,
+                                   .copy_stride = sizeof one,
+                                   .waits = waits,
+                                   .wait_count = wait_count,
+                                   .signal = signal };
 
     return buffer_copies(state, &r, diag);
 }
@@ -297,7 +306,8 @@ static inlay_status import_native(void *state, uint32_t domain, const inlay_nati
         memcpy(&buffer, &memory->handle, sizeof buffer);
         gpu_buffer_borrow(g, buffer, memory->offset + memory->bytes, b);
     }
-    return hand_out(status, b, (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain }, out);
+    return hand_out(status, b, (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain },
+                    out);
 }
 
 static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)

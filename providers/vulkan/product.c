@@ -56,8 +56,19 @@ static uint32_t rows_each(const vr_build *b, int64_t line)
 
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n)
 {
-    return (vr_product){ .line = rows, .lines = 1, .n = n, .k = k, .taps = 1, .a_row = k, .a_step = 1, .b_step = n,
-                         .b_column = 1, .out_row = n, .out_column = 1, .batch = { 1, 1, 1 }, .alpha = 1 };
+    return (vr_product){ .line = rows,
+                         .lines = 1,
+                         .n = n,
+                         .k = k,
+                         .taps = 1,
+                         .a_row = k,
+                         .a_step = 1,
+                         .b_step = n,
+                         .b_column = 1,
+                         .out_row = n,
+                         .out_column = 1,
+                         .batch = { 1, 1, 1 },
+                         .alpha = 1 };
 }
 
 void vr_product_batches(vr_product *x, const int64_t batch[3])
@@ -369,8 +380,14 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
         const int64_t first = p.groups > 0 ? dims[0] / p.groups : 0, second = dims[1];
         const bool back = op->row->number != 0; /* transposed: [C, M / groups, window] */
 
-        p = (vr_panels){ p.groups, back ? second : first, p.taps, back ? first : second, first * second * p.taps,
-                         back ? p.taps : second * p.taps, 1, back ? second * p.taps : p.taps };
+        p = (vr_panels){ p.groups,
+                         back ? second : first,
+                         p.taps,
+                         back ? first : second,
+                         first * second * p.taps,
+                         back ? p.taps : second * p.taps,
+                         1,
+                         back ? second * p.taps : p.taps };
     } else if (rank == 2 && (op->row->family == &vr_mat_mul || op->row->family == &vr_gemm)) {
         p.k = dims[turned];
         p.columns = dims[!turned];

@@ -206,7 +206,10 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     d = vr_skeleton(b, op, &p, SHADER_rows, 8);
     VR_OWN(d, r->kind, lanes, r->scale != INLAY_NONE, r->bias != INLAY_NONE, r->mean != INLAY_NONE,
-           r->deviation != INLAY_NONE, r->skip == INLAY_NONE ? 0 : r->skip_bias == INLAY_NONE ? 1 : 2);
+           r->deviation != INLAY_NONE,
+           r->skip == INLAY_NONE        ? 0
+           : r->skip_bias == INLAY_NONE ? 1
+                                        : 2);
     vr_expect_bytes(b, d, (double)(r->count * r->length), 16);
     VR_PUT(b, d, 0, r->count, r->length, r->inner, vr_bits(r->epsilon), r->scale_rows, r->scale_step, r->scale_per);
     vr_read(b, d, 0, from);

@@ -30,9 +30,9 @@ typedef struct vr_state {
     gpu_options options;
     char cache_dir[4096];
     char device_name[GPU_NAME];
-    char facts[128]; /* of the device, for people */
-    bool named;            /* somebody chose the device */
-    double unasked_ns;     /* that each op costs more where nobody did, and it is the CPU's */
+    char facts[128];                              /* of the device, for people */
+    bool named;                                   /* somebody chose the device */
+    double unasked_ns;                            /* that each op costs more where nobody did, and it is the CPU's */
     double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
     pthread_mutex_t lock;
     gpu_device *gpu; /* NULL until somebody needs it, see vr_open */
@@ -71,8 +71,8 @@ static inline bool vr_is_hosts(const vr_operator *row, uint32_t input)
     return input < 32 && (row->host_inputs >> input & 1u) != 0;
 }
 
-/* Shared by the checks of families. Are the elements of an input known when the node is specialized? Those that the size
- * of the result depends on are: the host then waits for them. */
+/* Shared by the checks of families. Are the elements of an input known when the node is specialized? Those that the
+ * size of the result depends on are: the host then waits for them. */
 bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
 bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
 
@@ -147,8 +147,8 @@ typedef struct vr_dispatch {
     vr_operand operands[VR_MOST_OPERANDS];
     uint32_t operand_count;
     uint32_t words, word_count; /* its parameters, from this index on */
-    double ns;      /* expected */
-    bool barrier;   /* waits for what was dispatched before */
+    double ns;                  /* expected */
+    bool barrier;               /* waits for what was dispatched before */
 } vr_dispatch;
 
 /* Commands for one set of addresses. */
@@ -196,8 +196,8 @@ typedef struct vr_tensor {
     int64_t strides[VR_RANK];
 } vr_tensor;
 
-/* A CPU's driver gets sizes as constants, and compiles for each; regions of sizes that go on changing get them in memory
- * after so many. */
+/* A CPU's driver gets sizes as constants, and compiles for each; regions of sizes that go on changing get them in
+ * memory after so many. */
 enum { VR_FIXED = 4 };
 enum { VR_SIBLINGS = 2, VR_TEMPORARIES = 3 }; /* values of its own that an op may have */
 enum { VR_MOST_MADE = 21 };
@@ -233,7 +233,7 @@ struct vr_program {
     int64_t dims[VR_RANK]; /* of the result */
     uint32_t rank;
     uint32_t made[VR_MOST_MADE], made_in[VR_MOST_MADE], made_count; /* values that are in registers, which */
-    uint32_t result;  /* value that it makes */
+    uint32_t result;                                                /* value that it makes */
     bool has_columns; /* the skeleton tells which element of this dimension it is at */
     uint32_t columns;
     bool full; /* something did not fit: more than there is room for, or sizes that do not go together */
@@ -243,7 +243,7 @@ struct vr_program {
 uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
 uint32_t vr_number(vr_program *p, double x);
 uint32_t vr_number_bits(vr_program *p, uint64_t bits); /* as the type that the program computes with has them */
-uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value);               /* broadcast to the result */
+uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value); /* broadcast to the result */
 uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value); /* the same, if it is in no register already */
 uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
 /* From element `first` on, by strides over the result's dimensions (NULL: one element for all). */
@@ -290,7 +290,11 @@ inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p);
 void vr_fill(vr_build *b, uint32_t value, double x); /* all elements are x */
 
 /* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vr_bits. */
-#define VR_LIST(type, ...) sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[]){ __VA_ARGS__ }
+#define VR_LIST(type, ...)                                                                                             \
+    sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[])                                                           \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 #define VR_OWN(d, ...) vr_own(d, VR_LIST(uint32_t, __VA_ARGS__))
 #define VR_PUT(b, d, first, ...) vr_put(b, d, first, VR_LIST(int64_t, __VA_ARGS__))
 void vr_own(vr_dispatch *d, size_t count, const uint32_t *list);
@@ -390,8 +394,8 @@ typedef struct vr_window {
     int64_t taps, pixels; /* products of window, of out */
     bool plain;           /* one pixel, one apart, no padding: the result's pixels are the input's */
 } vr_window;
-/* Sizes are the operator's, of its input 0, and those that the host inferred for the result. weights NULL: the window is
- * attribute kernel_shape. false: they do not fit, which is declined. */
+/* Sizes are the operator's, of its input 0, and those that the host inferred for the result. weights NULL: the window
+ * is attribute kernel_shape. false: they do not fit, which is declined. */
 bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
 void vr_put_window(const vr_build *b, const vr_dispatch *d, uint32_t first, const vr_window *v);
 /* POOL_: what is made of each window of one plane of op's first input (reduce.c). */
@@ -416,8 +420,8 @@ typedef struct vr_product {
 } vr_product;
 /* Batches of several tensors, by their strides over the same dimensions: at most three after those that lie behind each
  * other in all are one. strides_of[i] belongs to out[i]. */
-bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
-                      int64_t *batch, int64_t *const *out);
+bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of, int64_t *batch,
+                      int64_t *const *out);
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
 void vr_product_batches(vr_product *x, const int64_t batch[3]);
@@ -452,9 +456,8 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
 
 extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic, vr_mat_mul,
     vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax, vr_layer_norm,
-    vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_tile,
-    vr_space_depth, vr_gather, vr_elements, vr_tuples, vr_resize, vr_made, vr_constant_of_shape,
-    vr_lrn, vr_attention, vr_skip_norm;
+    vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_tile, vr_space_depth,
+    vr_gather, vr_elements, vr_tuples, vr_resize, vr_made, vr_constant_of_shape, vr_lrn, vr_attention, vr_skip_norm;
 
 inlay_status vr_plan(vr_build *b);
 

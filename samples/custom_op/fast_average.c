@@ -101,13 +101,20 @@ static inlay_status run(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .domain = "com.example", .op_type = "MovingAverage", .since_max = 1,
-      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, .supports = supports, .cost = cost, .prepare = prepare,
-      .shape = shape, .run = run },
+    { .domain = "com.example",
+      .op_type = "MovingAverage",
+      .since_max = 1,
+      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) },
+      .supports = supports,
+      .cost = cost,
+      .prepare = prepare,
+      .shape = shape,
+      .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = { .name = "fast_average",
-                                       .description = "com.example.MovingAverage for wide windows", .tables = tables,
+                                       .description = "com.example.MovingAverage for wide windows",
+                                       .tables = tables,
                                        .table_count = KIT_COUNT(tables) };
 static const kit_plugin fast_average = { .name = "fast_average", .version = "1.0.0", .provider = &provider };
 KIT_PLUGIN_NAMED(fast_average, "fast_average", "fast_average", "")

@@ -19,7 +19,10 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 }
 
 /* Worked examples. plugin-check runs them on every provider that offers the operator. */
-#define WINDOW(n) { .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = (n) }
+#define WINDOW(n)                                                                                                      \
+    {                                                                                                                  \
+        .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = (n)                                                      \
+    }
 static const inlay_attr_info windows[] = { WINDOW(1), WINDOW(2), WINDOW(100) };
 
 static const int64_t dims[] = { 2, 4 }, no_rows[] = { 0, 4 };
@@ -27,16 +30,19 @@ static const float x32[] = { 1, 3, 5, 7, 4, 4, 0, -8 };
 static const float by_2_32[] = { 1, 2, 4, 6, 4, 4, 2, -4 }, by_3_32[] = { 1, 2, 3, 5, 4, 4, 8.0f / 3, -4.0f / 3 };
 static const double x64[] = { 1, 3, 5, 7, 4, 4, 0, -8 }, by_100_64[] = { 1, 2, 3, 4, 4, 4, 8.0 / 3, 0 };
 
-#define VIEW(array, sizes, type) { array, sizeof array, sizes, 2, type }
+#define VIEW(array, sizes, type)                                                                                       \
+    {                                                                                                                  \
+        array, sizeof array, sizes, 2, type                                                                            \
+    }
 static const inlay_tensor_view x_float = VIEW(x32, dims, INLAY_FLOAT), x_double = VIEW(x64, dims, INLAY_DOUBLE);
 static const inlay_tensor_view y_by_2 = VIEW(by_2_32, dims, INLAY_FLOAT), y_by_3 = VIEW(by_3_32, dims, INLAY_FLOAT);
 static const inlay_tensor_view y_by_100 = VIEW(by_100_64, dims, INLAY_DOUBLE);
 static const inlay_tensor_view nothing = { x32, 0, no_rows, 2, INLAY_FLOAT };
 
-#define EXAMPLE(title, attributes, n, x, y, tolerance)                                                           \
-    {                                                                                                            \
-        .name = title, .attrs = attributes, .attr_count = n, .attr_stride = sizeof windows[0], .inputs = &(x),   \
-        .input_count = 1, .outputs = &(y), .output_count = 1, .rtol = tolerance                                  \
+#define EXAMPLE(title, attributes, n, x, y, tolerance)                                                                 \
+    {                                                                                                                  \
+        .name = title, .attrs = attributes, .attr_count = n, .attr_stride = sizeof windows[0], .inputs = &(x),         \
+        .input_count = 1, .outputs = &(y), .output_count = 1, .rtol = tolerance                                        \
     }
 static const inlay_op_example examples[] = {
     EXAMPLE("a window of two", &windows[1], 1, x_float, y_by_2, 1e-6),
@@ -118,14 +124,24 @@ static inlay_status run(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .domain = "com.example", .op_type = "MovingAverage", .since_max = 1,
-      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) }, .supports = supports, .cost = cost, .prepare = prepare,
+    { .domain = "com.example",
+      .op_type = "MovingAverage",
+      .since_max = 1,
+      .in_types = { KIT_BIT(FLOAT) | KIT_BIT(DOUBLE) },
+      .supports = supports,
+      .cost = cost,
+      .prepare = prepare,
       .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = { .name = "moving_average", .description = "com.example.MovingAverage on the CPU",
-                                       .tables = tables, .table_count = KIT_COUNT(tables) };
+static const kit_provider provider = { .name = "moving_average",
+                                       .description = "com.example.MovingAverage on the CPU",
+                                       .tables = tables,
+                                       .table_count = KIT_COUNT(tables) };
 
-static const kit_plugin moving_average = { .name = "moving_average", .version = "1.0.0", .provider = &provider,
-                                           .operators = operators, .operator_count = KIT_COUNT(operators) };
+static const kit_plugin moving_average = { .name = "moving_average",
+                                           .version = "1.0.0",
+                                           .provider = &provider,
+                                           .operators = operators,
+                                           .operator_count = KIT_COUNT(operators) };
 KIT_PLUGIN_NAMED(moving_average, "moving_average", "moving_average", "com.example")

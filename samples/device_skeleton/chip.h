@@ -1,4 +1,5 @@
-/* chip.h - the driver of an accelerator that is not there, so that this sample runs anywhere. Yours comes from a vendor.
+/* chip.h - the driver of an accelerator that is not there, so that this sample runs anywhere. Yours comes from a
+ * vendor.
  *
  * The chip has memory of its own, known by device addresses that a CPU cannot follow, and two queues that work side by
  * side: one copies, one computes. A queue does its jobs in order; jobs of two queues end in any order. The chip reads

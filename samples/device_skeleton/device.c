@@ -20,8 +20,8 @@ static const struct {
     uint32_t oldest; /* since_version; older forms broadcast or have attributes */
     int op;
 } operators[] = {
-    { "Add", 7, CHIP_ADD }, { "Mul", 7, CHIP_MUL }, { "Relu", 1, CHIP_RELU }, { "Clip", 11, CHIP_CLIP },
-    { "MatMul", 1, CHIP_MATMUL },
+    { "Add", 7, CHIP_ADD },    { "Mul", 7, CHIP_MUL },       { "Relu", 1, CHIP_RELU },
+    { "Clip", 11, CHIP_CLIP }, { "MatMul", 1, CHIP_MATMUL },
 };
 enum { OPERATOR_COUNT = sizeof operators / sizeof operators[0] };
 
@@ -140,8 +140,12 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
             status = sink->refuse(sink->ctx, &reason);
         } else {
             const uint32_t count = place_scalars(graph, node, scalars);
-            const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1,
-                                        .flags = INLAY_OFFER_MERGE, .placements = scalars, .placement_count = count,
+            const inlay_offer offer = { .struct_size = sizeof offer,
+                                        .nodes = &n,
+                                        .node_count = 1,
+                                        .flags = INLAY_OFFER_MERGE,
+                                        .placements = scalars,
+                                        .placement_count = count,
                                         .placement_stride = sizeof scalars[0],
                                         .resident_bytes = constant_bytes(graph, node) };
 
@@ -185,8 +189,10 @@ static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, i
     const uint64_t address = chip_alloc(d->chip, bytes);
 
     if (address == 0)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no room for %llu bytes in the chip's memory; a smaller batch or "
-                          "memory_limit helps", (unsigned long long)bytes);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY,
+                          "no room for %llu bytes in the chip's memory; a smaller batch or "
+                          "memory_limit helps",
+                          (unsigned long long)bytes);
     *out = (inlay_buffer){ .handle = address, .bytes = bytes, .domain = domain };
     return INLAY_OK;
 }
@@ -238,8 +244,12 @@ static void destroy(void *state)
 }
 
 static const inlay_option options[] = {
-    { .name = "lose_after", .doc = "the job at which the chip is lost, to see what a program does then; 0 = never",
-      .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
+    { .name = "lose_after",
+      .doc = "the job at which the chip is lost, to see what a program does then; 0 = never",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
 };
 static const inlay_domain_info domains[] = {
     { .name = "chip.memory", .alignment = CHIP_ALIGNMENT, .memory_bytes = MEMORY_BYTES },

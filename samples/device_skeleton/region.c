@@ -13,7 +13,7 @@ struct inlay_compiled {
     uint32_t input_count, output_count, constant_count;
     uint32_t values[CHIP_MOST_BOUND];    /* of the snapshot, by index of the table */
     uint64_t constants[CHIP_MOST_BOUND]; /* addresses */
-    chip_op ops[]; /* without sizes */
+    chip_op ops[];                       /* without sizes */
 };
 
 static inlay_status too_many(inlay_diag *diag)

@@ -245,8 +245,7 @@ static float spell(const inlay_value *steps, const alphabet *a, char *text, size
         for (int64_t k = 1; k < dims[2]; k++)
             if (row[k] > row[best])
                 best = k;
-        if (best != 0 && best != before && best < a->count &&
-            strlen(text) + strlen(a->letters[best]) + 1 < room) {
+        if (best != 0 && best != before && best < a->count && strlen(text) + strlen(a->letters[best]) + 1 < room) {
             strcat(text, a->letters[best]);
             sum += row[best];
             letters++;

@@ -36,7 +36,9 @@ bool picture_read(const char *path, picture *out)
 
 bool picture_write(const char *path, const picture *p)
 {
-    png_image image = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)p->width, .height = (png_uint_32)p->height,
+    png_image image = { .version = PNG_IMAGE_VERSION,
+                        .width = (png_uint_32)p->width,
+                        .height = (png_uint_32)p->height,
                         .format = PNG_FORMAT_RGB };
 
     if (png_image_write_to_file(&image, path, 0, p->pixels, 0, NULL))

@@ -183,15 +183,27 @@ static inlay_status matmul_run(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { .op_type = "Relu", .since_max = 14, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE, .run = relu_run },
-    { .op_type = "LeakyRelu", .since_max = 16, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE,
-      .prepare = leaky_prepare, .run = leaky_run },
-    { .op_type = "MatMul", .since_max = 13, .in_types = { KIT_BIT(FLOAT), KIT_BIT(FLOAT) },
-      .supports = matmul_supports, .cost = matmul_cost, .prepare = matmul_prepare, .run = matmul_run },
+    { .op_type = "LeakyRelu",
+      .since_max = 16,
+      .in_types = { KIT_BIT(FLOAT) },
+      .flags = KIT_IN_PLACE,
+      .prepare = leaky_prepare,
+      .run = leaky_run },
+    { .op_type = "MatMul",
+      .since_max = 13,
+      .in_types = { KIT_BIT(FLOAT), KIT_BIT(FLOAT) },
+      .supports = matmul_supports,
+      .cost = matmul_cost,
+      .prepare = matmul_prepare,
+      .run = matmul_run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
-static const kit_provider provider = { .name = "skeleton", .description = "a provider to start from",
-                                       .tables = tables, .table_count = KIT_COUNT(tables), .poll_ms = 50,
+static const kit_provider provider = { .name = "skeleton",
+                                       .description = "a provider to start from",
+                                       .tables = tables,
+                                       .table_count = KIT_COUNT(tables),
+                                       .poll_ms = 50,
                                        .flags = INLAY_PROVIDER_REFERENCE_CORE };
 static const kit_plugin skeleton = { .name = "skeleton", .version = "1.0.0", .provider = &provider };
 KIT_PLUGIN_NAMED(skeleton, "skeleton", "skeleton", "")

@@ -55,8 +55,13 @@ static inlay_status assess_node(device *d, const inlay_graph *graph, uint32_t n,
           .domain = op == OP_NONZERO && d->host_input ? (uint32_t)INLAY_DOMAIN_HOST : d->domain },
         { .value = node->outputs[0], .domain = d->domain },
     };
-    inlay_offer offer = { .struct_size = sizeof offer, .cookie = 1, .nodes = &n, .node_count = 1,
-                          .placements = placements, .placement_count = 2, .placement_stride = sizeof placements[0] };
+    inlay_offer offer = { .struct_size = sizeof offer,
+                          .cookie = 1,
+                          .nodes = &n,
+                          .node_count = 1,
+                          .placements = placements,
+                          .placement_count = 2,
+                          .placement_stride = sizeof placements[0] };
 
     if (op >= 0 && op != OP_NONZERO && d->narrow)
         offer.placement_count += ask_narrow(d, node, placements + 2);
@@ -79,8 +84,12 @@ static inlay_status offer_group(const device *d, const inlay_graph *graph, uint3
     const inlay_node_info *mul = inlay_graph_node(graph, n);
     uint32_t readers = 0, nodes[2] = { n, 0 };
     inlay_placement placements[6];
-    inlay_offer offer = { .struct_size = sizeof offer, .cookie = 2, .nodes = nodes, .node_count = 2,
-                          .placements = placements, .placement_stride = sizeof placements[0] };
+    inlay_offer offer = { .struct_size = sizeof offer,
+                          .cookie = 2,
+                          .nodes = nodes,
+                          .node_count = 2,
+                          .placements = placements,
+                          .placement_stride = sizeof placements[0] };
 
     if ((inlay_graph_value(graph, mul->outputs[0])->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return INLAY_OK;
@@ -156,11 +165,19 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
                               inlay_status (*found)(void *user, const inlay_device_info *info), void *user,
                               inlay_diag *diag)
 {
-    const inlay_device_info first = { .struct_size = sizeof first, .name = "Fake 1000", .option = "device",
-                                      .value = "0", .facts = "speed=none; colour=grey",
-                                      .memory_bytes = UINT64_C(1) << 30, .kind = INLAY_DEVICE_OTHER };
-    const inlay_device_info second = { .struct_size = sizeof second, .name = "Fake 2000", .option = "device",
-                                       .value = "1", .unusable = gone, .kind = INLAY_DEVICE_GPU };
+    const inlay_device_info first = { .struct_size = sizeof first,
+                                      .name = "Fake 1000",
+                                      .option = "device",
+                                      .value = "0",
+                                      .facts = "speed=none; colour=grey",
+                                      .memory_bytes = UINT64_C(1) << 30,
+                                      .kind = INLAY_DEVICE_OTHER };
+    const inlay_device_info second = { .struct_size = sizeof second,
+                                       .name = "Fake 2000",
+                                       .option = "device",
+                                       .value = "1",
+                                       .unusable = gone,
+                                       .kind = INLAY_DEVICE_GPU };
     const inlay_status status = found(user, &first);
 
     (void)ctx, (void)host, (void)diag;
@@ -307,7 +324,9 @@ static inlay_status stream_wait(void *state, uint64_t stream, inlay_fence fence,
     return INLAY_OK;
 }
 
-static const inlay_ext_streams streams = { .struct_size = sizeof streams, .signal = stream_signal, .wait = stream_wait };
+static const inlay_ext_streams streams = { .struct_size = sizeof streams,
+                                           .signal = stream_signal,
+                                           .wait = stream_wait };
 
 static const void *extension(void *state, const char *name)
 {
@@ -321,35 +340,77 @@ static const void *extension(void *state, const char *name)
 }
 
 static const inlay_option options[] = {
-    { .name = "delay_us", .doc = "time that each job takes at least, microseconds", .default_value = "0",
-      .min = 0, .max = 60000000, .kind = INLAY_OPTION_INT },
-    { .name = "lose_after", .doc = "the job at which the device is lost, 0 = never", .default_value = "0",
-      .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
-    { .name = "bounded", .doc = "NonZero writes into a buffer of the largest size", .default_value = "false",
+    { .name = "delay_us",
+      .doc = "time that each job takes at least, microseconds",
+      .default_value = "0",
+      .min = 0,
+      .max = 60000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "lose_after",
+      .doc = "the job at which the device is lost, 0 = never",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "bounded",
+      .doc = "NonZero writes into a buffer of the largest size",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "refuse", .doc = "offers nothing", .default_value = "false", .kind = INLAY_OPTION_BOOL },
-    { .name = "link_us", .doc = "time that each copy takes at least, microseconds of a busy CPU", .default_value = "0",
-      .min = 0, .max = 60000000, .kind = INLAY_OPTION_INT },
-    { .name = "link_mb_s", .doc = "megabytes a second of copies, 0 = as fast as they go", .default_value = "0",
-      .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
-    { .name = "element_ps", .doc = "cost of an element, picoseconds, 0 = nodes of any size cost nothing",
-      .default_value = "0", .min = 0, .max = 1000000, .kind = INLAY_OPTION_INT },
-    { .name = "hang_at", .doc = "the job that never ends, 0 = none", .default_value = "0", .min = 0, .max = 1000000,
+    { .name = "link_us",
+      .doc = "time that each copy takes at least, microseconds of a busy CPU",
+      .default_value = "0",
+      .min = 0,
+      .max = 60000000,
       .kind = INLAY_OPTION_INT },
-    { .name = "host_input", .doc = "NonZero takes its input from host memory", .default_value = "false",
+    { .name = "link_mb_s",
+      .doc = "megabytes a second of copies, 0 = as fast as they go",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "element_ps",
+      .doc = "cost of an element, picoseconds, 0 = nodes of any size cost nothing",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "hang_at",
+      .doc = "the job that never ends, 0 = none",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "host_input",
+      .doc = "NonZero takes its input from host memory",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
-    { .name = "memory_kib", .doc = "memory of the device, 0 = no limit", .default_value = "0", .min = 0,
-      .max = 1000000, .kind = INLAY_OPTION_INT },
-    { .name = "unified", .doc = "the device's memory is the host's", .default_value = "false",
+    { .name = "memory_kib",
+      .doc = "memory of the device, 0 = no limit",
+      .default_value = "0",
+      .min = 0,
+      .max = 1000000,
+      .kind = INLAY_OPTION_INT },
+    { .name = "unified",
+      .doc = "the device's memory is the host's",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
-    { .name = "unordered", .doc = "jobs that are ready run before those that wait", .default_value = "false",
+    { .name = "unordered",
+      .doc = "jobs that are ready run before those that wait",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
-    { .name = "narrow", .doc = "regions pass bfloat16 on to each other", .default_value = "false",
+    { .name = "narrow",
+      .doc = "regions pass bfloat16 on to each other",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
-    { .name = "imports", .doc = "reads the host's memory where it is", .default_value = "false",
+    { .name = "imports",
+      .doc = "reads the host's memory where it is",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
-    { .name = "in_place", .doc = "single nodes write where their first input is", .default_value = "false",
+    { .name = "in_place",
+      .doc = "single nodes write where their first input is",
+      .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {

@@ -18,7 +18,7 @@ static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes
 
 /* If: -x in one branch, other_op of other_from in the other. */
 static inline void add_if(onnx_bytes *g, const char *cond, const char *x, const char *other_op, const char *other_from,
-                   const char *to)
+                          const char *to)
 {
     onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     char p[32], q[32];

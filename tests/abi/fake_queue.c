@@ -1,5 +1,5 @@
-/* What the fake device does with what it is asked: jobs in a queue, which its thread works off once the fences that they
- * wait for are reached. The thread waits for none of them: the host tells. */
+/* What the fake device does with what it is asked: jobs in a queue, which its thread works off once the fences that
+ * they wait for are reached. The thread waits for none of them: the host tells. */
 #include "fake_work.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct job {
     const inlay_compiled *compiled; /* NULL: a copy */
     const inlay_instance *instance;
     inlay_buffer inputs[MAX_TENSORS], outputs[MAX_TENSORS], workspace;
-    uint32_t copy_count; /* of inputs to outputs, where compiled is NULL */
+    uint32_t copy_count;                                  /* of inputs to outputs, where compiled is NULL */
     bool narrow_in[MAX_TENSORS], narrow_out[MAX_TENSORS]; /* bfloat16 */
     inlay_fence own[MAX_WAITS], signal;
-    uint32_t own_count;  /* fences of this device, which jobs before this one signal */
+    uint32_t own_count; /* fences of this device, which jobs before this one signal */
     waiting waits[MAX_WAITS];
     uint32_t pending;    /* fences that are not reached yet; the device's mutex guards it, and the next two */
     inlay_status failed; /* one of them never will be */
@@ -352,8 +352,12 @@ static void ask_for_waits(device *d, job *j, const inlay_fence *waits, uint32_t 
     for (uint32_t i = 0; i < own && !d->unordered; i++)
         j->own[j->own_count++] = waits[i];
     for (uint32_t i = j->own_count; i < wait_count; i++)
-        j->waits[n++] = (waiting){ { .struct_size = sizeof(inlay_fence_notice), .fence = waits[i], .reached = reached,
-                                     .user = &j->waits[i - j->own_count] }, d, j };
+        j->waits[n++] = (waiting){ { .struct_size = sizeof(inlay_fence_notice),
+                                     .fence = waits[i],
+                                     .reached = reached,
+                                     .user = &j->waits[i - j->own_count] },
+                                   d,
+                                   j };
     count(&d->counters.notices, (int32_t)n);
     j->pending = n + 1; /* until it is in the queue */
     for (uint32_t i = 0; i < n; i++)
@@ -401,7 +405,7 @@ static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_
 }
 
 inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
+                         const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
     job *j = calloc(1, sizeof *j);
 

@@ -20,7 +20,7 @@ typedef struct rig {
 } rig;
 
 static char log_text[2048];
-static const char *cache_dir; /* of the sessions to come, or NULL */
+static const char *cache_dir;              /* of the sessions to come, or NULL */
 static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
 
 static inline void keep_log(void *user, uint32_t level, const char *text)

@@ -124,7 +124,7 @@ done:
 }
 
 inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
-                               inlay_diag *diag)
+                        inlay_diag *diag)
 {
     device *d = state;
     inlay_instance *in = calloc(1, sizeof *in + c->step_count * sizeof in->counts[0]);
@@ -150,8 +150,7 @@ inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request
     if (c->steps[0].op == OP_NONZERO) {
         r->outputs[0].kind = d->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
         r->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
-    }
-    else if (d->in_place && c->step_count == 1 && c->steps[0].in[0].from == FROM_INPUT)
+    } else if (d->in_place && c->step_count == 1 && c->steps[0].in[0].from == FROM_INPUT)
         r->outputs[0].alias = c->steps[0].in[0].index;
     count(&d->counters.live_regions, 1);
     *out_instance = in;
@@ -186,10 +185,10 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
     if (b == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
     for (uint32_t i = 0; i < count_all; i++)
-        b->buffers[b->count++] = i < args->input_count
-                                     ? INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
-                                     : INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride,
-                                                i - args->input_count)->buffer;
+        b->buffers[b->count++] =
+            i < args->input_count
+                ? INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
+                : INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
     count(&((device *)state)->counters.live_bindings, 1);
     *out_binding = b;
     return INLAY_OK;
@@ -211,10 +210,10 @@ void check_binding(device *d, const inlay_exec_args *args)
         return;
     count(&d->counters.bound_runs, 1);
     for (uint32_t i = 0; i < b->count; i++) {
-        const inlay_buffer *now = i < args->input_count
-                                      ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
-                                      : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride,
-                                                  i - args->input_count)->buffer;
+        const inlay_buffer *now =
+            i < args->input_count
+                ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
+                : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
 
         if (b->buffers[i].handle != 0 && (now->handle != b->buffers[i].handle || now->offset != b->buffers[i].offset))
             count(&d->counters.misuse, 1);

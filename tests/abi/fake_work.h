@@ -37,7 +37,7 @@ typedef struct device {
     struct {
         char *data;
         uint64_t bytes;
-        bool foreign; /* somebody else's */
+        bool foreign;       /* somebody else's */
     } buffers[MAX_BUFFERS]; /* handle 0x7000 + i */
     fake_counters counters;
 } device;
@@ -72,7 +72,7 @@ struct inlay_compiled {
 };
 
 struct inlay_instance {
-    int64_t dims[16];    /* of NonZero's input */
+    int64_t dims[16]; /* of NonZero's input */
     uint32_t rank;
     uint64_t inner_bytes; /* of the largest inner value in the workspace, aligned: each has as many */
     int64_t counts[];     /* of each step: elements of every float tensor there */

@@ -8,8 +8,8 @@
 
 #define VALUE(constant, number) _Static_assert((constant) == (number), #constant " has changed");
 #define STRUCT(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " has another size");
-#define FIELD(type, field, offset, bytes)                                                      \
-    _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved");          \
+#define FIELD(type, field, offset, bytes)                                                                              \
+    _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved");                                  \
     _Static_assert(sizeof(((type *)0)->field) == (bytes), #type "." #field " has another size");
 #include "layout.def"
 #undef VALUE

@@ -83,11 +83,20 @@ static const void *extension(void *ctx, const char *name)
 
 static const inlay_host *make_host(void)
 {
-    const inlay_host host = { .struct_size = sizeof host, .abi_major = 1, .abi_minor = INLAY_ABI_MINOR,
-                              .abi_major_oldest = 1, .log = host_log, .parallel_for = parallel_for,
-                              .thread_count = thread_count, .output_alloc = output_alloc, .string_alloc = string_alloc,
-                              .poll = poll_run, .fence_signal = fence_signal, .fence_wait = fence_wait,
-                              .align_constant = align_constant, .extension = extension };
+    const inlay_host host = { .struct_size = sizeof host,
+                              .abi_major = 1,
+                              .abi_minor = INLAY_ABI_MINOR,
+                              .abi_major_oldest = 1,
+                              .log = host_log,
+                              .parallel_for = parallel_for,
+                              .thread_count = thread_count,
+                              .output_alloc = output_alloc,
+                              .string_alloc = string_alloc,
+                              .poll = poll_run,
+                              .fence_signal = fence_signal,
+                              .fence_wait = fence_wait,
+                              .align_constant = align_constant,
+                              .extension = extension };
     return AT_EDGE(host);
 }
 
@@ -100,16 +109,31 @@ static const uint32_t x_index = 0, y_index = 1, node_index = 0;
 static const inlay_graph *make_graph(void)
 {
     const inlay_dim dims[] = { { .value = COUNT, .kind = INLAY_DIM_FIXED } };
-    const inlay_node_info node = { .name = { "relu", 4 }, .domain = { "ai.onnx", 7 }, .op_type = { "Relu", 4 },
-                                   .since_version = 14, .inputs = AT_EDGE(x_index), .outputs = AT_EDGE(y_index),
-                                   .input_count = 1, .output_count = 1, .attr_stride = sizeof(inlay_attr_info) };
+    const inlay_node_info node = { .name = { "relu", 4 },
+                                   .domain = { "ai.onnx", 7 },
+                                   .op_type = { "Relu", 4 },
+                                   .since_version = 14,
+                                   .inputs = AT_EDGE(x_index),
+                                   .outputs = AT_EDGE(y_index),
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .attr_stride = sizeof(inlay_attr_info) };
     inlay_value_info values[2] = { { .name = { "x", 1 }, .flags = INLAY_VALUE_GRAPH_INPUT, .producer = INLAY_NONE },
                                    { .name = { "y", 1 }, .flags = INLAY_VALUE_GRAPH_OUTPUT } };
     const inlay_symbol_info symbol = { .name = { "", 0 }, .max = INT64_MAX };
-    inlay_graph graph = { .struct_size = sizeof graph, .name = { "old", 3 }, .nodes = AT_EDGE(node), .node_count = 1,
-                          .node_stride = sizeof node, .value_count = 2, .value_stride = sizeof values[0],
-                          .symbols = AT_EDGE(symbol), .symbol_count = 1, .symbol_stride = sizeof symbol,
-                          .inputs = AT_EDGE(x_index), .outputs = AT_EDGE(y_index), .input_count = 1,
+    inlay_graph graph = { .struct_size = sizeof graph,
+                          .name = { "old", 3 },
+                          .nodes = AT_EDGE(node),
+                          .node_count = 1,
+                          .node_stride = sizeof node,
+                          .value_count = 2,
+                          .value_stride = sizeof values[0],
+                          .symbols = AT_EDGE(symbol),
+                          .symbol_count = 1,
+                          .symbol_stride = sizeof symbol,
+                          .inputs = AT_EDGE(x_index),
+                          .outputs = AT_EDGE(y_index),
+                          .input_count = 1,
                           .output_count = 1 };
 
     for (int i = 0; i < 2; i++) {
@@ -156,9 +180,13 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 static inlay_status ask_cost(const inlay_provider *p, void *state, const inlay_graph *graph, uint64_t cookie)
 {
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = cookie, .nodes = &node_index, .node_count = 1 };
-    const inlay_cost_request request = { .struct_size = sizeof request, .graph = graph, .offer = AT_EDGE(offer),
-                                         .values = make_states(), .value_count = 2,
-                                         .value_stride = sizeof(inlay_value_state), .max_threads = 1 };
+    const inlay_cost_request request = { .struct_size = sizeof request,
+                                         .graph = graph,
+                                         .offer = AT_EDGE(offer),
+                                         .values = make_states(),
+                                         .value_count = 2,
+                                         .value_stride = sizeof(inlay_value_state),
+                                         .max_threads = 1 };
     const inlay_cost cost = { .struct_size = sizeof cost };
 
     return p->cost(state, AT_EDGE(request), AT_EDGE(cost));
@@ -171,12 +199,19 @@ static inlay_status execute(const inlay_provider *p, void *state, inlay_compiled
     static const uint32_t never;
     static _Alignas(64) float x[COUNT], y[COUNT];
     int64_t dims[1] = { COUNT };
-    const inlay_tensor_arg in = { .buffer = { .handle = (uintptr_t)x, .bytes = sizeof x }, .dims = dims, .rank = 1,
-                                  .dtype = INLAY_FLOAT };
+    const inlay_tensor_arg in = {
+        .buffer = { .handle = (uintptr_t)x, .bytes = sizeof x }, .dims = dims, .rank = 1, .dtype = INLAY_FLOAT
+    };
     inlay_tensor_arg out = in;
     void *workspace = aligned_alloc(64, (size_t)(workspace_bytes + 127) / 64 * 64);
-    inlay_exec_args args = { .struct_size = sizeof args, .run = &run, .inputs = AT_EDGE(in), .input_count = 1,
-                             .output_count = 1, .arg_stride = sizeof in, .cancel = &never, .diag = diag };
+    inlay_exec_args args = { .struct_size = sizeof args,
+                             .run = &run,
+                             .inputs = AT_EDGE(in),
+                             .input_count = 1,
+                             .output_count = 1,
+                             .arg_stride = sizeof in,
+                             .cancel = &never,
+                             .diag = diag };
     inlay_status status;
 
     for (int i = 0; i < COUNT; i++)
@@ -197,16 +232,29 @@ static inlay_status compile_and_run(const inlay_provider *p, void *state, const 
 {
     const inlay_placement placements[2] = { { .value = 0 }, { .value = 1 } };
     uint8_t constants[2] = { 0 };
-    const inlay_compile_request compile = { .struct_size = sizeof compile, .graph = graph, .nodes = &node_index,
-                                            .cookies = &cookie, .inputs = &x_index, .outputs = &y_index,
-                                            .node_count = 1, .offer_count = 1, .input_count = 1, .output_count = 1,
+    const inlay_compile_request compile = { .struct_size = sizeof compile,
+                                            .graph = graph,
+                                            .nodes = &node_index,
+                                            .cookies = &cookie,
+                                            .inputs = &x_index,
+                                            .outputs = &y_index,
+                                            .node_count = 1,
+                                            .offer_count = 1,
+                                            .input_count = 1,
+                                            .output_count = 1,
                                             .placements = AT_EDGE(placements),
-                                            .placement_stride = sizeof placements[0], .constants = constants,
+                                            .placement_stride = sizeof placements[0],
+                                            .constants = constants,
                                             .max_threads = 1 };
     const inlay_output_plan plan = { .alias = INLAY_NONE };
-    const inlay_specialize_request shapes = { .struct_size = sizeof shapes, .values = make_states(), .value_count = 2,
-                                              .value_stride = sizeof(inlay_value_state), .max_threads = 1,
-                                              .workspace_alignment = 64, .outputs = AT_EDGE(plan), .output_count = 1,
+    const inlay_specialize_request shapes = { .struct_size = sizeof shapes,
+                                              .values = make_states(),
+                                              .value_count = 2,
+                                              .value_stride = sizeof(inlay_value_state),
+                                              .max_threads = 1,
+                                              .workspace_alignment = 64,
+                                              .outputs = AT_EDGE(plan),
+                                              .output_count = 1,
                                               .output_stride = sizeof plan };
     inlay_specialize_request *request = AT_EDGE(shapes);
     inlay_compiled *compiled = NULL;
@@ -228,12 +276,16 @@ static void try_provider(const char *path, const inlay_host *host, const inlay_p
 {
     static const uint8_t candidate = 1;
     inlay_option_value values[64] = { { .name = NULL } };
-    const inlay_create_args args = { .struct_size = sizeof args, .options = values, .option_stride = sizeof values[0],
-                                     .option_count = p->option_count < 64 ? p->option_count : 64, .first_domain = 1,
+    const inlay_create_args args = { .struct_size = sizeof args,
+                                     .options = values,
+                                     .option_stride = sizeof values[0],
+                                     .option_count = p->option_count < 64 ? p->option_count : 64,
+                                     .first_domain = 1,
                                      .max_threads = 1 };
     answer a = { 0 };
-    const inlay_assess_sink sink = { .struct_size = sizeof sink, .ctx = &a, .offer = take_offer,
-                                     .refuse = take_refusal };
+    const inlay_assess_sink sink = {
+        .struct_size = sizeof sink, .ctx = &a, .offer = take_offer, .refuse = take_refusal
+    };
     const inlay_graph *graph = make_graph();
     inlay_diag diag = INLAY_DIAG_INIT;
     void *state = NULL;

@@ -17,10 +17,12 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->ns = 1; /* to be chosen */
 }
 
-static const kit_kernel kernels[] = { { .op_type = "LeakyRelu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost,
-                                        .flags = KIT_IN_PLACE, .run = run } };
+static const kit_kernel kernels[] = {
+    { .op_type = "LeakyRelu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .flags = KIT_IN_PLACE, .run = run }
+};
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = { .name = "recorded_kit", .description = "built with a recorded kit",
-                                       .tables = tables, .table_count = 1 };
+static const kit_provider provider = {
+    .name = "recorded_kit", .description = "built with a recorded kit", .tables = tables, .table_count = 1
+};
 static const kit_plugin plugin = { .name = "recorded_kit", .version = "1", .provider = &provider };
 KIT_PLUGIN(plugin)

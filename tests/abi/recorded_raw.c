@@ -46,7 +46,9 @@ static inlay_status assess(void *self, const inlay_graph *graph, const uint8_t *
     (void)self, (void)diag;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const inlay_offer offer = { .struct_size = sizeof offer, .cookie = n, .nodes = &n, .node_count = 1 };
-        const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = n, .code = INLAY_REFUSE_OPERATOR,
+        const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                        .node = n,
+                                        .code = INLAY_REFUSE_OPERATOR,
                                         .text = "this provider runs " OP " of floats only" };
         inlay_status status;
 
@@ -113,8 +115,9 @@ static inlay_status execute(void *self, inlay_compiled *compiled, inlay_instance
     return INLAY_OK;
 }
 
-static const inlay_option options[] = { { .name = "factor", .doc = "does nothing", .default_value = "1",
-                                          .kind = INLAY_OPTION_INT } };
+static const inlay_option options[] = {
+    { .name = "factor", .doc = "does nothing", .default_value = "1", .kind = INLAY_OPTION_INT }
+};
 static const inlay_provider providers[] = { {
     .struct_size = sizeof(inlay_provider),
     .name = NAME,
@@ -145,8 +148,9 @@ static const int64_t dims[] = { 3 };
 static const float one[] = { 1, -2, 0.5f }, two[] = { 2, -4, 1 };
 static const inlay_tensor_view x = { one, sizeof one, dims, 1, INLAY_FLOAT };
 static const inlay_tensor_view y = { two, sizeof two, dims, 1, INLAY_FLOAT };
-static const inlay_op_example examples[] = { { .name = "three", .inputs = &x, .input_count = 1, .outputs = &y,
-                                               .output_count = 1 } };
+static const inlay_op_example examples[] = {
+    { .name = "three", .inputs = &x, .input_count = 1, .outputs = &y, .output_count = 1 }
+};
 static const inlay_operator operators[] = { {
     .struct_size = sizeof(inlay_operator),
     .domain = "com.recorded",

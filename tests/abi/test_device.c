@@ -42,10 +42,10 @@ static void two_providers_share_a_model(void **state)
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Relu", "", "a", "r");   /* device */
-    onnx_node(&g, "Floor", "", "r", "f");  /* host */
-    onnx_node(&g, "Neg", "", "f", "n");    /* device */
-    onnx_node(&g, "Ceil", "", "n", "y");   /* host */
+    onnx_node(&g, "Relu", "", "a", "r");  /* device */
+    onnx_node(&g, "Floor", "", "r", "f"); /* host */
+    onnx_node(&g, "Neg", "", "f", "n");   /* device */
+    onnx_node(&g, "Ceil", "", "n", "y");  /* host */
     onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
     r = open_rig(&g, slow);
     set_floats(r.context, 0, 2, dims, a);

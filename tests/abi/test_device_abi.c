@@ -142,8 +142,9 @@ static void notices_come_once(void **state)
     (void)state;
     assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 5; i++) {
-        n[i] = (inlay_fence_notice){ .struct_size = sizeof n[i], .fence = { line, i + 1 }, .reached = note_fence,
-                                     .user = &t[i] };
+        n[i] = (inlay_fence_notice){
+            .struct_size = sizeof n[i], .fence = { line, i + 1 }, .reached = note_fence, .user = &t[i]
+        };
         if (i > 0)
             host->fence_notify(host->ctx, &n[i]);
     }
@@ -179,8 +180,9 @@ static void notices_come_once(void **state)
 static void work_that_ends_out_of_order(void **state)
 {
     static const char *const settings[] = { "unordered", "true", NULL };
-    static const char *const options[] = { "providers", "fake,fake#two,reference", "pin", "p=fake#two", "fake#two.refuse",
-                                           "false", NULL };
+    static const char *const options[] = { "providers",  "fake,fake#two,reference", "pin",
+                                           "p=fake#two", "fake#two.refuse",         "false",
+                                           NULL };
     const provider_setting same[] = { { "refuse", "false" } };
     inlay_diag diag = INLAY_DIAG_INIT;
     const provider *second;
@@ -338,7 +340,8 @@ static void append(void *user, const char *text, size_t bytes)
     }
 }
 
-/* Kernels of a device are in the profile, with what its own clock says: a millisecond each, where the host sees none. */
+/* Kernels of a device are in the profile, with what its own clock says: a millisecond each, where the host sees none.
+ */
 static void kernels_by_the_devices_clock(void **state)
 {
     char *text = calloc(1, 65536);

@@ -47,8 +47,8 @@ static void devices_are_listed(void **state)
     assert_non_null(strstr(text, "fake: Fake 2000 fake.device=1 (somebody took the second device away) 0;"));
 }
 
-/* Regions of the device and of the host in turns: where their memory is one, nobody copies what passes between them, and
- * a caller who makes his tensors there has nothing copied at all. */
+/* Regions of the device and of the host in turns: where their memory is one, nobody copies what passes between them,
+ * and a caller who makes his tensors there has nothing copied at all. */
 static void unified_memory_copies_nothing(void **state)
 {
     static const float want[] = { 3, 0, 9, 0, 15, 0 };
@@ -59,13 +59,13 @@ static void unified_memory_copies_nothing(void **state)
 
     (void)state;
     onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");    /* device */
-    onnx_node(&g, "Ceil", "", "n", "c");   /* host */
-    onnx_node(&g, "Neg", "", "c", "m");    /* device */
-    onnx_node(&g, "Floor", "", "m", "f");  /* host */
-    onnx_node(&g, "Add", "", "f,m", "s");  /* device */
-    onnx_node(&g, "Abs", "", "m", "h");    /* host, reads what the device reads, too */
-    onnx_node(&g, "Add", "", "s,h", "t");  /* device */
+    onnx_node(&g, "Neg", "", "a", "n");   /* device */
+    onnx_node(&g, "Ceil", "", "n", "c");  /* host */
+    onnx_node(&g, "Neg", "", "c", "m");   /* device */
+    onnx_node(&g, "Floor", "", "m", "f"); /* host */
+    onnx_node(&g, "Add", "", "f,m", "s"); /* device */
+    onnx_node(&g, "Abs", "", "m", "h");   /* host, reads what the device reads, too */
+    onnx_node(&g, "Add", "", "s,h", "t"); /* device */
     onnx_node(&g, "Relu", "", "t", "y");
     onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
     for (int is_unified = 0; is_unified < 2; is_unified++) {
@@ -103,8 +103,8 @@ static void unified_memory_copies_nothing(void **state)
     }
 }
 
-/* Inputs in the caller's own memory are read there, as often as he changes them; each is made known to the device once. What
- * the device refuses is copied, and so is what the host reads, too. */
+/* Inputs in the caller's own memory are read there, as often as he changes them; each is made known to the device once.
+ * What the device refuses is copied, and so is what the host reads, too. */
 static void inputs_are_read_where_they_are(void **state)
 {
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
@@ -225,7 +225,8 @@ static void native_handles_are_wrapped(void **state)
     assert_int_equal(inlay_value_native(x, &memory, &diag), INLAY_OK);
     assert_int_equal(memory.device_type, 12);
     assert_true(memory.bytes == sizeof a);
-    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+                     INLAY_OK);
     assert_string_equal(inlay_value_device(same), "fake");
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
     assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK); /* seen through the other, which is the same */
@@ -332,7 +333,8 @@ static inlay_value *on_device(inlay_session *session, const float *data)
  * while the host has gone on to the end of the run. */
 static void runs_come_after_streams(void **state)
 {
-    fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 }, strange = { 0 };
+    fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 },
+                strange = { 0 };
     onnx_bytes g = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out;

@@ -72,8 +72,8 @@ static void expect_faults(const rig *r)
     expect_floats(r->context, 0, want, 32);
 }
 
-/* The device is lost, or has no memory, at each of its jobs in turn: the run says whose fault it is, or others make it good,
- * and no memory is lost. */
+/* The device is lost, or has no memory, at each of its jobs in turn: the run says whose fault it is, or others make it
+ * good, and no memory is lost. */
 static void faults_while_values_stay(void **state)
 {
     static const char *const other[] = { "device_failure", "other", NULL };

@@ -1,5 +1,5 @@
-/* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device that
- * hangs. */
+/* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device
+ * that hangs. */
 #include "fake_rig.h"
 #include "session/session.h"
 #include <stdlib.h>
@@ -15,8 +15,8 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine that is
- * busy with other things is no device that hangs. */
+/* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
+ * that is busy with other things is no device that hangs. */
 static void soon(rig *r)
 {
     r->session->env.device_timeout_ms = 100;
@@ -55,7 +55,8 @@ static void turns(onnx_bytes *g, int pairs, const int64_t *shape)
 /* A value that nobody reads any more leaves its bytes to the next, although devices work behind the host's back. */
 static void bytes_are_shared_with_work_in_flight(void **state)
 {
-    static const char *const ways[2][5] = { { "delay_us", "200", NULL }, { "delay_us", "200", "in_place", "true", NULL } };
+    static const char *const ways[2][5] = { { "delay_us", "200", NULL },
+                                            { "delay_us", "200", "in_place", "true", NULL } };
     static const int64_t shape[] = { 256, 256 };
     enum { COUNT = 256 * 256 };
     float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
@@ -77,7 +78,8 @@ static void bytes_are_shared_with_work_in_flight(void **state)
             expect_floats(r.context, 0, y, COUNT);
         }
         assert_int_equal(r.counters->compiled, 8);
-        assert_in_range(r.counters->peak_kib, in_place ? 256 : 512, in_place ? 511 : 768); /* of 256 each: 16 unshared */
+        assert_in_range(r.counters->peak_kib, in_place ? 256 : 512,
+                        in_place ? 511 : 768); /* of 256 each: 16 unshared */
         close_rig(&r);
     }
     free(x);
@@ -121,15 +123,16 @@ static void read_by_many(const char *const *options)
 
 static void readers_are_waited_for(void **state)
 {
-    static const char *const ways[2][5] = { { "delay_us", "100", NULL }, { "delay_us", "100", "in_place", "true", NULL } };
+    static const char *const ways[2][5] = { { "delay_us", "100", NULL },
+                                            { "delay_us", "100", "in_place", "true", NULL } };
 
     (void)state;
     read_by_many(ways[0]);
     read_by_many(ways[1]);
 }
 
-/* Whichever job loses the device, it is the device that is named and closed, although a step of another provider was the
- * first to hear of it; the next session gets a new one. */
+/* Whichever job loses the device, it is the device that is named and closed, although a step of another provider was
+ * the first to hear of it; the next session gets a new one. */
 static void a_loss_is_the_devices(void **state)
 {
     uint32_t jobs = 0;
@@ -270,8 +273,9 @@ static void tuning_a_device_that_hangs(void **state)
 /* Two devices of one kind in a session, each with its own name, options and memory; values go from one to the other. */
 static void two_of_one_kind(void **state)
 {
-    static const char *const settings[] = { "providers", "fake,fake#two,reference", "fake#two.bounded", "true",
-                                            "pin", "op:Relu=fake#two", NULL };
+    static const char *const settings[] = {
+        "providers", "fake,fake#two,reference", "fake#two.bounded", "true", "pin", "op:Relu=fake#two", NULL
+    };
     static const float expected[] = { 0, -2, 0, -4, 0, -6 };
     const provider_setting bounded[] = { { "bounded", "true" } };
     const fake_counters *counters;
@@ -326,7 +330,8 @@ static void values_stay_on_the_device(void **state)
     onnx_node(&g, "Add", "", "a,b", "y");
     onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
     r = open_rig(&g, NULL);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_now, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_now, &diag),
+                     INLAY_OK);
     assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_next, &diag),
                      INLAY_OK);
     assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &step, &diag), INLAY_OK);
@@ -401,8 +406,8 @@ static void values_stay_on_the_device(void **state)
     close_rig(&r);
 }
 
-/* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it, and
- * so does the next run. */
+/* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it,
+ * and so does the next run. */
 static void others_take_over(void **state)
 {
     static const char *const settings[] = { "device_failure", "other", NULL };
@@ -482,8 +487,8 @@ static void limits_hold_at_every_size(void **state)
     }
 }
 
-/* What regions keep on the device is what they tell, not what offers estimate: beside weights of 6 KiB, of which the offer
- * says nothing, a limit of 16 KiB leaves 10 to runs, which need 12. */
+/* What regions keep on the device is what they tell, not what offers estimate: beside weights of 6 KiB, of which the
+ * offer says nothing, a limit of 16 KiB leaves 10 to runs, which need 12. */
 static void what_is_resident_is_told(void **state)
 {
     static const char *const options[] = { "memory_limit", "fake=16KiB", NULL };

@@ -97,7 +97,7 @@ static void a_loop_moves_its_condition_only(void **state)
         run(&r);
         expect_floats(r.context, 0, want, 6);
         expect_floats(r.context, 1, &limit, 1);
-        assert_int_equal(counted(&r.counters->copied_in), 4 * round); /* b; a and s0, which are carried; step */
+        assert_int_equal(counted(&r.counters->copied_in), 4 * round);    /* b; a and s0, which are carried; step */
         assert_int_equal(counted(&r.counters->copied_out), 102 * round); /* the count, then what the loop leaves */
     }
     close_rig(&r);

@@ -185,8 +185,8 @@ static void read_and_handed_out(void **state)
 
 /* ------------------------------------------------------------------ loops */
 
-/* What a loop ends with, and what it stacks, is there for the next region; iterations none, one and many. Stacked is what
- * the device can address: here slices of 256 bytes. */
+/* What a loop ends with, and what it stacks, is there for the next region; iterations none, one and many. Stacked is
+ * what the device can address: here slices of 256 bytes. */
 static void results_of_loops(void **state)
 {
     static const int64_t shape[] = { 8, 8 };
@@ -332,12 +332,12 @@ static void values_of_unknown_size(void **state)
         onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
         onnx_input(&g, "take", INLAY_BOOL, 1, shape);
         onnx_node(&g, "Compress", "", "a,take", "c");
-        onnx_node(&g, "Relu", "", "c", "n");     /* a region */
-        onnx_node(&g, "Mul", "", "n,n", "m");    /* and another */
+        onnx_node(&g, "Relu", "", "c", "n");  /* a region */
+        onnx_node(&g, "Mul", "", "n,n", "m"); /* and another */
         onnx_node(&g, "Add", "", "m,n", "s");
-        onnx_node(&g, "Ceil", "", "n", "h");     /* the host's */
+        onnx_node(&g, "Ceil", "", "n", "h"); /* the host's */
         onnx_node(&g, "Floor", "", "n", "f");
-        onnx_node(&g, "Mul", "", "c,c", "k");    /* one more */
+        onnx_node(&g, "Mul", "", "c,c", "k"); /* one more */
         onnx_node(&g, "Add", "", "k,s", "y");
         onnx_output(&g, "y", INLAY_FLOAT, 1, none);
         onnx_output(&g, "h", INLAY_FLOAT, 1, none);
@@ -424,14 +424,10 @@ static void results_of_unknown_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_of_branches),
-        cmocka_unit_test(results_go_where_they_are_wanted),
-        cmocka_unit_test(branches_within_branches),
-        cmocka_unit_test(read_and_handed_out),
-        cmocka_unit_test(results_of_loops),
-        cmocka_unit_test(results_without_room),
-        cmocka_unit_test(inputs_of_sized_steps),
-        cmocka_unit_test(values_of_unknown_size),
+        cmocka_unit_test(results_of_branches),      cmocka_unit_test(results_go_where_they_are_wanted),
+        cmocka_unit_test(branches_within_branches), cmocka_unit_test(read_and_handed_out),
+        cmocka_unit_test(results_of_loops),         cmocka_unit_test(results_without_room),
+        cmocka_unit_test(inputs_of_sized_steps),    cmocka_unit_test(values_of_unknown_size),
         cmocka_unit_test(results_of_unknown_size),
     };
 

@@ -65,8 +65,8 @@ static void run_with(const char *minor)
     (void)snprintf(dir, sizeof dir, "%s/%s", RECORDED_DIR, minor);
     INLAY_TRY(inlay_options_create(&options, &diag));
     INLAY_TRY(inlay_options_set(options, "plugin_dirs", dir, &diag));
-    INLAY_TRY(inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference",
-                                &diag));
+    INLAY_TRY(
+        inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference", &diag));
     INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
     INLAY_TRY(inlay_session_explain(session, "text", told_keep, &explanation, &diag));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

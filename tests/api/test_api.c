@@ -413,8 +413,15 @@ static void test_dlpack_strides(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        foreign_tensor t = { .data = data, .device_type = 1, .rank = 3, .code = 2, .bits = 32, .lanes = 1,
-                             .dims = rows[i].dims, .strides = rows[i].strides, .byte_offset = 4 };
+        foreign_tensor t = { .data = data,
+                             .device_type = 1,
+                             .rank = 3,
+                             .code = 2,
+                             .bits = 32,
+                             .lanes = 1,
+                             .dims = rows[i].dims,
+                             .strides = rows[i].strides,
+                             .byte_offset = 4 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *v = NULL;
         inlay_status status = inlay_value_from_dlpack((struct DLManagedTensor *)&t, &v, &diag);
@@ -548,14 +555,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_path),      cmocka_unit_test(test_from_bytes_and_fd),
         cmocka_unit_test(test_describes_io),   cmocka_unit_test(test_explains),
-        cmocka_unit_test(test_tells_of_model),
-        cmocka_unit_test(test_output_kept),    cmocka_unit_test(test_output_bound),
-        cmocka_unit_test(test_wrong_inputs),   cmocka_unit_test(test_declared_empty),
-        cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_tells_of_model), cmocka_unit_test(test_output_kept),
+        cmocka_unit_test(test_output_bound),   cmocka_unit_test(test_wrong_inputs),
+        cmocka_unit_test(test_declared_empty), cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),
-        cmocka_unit_test(test_dlpack_strides),
-        cmocka_unit_test(test_options),        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_cancel_and_deadline), cmocka_unit_test(test_plan_numbers),
+        cmocka_unit_test(test_dlpack_strides), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_progress),       cmocka_unit_test(test_cancel_and_deadline),
+        cmocka_unit_test(test_plan_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

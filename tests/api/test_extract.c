@@ -6,7 +6,8 @@
 
 static char whole[64], part[64];
 
-static void named(wire *w, const char *op, const char *domain, const char *inputs, const char *outputs, const char *name)
+static void named(wire *w, const char *op, const char *domain, const char *inputs, const char *outputs,
+                  const char *name)
 {
     wire_mark n = mw_node_begin(w, op, inputs, outputs);
 
@@ -241,7 +242,9 @@ static void test_patterns(void **state)
     static const struct {
         const char *pattern;
         uint32_t depth, kept, inputs, outputs;
-    } cases[] = { { "relu", 0, 1, 1, 1 },  { "op:Relu", 1, 3, 2, 2 }, { "op:*", 0, 5, 2, 2 },
+    } cases[] = { { "relu", 0, 1, 1, 1 },
+                  { "op:Relu", 1, 3, 2, 2 },
+                  { "op:*", 0, 5, 2, 2 },
                   { "branch", 0, 1, 2, 1 }, /* `up`, and what its bodies capture */
                   { "mul", 9, 5, 2, 2 } };
 

@@ -93,7 +93,7 @@ static void a_model_is_refused(void **state)
     assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
     least = least_in(&diag);
     assert_in_range(least, 2 * 1000 * WIDTH * 4, 4 * 1000 * WIDTH * 4); /* a slab and the output, what is made of it */
-    for (int i = 0; i < 2; i++) { /* the first has what the process loads once */
+    for (int i = 0; i < 2; i++) {                                       /* the first has what the process loads once */
         if (open_session(&w, least, &s, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);

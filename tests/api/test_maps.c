@@ -94,7 +94,8 @@ static inlay_value *map_of(inlay_value *keys, inlay_value *values)
     inlay_value *map = NULL;
 
     assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, inlay_value_dtype(values),
-                                             (inlay_value *[]){ keys, values }, 2, &map, NULL), INLAY_OK);
+                                             (inlay_value *[]){ keys, values }, 2, &map, NULL),
+                     INLAY_OK);
     inlay_value_unref(keys);
     inlay_value_unref(values);
     return map;
@@ -135,7 +136,9 @@ static void cast_of(const char *to, const char *form, int64_t most, inlay_dtype 
                     rig *out)
 {
     static const int64_t keys[] = { 5, -0, 3 };
-    const inlay_dtype dtype = strcmp(to, "TO_FLOAT") == 0 ? INLAY_FLOAT : strcmp(to, "TO_INT64") == 0 ? INLAY_INT64 : INLAY_STRING;
+    const inlay_dtype dtype = strcmp(to, "TO_FLOAT") == 0   ? INLAY_FLOAT
+                              : strcmp(to, "TO_INT64") == 0 ? INLAY_INT64
+                                                            : INLAY_STRING;
     wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17), n;
 
@@ -244,15 +247,19 @@ static void maps_that_are_none(void **state)
 {
     static const float values[] = { 1, 2 };
     static const int64_t keys[] = { 1, 2, 3 };
-    inlay_value *items[2] = { tensor(INLAY_INT64, 3, keys, sizeof keys), tensor(INLAY_FLOAT, 2, values, sizeof values) };
+    inlay_value *items[2] = { tensor(INLAY_INT64, 3, keys, sizeof keys),
+                              tensor(INLAY_FLOAT, 2, values, sizeof values) };
     inlay_value *turned[2] = { items[1], items[1] }, *map = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, items, 2, &map, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, items, 2, &map, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "a map has two items"));
-    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, turned, 2, &map, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, items, 1, &map, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, turned, 2, &map, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_MAP, INLAY_FLOAT, items, 1, &map, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_null(map);
     inlay_value_unref(items[0]);
     inlay_value_unref(items[1]);
@@ -297,7 +304,8 @@ static void sparse_there_and_back(void **state)
         assert_memory_equal(inlay_value_data(made), dense, sizeof dense);
         rig_bind(&r, 0, made);
         rig_run(&r);
-        assert_int_equal(inlay_value_to_sparse(inlay_context_output(r.context, 0), &out_values, &out_places, NULL), INLAY_OK);
+        assert_int_equal(inlay_value_to_sparse(inlay_context_output(r.context, 0), &out_values, &out_places, NULL),
+                         INLAY_OK);
         assert_int_equal(inlay_value_count(out_values), 2);
         assert_memory_equal(inlay_value_data(out_values), ((const float[]){ 2, 3 }), 8);
         assert_int_equal(inlay_value_dims(out_places)[1], 2);
@@ -317,13 +325,14 @@ static void sparse_that_is_none(void **state)
     static const struct {
         uint32_t rank;
         int64_t at[4];
-    } rows[] = { { 0, { 0, 6 } }, { 0, { -1, 0 } }, { 2, { 0, 3, 0, 0 } }, { 2, { 0, 0, 2, 0 } }, { 2, { 0, 0, -1, 0 } },
-                 { 1, { 0, 1 } } };
+    } rows[] = { { 0, { 0, 6 } },       { 0, { -1, 0 } },       { 2, { 0, 3, 0, 0 } },
+                 { 2, { 0, 0, 2, 0 } }, { 2, { 0, 0, -1, 0 } }, { 1, { 0, 1 } } };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        inlay_value *values = tensor(INLAY_FLOAT, 2, x, sizeof x), *at = places(2, rows[i].rank, rows[i].at), *made = NULL;
+        inlay_value *values = tensor(INLAY_FLOAT, 2, x, sizeof x), *at = places(2, rows[i].rank, rows[i].at),
+                    *made = NULL;
 
         assert_int_equal(inlay_value_from_sparse(values, at, 2, dims, &made, &diag), INLAY_INVALID_ARGUMENT);
         assert_null(made);
@@ -335,8 +344,8 @@ static void sparse_that_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_map_is_vectorized), cmocka_unit_test(maps_are_cast),
-        cmocka_unit_test(rows_become_maps),    cmocka_unit_test(maps_that_are_none),
+        cmocka_unit_test(a_map_is_vectorized),   cmocka_unit_test(maps_are_cast),
+        cmocka_unit_test(rows_become_maps),      cmocka_unit_test(maps_that_are_none),
         cmocka_unit_test(sparse_there_and_back), cmocka_unit_test(sparse_that_is_none),
     };
 

@@ -1,9 +1,9 @@
-/* How soon a run ends that has 2 ms, in the middle of a product [40000, 512] x [512, 512], and what it costs to look at the
- * clock: bench_deadline [--runs N] PROVIDER...
+/* How soon a run ends that has 2 ms, in the middle of a product [40000, 512] x [512, 512], and what it costs to look at
+ * the clock: bench_deadline [--runs N] PROVIDER...
  *
- * Of the runs that are stopped: the median and the latest by the clock on the wall, and the median of the CPU time of all
- * threads, which says on a busy machine what is left of the waiting. Of whole runs: the least CPU time without a deadline,
- * and with one that never comes, in turn. */
+ * Of the runs that are stopped: the median and the latest by the clock on the wall, and the median of the CPU time of
+ * all threads, which says on a busy machine what is left of the waiting. Of whole runs: the least CPU time without a
+ * deadline, and with one that never comes, in turn. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -78,8 +78,9 @@ static void report(const char *provider, const char *threads, inlay_context *c)
     qsort(late, (size_t)runs, sizeof *late, by_size);
     qsort(busy, (size_t)runs, sizeof *busy, by_size);
     (void)printf("%-10s %2s threads: %s after %7.2f ms in the median of %d, %7.2f at the latest, %7.2f ms of CPU; "
-                 "whole %8.2f ms of CPU, watched %8.2f (%+.2f %%)\n", provider, threads, inlay_status_text(status),
-                 late[runs / 2], runs, late[runs - 1], busy[runs / 2], plain, watched, 100 * (watched / plain - 1));
+                 "whole %8.2f ms of CPU, watched %8.2f (%+.2f %%)\n",
+                 provider, threads, inlay_status_text(status), late[runs / 2], runs, late[runs - 1], busy[runs / 2],
+                 plain, watched, 100 * (watched / plain - 1));
 }
 
 static int bench(const char *provider, const char *threads)

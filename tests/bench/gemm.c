@@ -28,8 +28,11 @@ static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int
     memset(a, 0, (size_t)(m * k) * in);
     memset(b, 0, (size_t)(n * k) * in);
     job.a = (gemm_operand){ .pack = gemm_strided_pack(type, dtype), .data = a, .line_stride = k, .k_stride = 1 };
-    job.b = (gemm_operand){ .pack = job.a.pack, .data = b, .line_stride = b_transposed ? k : 1,
-                            .k_stride = b_transposed ? 1 : n, .in_place = !b_transposed && type != GEMM_S16 };
+    job.b = (gemm_operand){ .pack = job.a.pack,
+                            .data = b,
+                            .line_stride = b_transposed ? k : 1,
+                            .k_stride = b_transposed ? 1 : n,
+                            .in_place = !b_transposed && type != GEMM_S16 };
     if (pack_a && gemm_packed_bytes(kernel, kernel->mr, m, k, &bytes)) {
         pa = aligned_alloc(64, bytes);
         gemm_pack_all(kernel, kernel->mr, &job.a, 0, m, k, pa);
@@ -64,8 +67,8 @@ static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int
 int main(void)
 {
     static const int64_t shapes[][3] = {
-        { 1024, 1024, 1024 }, { 512, 512, 512 }, { 128, 128, 128 }, { 64, 3136, 64 },    { 64, 3136, 576 },
-        { 128, 784, 1152 },   { 256, 196, 2304 }, { 512, 49, 4608 }, { 2048, 49, 512 },  { 12, 128, 64 },
+        { 1024, 1024, 1024 }, { 512, 512, 512 },  { 128, 128, 128 }, { 64, 3136, 64 },  { 64, 3136, 576 },
+        { 128, 784, 1152 },   { 256, 196, 2304 }, { 512, 49, 4608 }, { 2048, 49, 512 }, { 12, 128, 64 },
         { 128, 768, 768 },    { 1, 4096, 4096 },  { 1, 1000, 2048 }, { 4, 1024, 1024 },
     };
     for (uint32_t which = 0; which < 3; which++)

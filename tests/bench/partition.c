@@ -72,8 +72,15 @@ int main(void)
         measure("devices, launches",
                 &(world_mix){ .nodes = n, .providers = 5, .devices = true, .sizes = true, .merge = true }, 5000);
         measure("devices, groups, launches, placements",
-                &(world_mix){ .nodes = n, .providers = 5, .devices = true, .sizes = true, .merge = true, .groups = true,
-                              .odd = true, .gaps = true }, 5000);
+                &(world_mix){ .nodes = n,
+                              .providers = 5,
+                              .devices = true,
+                              .sizes = true,
+                              .merge = true,
+                              .groups = true,
+                              .odd = true,
+                              .gaps = true },
+                5000);
     }
     return 0;
 }

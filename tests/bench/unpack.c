@@ -1,7 +1,8 @@
 /* How fast packed tensors (host/model/packed.h) are decoded: bench_unpack FILE [MiB] [CHUNK KiB]
  *
  * Takes that much of the file's end as it lies, packs it, opens it many times, and prints bytes a second of one core,
- * first touch of the memory included; the least of all runs, by the clock of the processor, so that any number of threads counts as one core. */
+ * first touch of the memory included; the least of all runs, by the clock of the processor, so that any number of
+ * threads counts as one core. */
 #include "model/packed.h"
 #include "quantize/pack.h"
 #include "threads/threads.h"
@@ -40,8 +41,9 @@ int main(int argc, char **argv)
     (void)fseek(file, (size_t)end > wanted ? end - (long)wanted : 0, SEEK_SET);
     bytes = fread(raw, 1, wanted, file);
     (void)fclose(file);
-    if (pack_bytes(raw, bytes, (uint32_t)(argc > 3 ? atoi(argv[3]) : 256) << 10, &packed, &packed_bytes, &smaller, &diag) !=
-            INLAY_OK || !smaller) {
+    if (pack_bytes(raw, bytes, (uint32_t)(argc > 3 ? atoi(argv[3]) : 256) << 10, &packed, &packed_bytes, &smaller,
+                   &diag) != INLAY_OK ||
+        !smaller) {
         (void)printf("%zu bytes: not packed %s\n", bytes, diag.text);
         return 1;
     }
@@ -57,7 +59,8 @@ int main(int argc, char **argv)
         least = ns < least ? ns : least;
         free(out);
     }
-    (void)printf("%zu bytes, packed %.3f: %.2f GB/s\n", bytes, (double)packed_bytes / (double)bytes, (double)bytes / least);
+    (void)printf("%zu bytes, packed %.3f: %.2f GB/s\n", bytes, (double)packed_bytes / (double)bytes,
+                 (double)bytes / least);
     free(packed);
     free(raw);
     return 0;

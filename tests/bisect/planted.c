@@ -13,8 +13,8 @@ typedef struct settings {
 } settings;
 
 typedef struct state {
-    char op;     /* of "+*-r|" */
-    char fault;  /* 0 = none, otherwise the first letter of its kind */
+    char op;    /* of "+*-r|" */
+    char fault; /* 0 = none, otherwise the first letter of its kind */
 } state;
 
 static float apply(char op, float a, float b)
@@ -94,9 +94,11 @@ static bool of_one_shape(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-#define ROW(name, count)                                                                                         \
-    { .op_type = name, .in_types = { KIT_BIT(FLOAT) }, .supports = of_one_shape, .prepare = prepare, .run = run, \
-      .row = row, .row_inputs = count }
+#define ROW(name, count)                                                                                               \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_BIT(FLOAT) }, .supports = of_one_shape, .prepare = prepare, .run = run,     \
+        .row = row, .row_inputs = count                                                                                \
+    }
 static const kit_kernel kernels[] = { ROW("Add", 2), ROW("Mul", 2), ROW("Neg", 1), ROW("Relu", 1), ROW("Abs", 1) };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
@@ -122,8 +124,14 @@ static const inlay_option options[] = {
     { .name = "at", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "the value that is made wrongly" },
 };
 static const kit_provider provider = {
-    .name = "planted", .description = "right, but for what its options say", .tables = tables, .table_count = 1,
-    .options = options, .option_count = KIT_COUNT(options), .open = open_planted, .close = free,
+    .name = "planted",
+    .description = "right, but for what its options say",
+    .tables = tables,
+    .table_count = 1,
+    .options = options,
+    .option_count = KIT_COUNT(options),
+    .open = open_planted,
+    .close = free,
 };
 static const kit_plugin plugin = { .name = "planted", .version = "1.0", .provider = &provider };
 KIT_PLUGIN_NAMED(plugin, "planted", "planted", "")

@@ -75,8 +75,8 @@ static result run(const char *providers, const char *cache, const char *lead)
 {
     static float x[8 * 61];
     wire w = made_at_page(lead);
-    rig r = rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache,
-                                                NULL });
+    rig r =
+        rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
     result out;
 
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
@@ -95,7 +95,10 @@ static result run(const char *providers, const char *cache, const char *lead)
 
 static void second_start(void **state)
 {
-    static const struct { const char *providers; uint32_t least; } rows[] = {
+    static const struct {
+        const char *providers;
+        uint32_t least;
+    } rows[] = {
         { "reference", 4 }, /* LSTM, Gemm, MatMul and a convolution at least, whatever the CPU packs */
         { "openblas?,reference", 1 },
     };

@@ -387,9 +387,17 @@ static void bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_again), cmocka_unit_test(who_made_it_counts), cmocka_unit_test(what_is_not_kept_is_lost),
-        cmocka_unit_test(none_is_fine), cmocka_unit_test(damaged), cmocka_unit_test(foreign), cmocka_unit_test(no_room),
-        cmocka_unit_test(together), cmocka_unit_test(killed), cmocka_unit_test(full), cmocka_unit_test(bounded),
+        cmocka_unit_test(found_again),
+        cmocka_unit_test(who_made_it_counts),
+        cmocka_unit_test(what_is_not_kept_is_lost),
+        cmocka_unit_test(none_is_fine),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(foreign),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(together),
+        cmocka_unit_test(killed),
+        cmocka_unit_test(full),
+        cmocka_unit_test(bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

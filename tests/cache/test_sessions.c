@@ -103,9 +103,9 @@ static void second_start(void **state)
 /* Whatever differs, the result is that without a cache. */
 static void never_stale(void **state)
 {
-    static const char *const options[][2] = { { "onednn.winograd", "0" },  { "intra_threads", "1" },
-                                              { "level", "0" },            { "precision", "reduced" },
-                                              { "precision", "strict" },   { "onednn.own_loops", "0" } };
+    static const char *const options[][2] = { { "onednn.winograd", "0" }, { "intra_threads", "1" },
+                                              { "level", "0" },           { "precision", "reduced" },
+                                              { "precision", "strict" },  { "onednn.own_loops", "0" } };
     stage s = stage_make();
     wire w = model_make(start);
     long place = model_place(&w, start);
@@ -193,8 +193,10 @@ static void large_matrices(void **state)
             wire_end(&w, n);
             mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
             wire_end(&w, g);
-            if (rig_try_open(&w, (const char *const[]){ "providers", on ? "onednn,reference" : "reference", "policy",
-                                                        "priority", "cache_dir", "", NULL }, &r, &diag) != INLAY_OK)
+            if (rig_try_open(&w,
+                             (const char *const[]){ "providers", on ? "onednn,reference" : "reference", "policy",
+                                                    "priority", "cache_dir", "", NULL },
+                             &r, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
             rig_floats(&r, 0, "1,2989", x);
             rig_run(&r);
@@ -242,10 +244,9 @@ static void guesses_that_conflict(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(second_start), cmocka_unit_test(never_stale),
-                                        cmocka_unit_test(damaged_files), cmocka_unit_test(cancelled),
-                                        cmocka_unit_test(large_matrices),
-                                        cmocka_unit_test(guesses_that_conflict) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(second_start),   cmocka_unit_test(never_stale),
+                                        cmocka_unit_test(damaged_files),  cmocka_unit_test(cancelled),
+                                        cmocka_unit_test(large_matrices), cmocka_unit_test(guesses_that_conflict) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,13 +279,23 @@ static const int64_t matrix[] = { 2, 3 };
 static const inlay_tensor_view example_inputs[] = { { ones, sizeof ones, matrix, 2, INLAY_FLOAT },
                                                     { ones, 3 * sizeof ones[0], &matrix[1], 1, INLAY_FLOAT } };
 static const inlay_attr_info sure = { .name = { "sure", 4 }, .kind = INLAY_ATTR_INT, .i = 1 };
-static const inlay_op_example example = { .name = "ones", .attrs = &sure, .attr_count = 1, .attr_stride = sizeof sure,
-                                          .inputs = example_inputs, .input_count = 2, .outputs = example_inputs,
+static const inlay_op_example example = { .name = "ones",
+                                          .attrs = &sure,
+                                          .attr_count = 1,
+                                          .attr_stride = sizeof sure,
+                                          .inputs = example_inputs,
+                                          .input_count = 2,
+                                          .outputs = example_inputs,
                                           .output_count = 1 };
-static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator), .domain = "com.bad",
-                                              .op_type = "Scale", .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
-                                              .doc = "Multiplies columns.", .since_version = 1, .infer = infer,
-                                              .examples = &example, .example_count = 1,
+static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
+                                              .domain = "com.bad",
+                                              .op_type = "Scale",
+                                              .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
+                                              .doc = "Multiplies columns.",
+                                              .since_version = 1,
+                                              .infer = infer,
+                                              .examples = &example,
+                                              .example_count = 1,
                                               .example_stride = sizeof example } };
 #endif
 
@@ -452,8 +462,9 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 #elif defined(BAD_both)
     /* Whatever it offers, it refuses, too. */
     for (uint32_t i = 0; i < graph->node_count; i++) {
-        const inlay_refusal doubt = { .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE,
-                                      .text = "perhaps not" };
+        const inlay_refusal doubt = {
+            .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE, .text = "perhaps not"
+        };
 
         if (candidates[i])
             (void)sink->refuse(sink->ctx, &doubt);

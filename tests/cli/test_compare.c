@@ -37,9 +37,18 @@ static void numbers(void **state)
         float got, want;
         bool same;
     } rows[] = {
-        { 1, 1, true },           { 1.0009f, 1, true },      { 1.002f, 1, false },           { 0, 1e-8f, true },
-        { 0, 1e-5f, false },      { NAN, NAN, true },        { NAN, 0, false },              { 0, NAN, false },
-        { INFINITY, INFINITY, true }, { INFINITY, -INFINITY, false }, { 1, INFINITY, false }, { INFINITY, 1, false },
+        { 1, 1, true },
+        { 1.0009f, 1, true },
+        { 1.002f, 1, false },
+        { 0, 1e-8f, true },
+        { 0, 1e-5f, false },
+        { NAN, NAN, true },
+        { NAN, 0, false },
+        { 0, NAN, false },
+        { INFINITY, INFINITY, true },
+        { INFINITY, -INFINITY, false },
+        { 1, INFINITY, false },
+        { INFINITY, 1, false },
         { -0.0f, 0, true },
     };
     char text[500];
@@ -112,8 +121,9 @@ static void random_inputs(void **state)
     (void)state;
     for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT; t++) {
         unsigned char a[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
-        inlay_tensor_view view = { .data = a, .bytes = 64 * inlay_dtype_bits(t) / 8, .dims = (int64_t[]){ 64 },
-                                   .rank = 1, .dtype = t };
+        inlay_tensor_view view = {
+            .data = a, .bytes = 64 * inlay_dtype_bits(t) / 8, .dims = (int64_t[]){ 64 }, .rank = 1, .dtype = t
+        };
         inlay_value *value = NULL;
         json_t *json;
 

@@ -15,18 +15,30 @@ static void small_floats(void **state)
         uint16_t code;
         double value;
     } rows[] = {
-        { INLAY_FLOAT16, 0x3c00, 1 },           { INLAY_FLOAT16, 0xfbff, -65504 },
-        { INLAY_FLOAT16, 0x0001, 0x1p-24 },     { INLAY_FLOAT16, 0x7c00, INFINITY },
-        { INLAY_FLOAT16, 0x7e00, NAN },         { INLAY_BFLOAT16, 0x3fc0, 1.5 },
-        { INLAY_BFLOAT16, 0xff80, -INFINITY },  { INLAY_FLOAT8E4M3FN, 0x7e, 448 },
-        { INLAY_FLOAT8E4M3FN, 0x7f, NAN },      { INLAY_FLOAT8E4M3FN, 0x01, 0x1p-9 },
-        { INLAY_FLOAT8E4M3FNUZ, 0x7f, 240 },    { INLAY_FLOAT8E4M3FNUZ, 0x80, NAN },
-        { INLAY_FLOAT8E5M2, 0x7b, 57344 },      { INLAY_FLOAT8E5M2, 0x7c, INFINITY },
-        { INLAY_FLOAT8E5M2FNUZ, 0x7f, 57344 },  { INLAY_FLOAT8E5M2FNUZ, 0x80, NAN },
-        { INLAY_FLOAT8E8M0, 0x7f, 1 },          { INLAY_FLOAT8E8M0, 0xff, NAN },
-        { INLAY_FLOAT4E2M1, 0x07, 6 },          { INLAY_FLOAT4E2M1, 0x09, -0.5 },
-        { INLAY_INT4, 0x0f, -1 },               { INLAY_UINT4, 0x0f, 15 },
-        { INLAY_INT2, 0x02, -2 },               { INLAY_UINT2, 0x03, 3 },
+        { INLAY_FLOAT16, 0x3c00, 1 },
+        { INLAY_FLOAT16, 0xfbff, -65504 },
+        { INLAY_FLOAT16, 0x0001, 0x1p-24 },
+        { INLAY_FLOAT16, 0x7c00, INFINITY },
+        { INLAY_FLOAT16, 0x7e00, NAN },
+        { INLAY_BFLOAT16, 0x3fc0, 1.5 },
+        { INLAY_BFLOAT16, 0xff80, -INFINITY },
+        { INLAY_FLOAT8E4M3FN, 0x7e, 448 },
+        { INLAY_FLOAT8E4M3FN, 0x7f, NAN },
+        { INLAY_FLOAT8E4M3FN, 0x01, 0x1p-9 },
+        { INLAY_FLOAT8E4M3FNUZ, 0x7f, 240 },
+        { INLAY_FLOAT8E4M3FNUZ, 0x80, NAN },
+        { INLAY_FLOAT8E5M2, 0x7b, 57344 },
+        { INLAY_FLOAT8E5M2, 0x7c, INFINITY },
+        { INLAY_FLOAT8E5M2FNUZ, 0x7f, 57344 },
+        { INLAY_FLOAT8E5M2FNUZ, 0x80, NAN },
+        { INLAY_FLOAT8E8M0, 0x7f, 1 },
+        { INLAY_FLOAT8E8M0, 0xff, NAN },
+        { INLAY_FLOAT4E2M1, 0x07, 6 },
+        { INLAY_FLOAT4E2M1, 0x09, -0.5 },
+        { INLAY_INT4, 0x0f, -1 },
+        { INLAY_UINT4, 0x0f, 15 },
+        { INLAY_INT2, 0x02, -2 },
+        { INLAY_UINT2, 0x03, 3 },
     };
 
     (void)state;
@@ -98,8 +110,7 @@ static void whole_numbers(void **state)
 {
     static const inlay_dtype signed_ones[] = { INLAY_INT8,  INLAY_INT16,   INLAY_INT32,    INLAY_INT64,
                                                INLAY_FLOAT, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_DOUBLE };
-    static const inlay_dtype none[] = { INLAY_STRING, INLAY_COMPLEX64, INLAY_COMPLEX128, INLAY_INT4,
-                                        INLAY_FLOAT8E5M2 };
+    static const inlay_dtype none[] = { INLAY_STRING, INLAY_COMPLEX64, INLAY_COMPLEX128, INLAY_INT4, INLAY_FLOAT8E5M2 };
     double value;
     char data[64];
 
@@ -142,12 +153,8 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_floats),
-        cmocka_unit_test(packed),
-        cmocka_unit_test(wide),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(texts),
+        cmocka_unit_test(small_floats), cmocka_unit_test(packed),        cmocka_unit_test(wide),
+        cmocka_unit_test(halves),       cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,10 +195,9 @@ static void halves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead), cmocka_unit_test(pairs_that_nothing_uses),
-                                        cmocka_unit_test(pairs_of_their_own),
-                                        cmocka_unit_test(scales), cmocka_unit_test(beyond_float16),
-                                        cmocka_unit_test(halves) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead),   cmocka_unit_test(pairs_that_nothing_uses),
+                                        cmocka_unit_test(pairs_of_their_own), cmocka_unit_test(scales),
+                                        cmocka_unit_test(beyond_float16),     cmocka_unit_test(halves) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,8 +174,7 @@ static void wrong_files(void **state)
     } rows[] = {
         { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 4)}", INLAY_IO_ERROR, "needs more" },
         { 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (4611686018427387904, 8)}", INLAY_IO_ERROR, "more" },
-        { 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775808,)}", INLAY_IO_ERROR,
-          "sizes" },
+        { 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775808,)}", INLAY_IO_ERROR, "sizes" },
         { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (-1,)}", INLAY_IO_ERROR, "sizes" },
         { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3}", INLAY_IO_ERROR, "expected" },
         { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': 6}", INLAY_IO_ERROR, "tuple" },
@@ -262,10 +261,14 @@ static int remove_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_and_spellings), cmocka_unit_test(fortran_and_big_endian),
-        cmocka_unit_test(strings),                cmocka_unit_test(round_trip),
-        cmocka_unit_test(zero_sizes),             cmocka_unit_test(wrong_files),
-        cmocka_unit_test(truncated),              cmocka_unit_test(no_file),
+        cmocka_unit_test(versions_and_spellings),
+        cmocka_unit_test(fortran_and_big_endian),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(zero_sizes),
+        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(no_file),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -279,8 +279,8 @@ static void wrong(void **state)
         assert_string_equal(diag.text, table[r].text);
         /* A wrong value of an earlier source is one too, though it would not count. */
         set(options, "policy", "cost", INLAY_SOURCE_PROGRAM);
-        assert_int_not_equal(options_set_as(options, table[r].name, table[r].value, INLAY_SOURCE_SYSTEM, "test",
-                                            &diag), INLAY_OK);
+        assert_int_not_equal(options_set_as(options, table[r].name, table[r].value, INLAY_SOURCE_SYSTEM, "test", &diag),
+                             INLAY_OK);
         inlay_options_destroy(options);
     }
 }
@@ -315,10 +315,15 @@ static void limits_of_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(limits_of_models),
-                                        cmocka_unit_test(sources),  cmocka_unit_test(pairs),
-                                        cmocka_unit_test(lists), cmocka_unit_test(commas),    cmocka_unit_test(emptied),
-                                        cmocka_unit_test(switches), cmocka_unit_test(descriptions_for_older_callers),
-                                        cmocka_unit_test(listing),  cmocka_unit_test(many),
+                                        cmocka_unit_test(sources),
+                                        cmocka_unit_test(pairs),
+                                        cmocka_unit_test(lists),
+                                        cmocka_unit_test(commas),
+                                        cmocka_unit_test(emptied),
+                                        cmocka_unit_test(switches),
+                                        cmocka_unit_test(descriptions_for_older_callers),
+                                        cmocka_unit_test(listing),
+                                        cmocka_unit_test(many),
                                         cmocka_unit_test(wrong) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

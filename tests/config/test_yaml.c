@@ -213,7 +213,7 @@ static void wrong(void **state)
         assert_int_not_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
         assert_string_equal(lines, table[r].lines);
         assert_memory_equal(diag.text + strlen(path) + 1, lines, strcspn(lines, "\n")); /* the first is in diag */
-        has(options, "policy", "cost"); /* and nothing is set */
+        has(options, "policy", "cost");                                                 /* and nothing is set */
         has(options, "level", "99");
         inlay_options_destroy(options);
     }
@@ -271,10 +271,11 @@ static void refused(void **state)
  * out. */
 static void large(void **state)
 {
-    static const char *const parts[] = { "[", "{", "- ", "a: ", "a: b\n", "? ", "\"", "&a ", "!a ", "%", "- - a\n",
-                                         "{a,", "[a,", "\t", "a\n", "#", "dim: [a=1,", "\r", "\\", "|\n ", ">", "'",
-                                         ": ", "\303\251", "\302\205", "  - x\n", "---\n", "%TAG ! a\n",
-                                         "a: {b: [c, " };
+    static const char *const parts[] = { "[",        "{",       "- ",    "a: ",        "a: b\n",     "? ",
+                                         "\"",       "&a ",     "!a ",   "%",          "- - a\n",    "{a,",
+                                         "[a,",      "\t",      "a\n",   "#",          "dim: [a=1,", "\r",
+                                         "\\",       "|\n ",    ">",     "'",          ": ",         "\303\251",
+                                         "\302\205", "  - x\n", "---\n", "%TAG ! a\n", "a: {b: [c, " };
     char *text = malloc(1 << 20);
 
     (void)state;
@@ -316,9 +317,11 @@ static uint32_t random_below(uint64_t *seed, size_t n)
  * sentence and nothing set. */
 static void mutants(void **state)
 {
-    static const char *const pieces[] = { "[", "]", "{", "}", ": ", "- ", "\n", "\"", "'", "#", "&a ", "*a", "!!int ",
-                                          "~", "\t", "? ", ", ", "|\n", ">\n", "---\n", "...\n", "%YAML 1.1\n",
-                                          "\\u0000", "\377", "\0", "options", "name: x", "  ", "\303\251" };
+    static const char *const pieces[] = { "[",      "]",       "{",       "}",           ": ",      "- ",
+                                          "\n",     "\"",      "'",       "#",           "&a ",     "*a",
+                                          "!!int ", "~",       "\t",      "? ",          ", ",      "|\n",
+                                          ">\n",    "---\n",   "...\n",   "%YAML 1.1\n", "\\u0000", "\377",
+                                          "\0",     "options", "name: x", "  ",          "\303\251" };
     char sample[8192], *text = malloc(1 << 16);
     FILE *f = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
     size_t bytes, taken = 0;
@@ -432,8 +435,13 @@ static void layers(void **state)
             if (strcmp(s.name, "intra_threads") == 0)
                 break;
         assert_int_equal(s.source, wanted);
-        (void)snprintf(origin, sizeof origin, "%s:%u", wanted == 1 ? system_file : wanted == 2 ? user_file : path,
-                       wanted == 1 ? 2u : wanted == 2 ? 1u : 3u);
+        (void)snprintf(origin, sizeof origin, "%s:%u",
+                       wanted == 1   ? system_file
+                       : wanted == 2 ? user_file
+                                     : path,
+                       wanted == 1   ? 2u
+                       : wanted == 2 ? 1u
+                                     : 3u);
         assert_string_equal(s.origin, wanted == 0   ? "default"
                                       : wanted == 4 ? "INLAY_INTRA_THREADS"
                                       : wanted == 5 ? "set by the program"
@@ -488,10 +496,10 @@ static void environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(values),  cmocka_unit_test(paths),  cmocka_unit_test(wrong),
-                                        cmocka_unit_test(refused), cmocka_unit_test(large),  cmocka_unit_test(mutants),
-                                        cmocka_unit_test(layers),
-                                        cmocka_unit_test(environment) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(paths),
+                                        cmocka_unit_test(wrong),  cmocka_unit_test(refused),
+                                        cmocka_unit_test(large),  cmocka_unit_test(mutants),
+                                        cmocka_unit_test(layers), cmocka_unit_test(environment) };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

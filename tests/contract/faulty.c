@@ -56,8 +56,9 @@ static const kit_kernel kernels[] = {
     { .op_type = "Add", .in_types = { KIT_BIT(FLOAT) }, .supports = same_shapes, .cost = cheap, .run = run_add },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = { .name = "faulty", .description = "fails on demand", .tables = tables,
-                                       .table_count = 1 };
+static const kit_provider provider = {
+    .name = "faulty", .description = "fails on demand", .tables = tables, .table_count = 1
+};
 static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .provider = &provider };
 static kit_exports exports;
 static inlay_provider good; /* as the kit filled it in */

@@ -47,7 +47,9 @@ static void write_graph(wire *w, uint64_t seed)
 
 static rig open_graph(uint64_t seed, const char *providers)
 {
-    const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL };
+    const char *options[] = {
+        "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
     rig r;
@@ -234,7 +236,9 @@ static void assigned_once(void **unused)
 /* Nobody else runs it: the sentence of who declined is the error's. */
 static void nobody_else(void **unused)
 {
-    const char *options[] = { "providers", "faulty", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL };
+    const char *options[] = {
+        "providers", "faulty", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *v = NULL;
     wire w = { 0 };

@@ -34,8 +34,8 @@ static double tiny(void)
 
 static void changed_floats(void **unused)
 {
-    static const char *const faults[] = { "create:0:float", "assess:0:float", "compile:0:float", "specialize:0:float",
-                                          "execute:0:float", "execute:13:float" };
+    static const char *const faults[] = { "create:0:float",     "assess:0:float",  "compile:0:float",
+                                          "specialize:0:float", "execute:0:float", "execute:13:float" };
     double want = third();
 
     (void)unused;

@@ -61,7 +61,8 @@ static void bound_outputs(void **unused)
     r = open_relu(&diag, INLAY_OK);
     must.flags = INLAY_RUN_OUTPUTS_BOUND;
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (int64_t[]){ 2, 3 }, &large, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, (int64_t[]){ 1, 3 }, room, sizeof room, &small, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, (int64_t[]){ 1, 3 }, room, sizeof room, &small, &diag),
+                     INLAY_OK);
     rig_floats(&r, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
     assert_int_equal(inlay_context_set_output(r.context, 0, large, &diag), INLAY_OK);
     assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_OK);

@@ -197,8 +197,8 @@ static void write_graph(wire *w, uint64_t seed)
 
 static rig open_with(wire *w, const char *what, const char *providers, const char *name, const char *value)
 {
-    const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "",
-                              name, value, NULL };
+    const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never",
+                              "cache_dir", "",        name,          value,      NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     rig r;
 
@@ -272,7 +272,8 @@ static void compare(const rig *a, const rig *b, const char *what)
 
 static void random_graphs(void **state)
 {
-    static const char *const modes[] = { "if loop scan", "if", "loop merge", "scan loop if compile",
+    static const char *const modes[] = { "if loop scan",     "if",
+                                         "loop merge",       "scan loop if compile",
                                          "if loop scan odd", "if loop scan merge odd compile" };
     uint32_t most = 0;
 
@@ -350,8 +351,9 @@ static void run_swish(rig *r)
 /* Nobody else knows what is in the bodies: they need no provider of their own. */
 static void alone(void **state)
 {
-    const char *options[] = { "providers", "whole", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "",
-                              NULL };
+    const char *options[] = {
+        "providers", "whole", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
     rig r;
@@ -404,15 +406,13 @@ static void rules(void **state)
         const char *whole, *name, *value;
         uint32_t taken;
     } rows[] = {
-        { "if", "pin", "op:If=whole", 1 },
-        { "if", "pin", "*=reference", 0 },
-        { "if", "pin", "op:If=reference", 0 },
-        { "if", "forbid", "op:If=whole", 0 },
-        { "if", "require", "whole", 1 },
-        { "scan", "forbid", "op:Add=whole", 0 },
+        { "if", "pin", "op:If=whole", 1 },     { "if", "pin", "*=reference", 0 },
+        { "if", "pin", "op:If=reference", 0 }, { "if", "forbid", "op:If=whole", 0 },
+        { "if", "require", "whole", 1 },       { "scan", "forbid", "op:Add=whole", 0 },
     };
-    const char *options[] = { "providers", "whole,reference", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir",
-                              "", "pin", "op:If=whole", NULL };
+    const char *options[] = { "providers", "whole,reference", "plugin_dirs", FAULTY_DIR,
+                              "probe",     "never",           "cache_dir",   "",
+                              "pin",       "op:If=whole",     NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
     rig r;
@@ -472,11 +472,8 @@ static void saved_plans(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),
-        cmocka_unit_test(made_in_bodies),
-        cmocka_unit_test(rules),
-        cmocka_unit_test(saved_plans),
-        cmocka_unit_test(random_graphs),
+        cmocka_unit_test(alone),       cmocka_unit_test(made_in_bodies), cmocka_unit_test(rules),
+        cmocka_unit_test(saved_plans), cmocka_unit_test(random_graphs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

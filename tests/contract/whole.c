@@ -47,12 +47,16 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
             continue;
         if (INLAY_STRIDE_HAS(inlay_node_info, graph->node_stride, body_stride) && node->body_count > 0 &&
             whole_knows(graph, node, has_word("strict"), why)) {
-            const inlay_offer offer = { .struct_size = sizeof offer, .cookie = n, .nodes = &n, .node_count = 1,
+            const inlay_offer offer = { .struct_size = sizeof offer,
+                                        .cookie = n,
+                                        .nodes = &n,
+                                        .node_count = 1,
                                         .flags = has_word("merge") ? INLAY_OFFER_MERGE : 0 };
             status = sink->offer(sink->ctx, &offer);
         } else {
-            const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = n, .code = INLAY_REFUSE_OPERATOR,
-                                            .text = why };
+            const inlay_refusal refusal = {
+                .struct_size = sizeof refusal, .node = n, .code = INLAY_REFUSE_OPERATOR, .text = why
+            };
             status = sink->refuse(sink->ctx, &refusal);
         }
         if (status != INLAY_OK)
@@ -111,10 +115,9 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
             return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)v->dims[0]);
     }
     for (uint32_t o = 0; o < request->output_count; o++) {
-        inlay_output_plan *plan = (inlay_output_plan *)(uintptr_t)INLAY_AT(inlay_output_plan, request->outputs,
-                                                                            request->output_stride, o);
-        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride,
-                                              g->outputs[o]);
+        inlay_output_plan *plan =
+            (inlay_output_plan *)(uintptr_t)INLAY_AT(inlay_output_plan, request->outputs, request->output_stride, o);
+        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride, g->outputs[o]);
         bool known = v->rank != INLAY_RANK_UNKNOWN;
 
         for (uint32_t d = 0; known && d < v->rank; d++)
@@ -148,15 +151,33 @@ static const void *extension(void *state, const char *name)
 }
 
 static const inlay_provider provider = {
-    .struct_size = sizeof provider, .name = "whole", .description = "interprets control flow",
-    .device_kind = INLAY_DEVICE_NPU, .option_stride = sizeof(inlay_option), .domain_stride = sizeof(inlay_domain_info),
-    .create = create, .destroy = destroy, .assess = assess, .cost = cost, .compile = compile,
-    .release_compiled = release_compiled, .specialize = specialize, .release_instance = release_instance,
-    .execute = execute, .extension = extension,
+    .struct_size = sizeof provider,
+    .name = "whole",
+    .description = "interprets control flow",
+    .device_kind = INLAY_DEVICE_NPU,
+    .option_stride = sizeof(inlay_option),
+    .domain_stride = sizeof(inlay_domain_info),
+    .create = create,
+    .destroy = destroy,
+    .assess = assess,
+    .cost = cost,
+    .compile = compile,
+    .release_compiled = release_compiled,
+    .specialize = specialize,
+    .release_instance = release_instance,
+    .execute = execute,
+    .extension = extension,
 };
 static const inlay_plugin plugin = {
-    .struct_size = sizeof plugin, .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR, .name = "whole_plugin",
-    .version = "1", .build_id = "1", .provider_count = 1, .providers = &provider, .provider_stride = sizeof provider,
+    .struct_size = sizeof plugin,
+    .abi_major = INLAY_ABI_MAJOR,
+    .abi_minor = INLAY_ABI_MINOR,
+    .name = "whole_plugin",
+    .version = "1",
+    .build_id = "1",
+    .provider_count = 1,
+    .providers = &provider,
+    .provider_stride = sizeof provider,
     .operator_stride = sizeof(inlay_operator),
 };
 

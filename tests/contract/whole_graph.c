@@ -40,9 +40,10 @@ static bool all_zero(const inlay_node_info *n, const char *name)
 
 static bool is_simple(const inlay_value_info *v)
 {
-    return v == NULL || (v->kind == INLAY_VALUE_TENSOR &&
-                         (v->dtype == INLAY_FLOAT || v->dtype == INLAY_INT64 || v->dtype == INLAY_INT32 ||
-                          v->dtype == INLAY_BOOL) && (v->rank == INLAY_RANK_UNKNOWN || v->rank <= WHOLE_RANK));
+    return v == NULL ||
+           (v->kind == INLAY_VALUE_TENSOR &&
+            (v->dtype == INLAY_FLOAT || v->dtype == INLAY_INT64 || v->dtype == INLAY_INT32 || v->dtype == INLAY_BOOL) &&
+            (v->rank == INLAY_RANK_UNKNOWN || v->rank <= WHOLE_RANK));
 }
 
 bool whole_knows(const inlay_graph *graph, const inlay_node_info *n, bool strict, char *why)
@@ -54,9 +55,9 @@ bool whole_knows(const inlay_graph *graph, const inlay_node_info *n, bool strict
         (void)snprintf(why, 200, "%.60s is not known here", n->op_type.data);
         return false;
     }
-    if (op == WHOLE_Scan && (n->since_version < 9 || !all_zero(n, "scan_input_axes") ||
-                             !all_zero(n, "scan_output_axes") || !all_zero(n, "scan_input_directions") ||
-                             !all_zero(n, "scan_output_directions"))) {
+    if (op == WHOLE_Scan &&
+        (n->since_version < 9 || !all_zero(n, "scan_input_axes") || !all_zero(n, "scan_output_axes") ||
+         !all_zero(n, "scan_input_directions") || !all_zero(n, "scan_output_directions"))) {
         (void)snprintf(why, 200, "Scan runs forwards along axis 0 here");
         return false;
     }

@@ -79,22 +79,38 @@ void whole_store(const whole_value *v, void *data)
 static double compute(uint32_t op, double a, double b)
 {
     switch (op) {
-    case WHOLE_Neg: return -a;
-    case WHOLE_Abs: return fabs(a);
-    case WHOLE_Relu: return a < 0 ? 0 : a;
-    case WHOLE_Not: return a == 0;
-    case WHOLE_Add: return a + b;
-    case WHOLE_Sub: return a - b;
-    case WHOLE_Mul: return a * b;
-    case WHOLE_Mod: return a - b * floor(a / b);
-    case WHOLE_Less: return a < b;
-    case WHOLE_Greater: return a > b;
-    case WHOLE_Equal: return a == b;
-    case WHOLE_And: return a != 0 && b != 0;
-    case WHOLE_Or: return a != 0 || b != 0;
-    case WHOLE_Sigmoid: return 1 / (1 + exp(-a));
-    case WHOLE_Swish: return a / (1 + exp(-a));
-    default: return a;
+    case WHOLE_Neg:
+        return -a;
+    case WHOLE_Abs:
+        return fabs(a);
+    case WHOLE_Relu:
+        return a < 0 ? 0 : a;
+    case WHOLE_Not:
+        return a == 0;
+    case WHOLE_Add:
+        return a + b;
+    case WHOLE_Sub:
+        return a - b;
+    case WHOLE_Mul:
+        return a * b;
+    case WHOLE_Mod:
+        return a - b * floor(a / b);
+    case WHOLE_Less:
+        return a < b;
+    case WHOLE_Greater:
+        return a > b;
+    case WHOLE_Equal:
+        return a == b;
+    case WHOLE_And:
+        return a != 0 && b != 0;
+    case WHOLE_Or:
+        return a != 0 || b != 0;
+    case WHOLE_Sigmoid:
+        return 1 / (1 + exp(-a));
+    case WHOLE_Swish:
+        return a / (1 + exp(-a));
+    default:
+        return a;
     }
 }
 
@@ -144,9 +160,10 @@ static inlay_status elementwise(const whole_node *n, const whole_value *a, const
     for (int64_t i = 0; i < count_of(y); i++) {
         double e = compute(n->op, a->e[place_in(a, y, i)], b != NULL ? b->e[place_in(b, y, i)] : 0);
 
-        y->e[i] = y->dtype == INLAY_FLOAT                                 ? (double)(float)e
-                  : y->dtype == INLAY_BOOL                                ? e != 0
-                  : y->dtype == INLAY_INT64 || y->dtype == INLAY_INT32 ? trunc(e) : e;
+        y->e[i] = y->dtype == INLAY_FLOAT                              ? (double)(float)e
+                  : y->dtype == INLAY_BOOL                             ? e != 0
+                  : y->dtype == INLAY_INT64 || y->dtype == INLAY_INT32 ? trunc(e)
+                                                                       : e;
     }
     return INLAY_OK;
 }

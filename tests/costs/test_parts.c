@@ -173,7 +173,8 @@ static void calls_cost_what_their_class_does(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         bool dear = i >= 3;
-        points[i] = (calibrate_point){ .class = { dear ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT }, .threads = 1,
+        points[i] = (calibrate_point){ .class = { dear ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT },
+                                       .threads = 1,
                                        .kind = COST_STREAM };
         fit_terms(0, 1e3 * pow(10, i % 3), 0, 0, points[i].point.x);
         points[i].point.ns = (dear ? 1e4 : 10) * pow(10, i % 3);
@@ -211,8 +212,9 @@ static void fits_refuse_junk(void **state)
 
 static cost_record record(uint64_t key, double ns, float spread, int64_t when)
 {
-    return (cost_record){ .key = { { key * 77, key } }, .ns = ns, .spread = spread, .samples = 5, .when = when,
-                          .what = "Conv" };
+    return (cost_record){
+        .key = { { key * 77, key } }, .ns = ns, .spread = spread, .samples = 5, .when = when, .what = "Conv"
+    };
 }
 
 static double stored(uint64_t key)
@@ -257,9 +259,9 @@ static void figures_have_hysteresis(void **state)
         float old_spread, fresh_spread;
         double fresh, expected;
     } rows[] = {
-        { 0, 0, 104, 100 },       { 0, 0, 96, 100 },       { 0, 0, 106, 106 },     { 0, 0, 94, 94 },
-        { 0.2f, 0, 119, 100 },    { 0, 0.2f, 119, 100 },   { 0.2f, 0, 121, 121 },  { 0, 0.2f, 75, 75 },
-        { 0.5f, 0.5f, 140, 100 },
+        { 0, 0, 104, 100 },    { 0, 0, 96, 100 },     { 0, 0, 106, 106 },
+        { 0, 0, 94, 94 },      { 0.2f, 0, 119, 100 }, { 0, 0.2f, 119, 100 },
+        { 0.2f, 0, 121, 121 }, { 0, 0.2f, 75, 75 },   { 0.5f, 0.5f, 140, 100 },
     };
 
     (void)state;
@@ -362,12 +364,18 @@ static void make_profile(cost_profile *p)
 {
     profile_provider *one = arena_array(&p->a, 1, sizeof *one);
 
-    *one = (profile_provider){ .name = "fake", .build_id = "b1", .identity = 0x1234567890abcdef,
-                               .line_count = 2, .factor_count = 1, .link_count = 1 };
+    *one = (profile_provider){ .name = "fake",
+                               .build_id = "b1",
+                               .identity = 0x1234567890abcdef,
+                               .line_count = 2,
+                               .factor_count = 1,
+                               .link_count = 1 };
     one->lines = arena_array(&p->a, 2, sizeof *one->lines);
-    one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT }, 1,
+    one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT },
+                                    1,
                                     { .ns_per = { 100, 0.05, 0, 0.25, 1.5, 0.125 }, .error = 1.25, .points = 7 } };
-    one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED }, 2,
+    one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED },
+                                    2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
     one->factors = arena_array(&p->a, 1, sizeof *one->factors);
     one->factors[0] = (profile_factor){ 1, 1.5, 0.75 };
@@ -547,16 +555,24 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prices_are_told_as_times), cmocka_unit_test(fits_find_the_rates), cmocka_unit_test(fits_bear_noise),
+        cmocka_unit_test(prices_are_told_as_times),
+        cmocka_unit_test(fits_find_the_rates),
+        cmocka_unit_test(fits_bear_noise),
         cmocka_unit_test(fits_follow_the_model),
         cmocka_unit_test(fits_are_in_the_middle),
         cmocka_unit_test(disturbed_runs_do_not_count),
         cmocka_unit_test(cold_weights_cost_more),
-        cmocka_unit_test(calls_cost_what_their_class_does), cmocka_unit_test(fits_refuse_junk),
-        IN_FOLDER(measurements_come_back), cmocka_unit_test(figures_have_hysteresis),
-        IN_FOLDER(bent_measurements_are_ignored), IN_FOLDER(planted_files_are_ignored), IN_FOLDER(old_measurements_go),
-        IN_FOLDER(profiles_come_back), IN_FOLDER(impossible_profiles_are_ignored),
-        IN_FOLDER(bent_profiles_do_no_harm), IN_FOLDER(memory_may_run_out),
+        cmocka_unit_test(calls_cost_what_their_class_does),
+        cmocka_unit_test(fits_refuse_junk),
+        IN_FOLDER(measurements_come_back),
+        cmocka_unit_test(figures_have_hysteresis),
+        IN_FOLDER(bent_measurements_are_ignored),
+        IN_FOLDER(planted_files_are_ignored),
+        IN_FOLDER(old_measurements_go),
+        IN_FOLDER(profiles_come_back),
+        IN_FOLDER(impossible_profiles_are_ignored),
+        IN_FOLDER(bent_profiles_do_no_harm),
+        IN_FOLDER(memory_may_run_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

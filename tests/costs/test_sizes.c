@@ -306,9 +306,9 @@ static void equal_layers_share_a_key(void **state)
     assert_true(same_key(&base, &base));
     other.names = "input weight out";
     assert_true(same_key(&base, &other));
-#define DIFFERS(field, was)                \
-    other = base;                          \
-    other.field = was;                     \
+#define DIFFERS(field, was)                                                                                            \
+    other = base;                                                                                                      \
+    other.field = was;                                                                                                 \
     assert_false(same_key(&base, &other));
     DIFFERS(op, "Add")
     DIFFERS(shape, "2,3,5")
@@ -354,8 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_have_defaults),      cmocka_unit_test(sizes_are_assumed),
         cmocka_unit_test(odd_sizes_do_no_harm),     cmocka_unit_test(what_depends_on_data_is_bounded),
-            cmocka_unit_test(equal_layers_share_a_key),
-        cmocka_unit_test(identities_differ),        cmocka_unit_test(classes_have_names),
+        cmocka_unit_test(equal_layers_share_a_key), cmocka_unit_test(identities_differ),
+        cmocka_unit_test(classes_have_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -355,10 +355,13 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(measuring_changes_the_choice), IN_FOLDER(cancelled_tuning_keeps_what_it_has),
-        IN_FOLDER(runs_are_recorded), IN_FOLDER(predictions_follow_the_data),
+        IN_FOLDER(measuring_changes_the_choice),
+        IN_FOLDER(cancelled_tuning_keeps_what_it_has),
+        IN_FOLDER(runs_are_recorded),
+        IN_FOLDER(predictions_follow_the_data),
         IN_FOLDER(ranks_follow_the_data),
-        IN_FOLDER(calibrate_measures_a_device),  IN_FOLDER(calibrate_refuses_nonsense),
+        IN_FOLDER(calibrate_measures_a_device),
+        IN_FOLDER(calibrate_refuses_nonsense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

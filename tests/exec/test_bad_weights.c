@@ -1,6 +1,6 @@
 /* Quantized weights that cannot be: counts of scales and zero points, blocks that do not divide, packed sizes that lie.
- * Each is an error that names node or tensor, by every provider alike. And integers of 16 bits, which have no kernels of
- * their own. */
+ * Each is an error that names node or tensor, by every provider alike. And integers of 16 bits, which have no kernels
+ * of their own. */
 #include "rig.h"
 #include <math.h>
 
@@ -58,10 +58,10 @@ static void expect_error(wire *w, const char *provider, const char *who, const c
 
 typedef struct dequantized {
     int dtype;
-    size_t bytes;                        /* of w [32, 16] */
-    const char *scale;                   /* shape */
+    size_t bytes;      /* of w [32, 16] */
+    const char *scale; /* shape */
     size_t scales;
-    int zero_dtype;                      /* 0: none */
+    int zero_dtype; /* 0: none */
     size_t zeros;
     int64_t axis, block;
     const char *who, *what;

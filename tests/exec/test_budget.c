@@ -218,7 +218,7 @@ static bool limit_cpus(int cpus)
     return taken == cpus && sched_setaffinity(0, sizeof want, &want) == 0;
 }
 
-static uint32_t others; /* threads that were there before: a sanitizer's */
+static uint32_t others;                /* threads that were there before: a sanitizer's */
 static uint32_t largest, most_threads; /* what the sampler saw, believed */
 
 static void *sample(void *user)

@@ -164,8 +164,8 @@ static void how_loops_end(void **state)
     static const struct {
         const char *inputs;
         int64_t result;
-    } rows[] = { { "n,_,zero", 3 }, { "_,yes,zero", 5 }, { "n,yes,zero", 3 }, { "_,_,zero", 5 }, { "many,_,zero", 5 },
-                 { "n,no,zero", 0 }, { "negative,yes,zero", 0 } };
+    } rows[] = { { "n,_,zero", 3 },    { "_,yes,zero", 5 }, { "n,yes,zero", 3 },       { "_,_,zero", 5 },
+                 { "many,_,zero", 5 }, { "n,no,zero", 0 },  { "negative,yes,zero", 0 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -528,12 +528,12 @@ static void scan_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(if_in_loop_in_if),         cmocka_unit_test(what_loops_carry),
-        cmocka_unit_test(how_loops_end),            cmocka_unit_test(loops_carry_sequences),
-        cmocka_unit_test(constants_handed_on),
-        cmocka_unit_test(texts_in_sequences),       cmocka_unit_test(branches_differ),
-        cmocka_unit_test(absent_optionals),         cmocka_unit_test(lists_of_another_type),
-        cmocka_unit_test(scan_axes_and_directions), cmocka_unit_test(scan_of_a_batch),
+        cmocka_unit_test(if_in_loop_in_if),      cmocka_unit_test(what_loops_carry),
+        cmocka_unit_test(how_loops_end),         cmocka_unit_test(loops_carry_sequences),
+        cmocka_unit_test(constants_handed_on),   cmocka_unit_test(texts_in_sequences),
+        cmocka_unit_test(branches_differ),       cmocka_unit_test(absent_optionals),
+        cmocka_unit_test(lists_of_another_type), cmocka_unit_test(scan_axes_and_directions),
+        cmocka_unit_test(scan_of_a_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

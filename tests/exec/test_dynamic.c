@@ -198,7 +198,7 @@ static void a_wrong_shape_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_behind_nonzero), cmocka_unit_test(known_again_and_a_view_of_it_leaves),
+        cmocka_unit_test(chain_behind_nonzero),     cmocka_unit_test(known_again_and_a_view_of_it_leaves),
         cmocka_unit_test(allocated_although_known), cmocka_unit_test(shapes_from_data),
         cmocka_unit_test(a_wrong_shape_is_named),
     };

@@ -162,8 +162,8 @@ static void equal_to_fresh_sessions(void **state)
             check(&scripts[i], plugins[p]);
 }
 
-/* Sizes that never come again: few plans are kept. Once one has come again whose plan had gone, as many as there are sizes
- * in turns, which then make no plan more; and when there are too many, the oldest go. */
+/* Sizes that never come again: few plans are kept. Once one has come again whose plan had gone, as many as there are
+ * sizes in turns, which then make no plan more; and when there are too many, the oldest go. */
 static void plans_are_kept(void **state)
 {
     rig r;

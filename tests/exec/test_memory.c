@@ -56,7 +56,8 @@ static void random_lifetimes(void **state)
 
         for (uint32_t i = 0; i < count; i++) {
             uint32_t first = (uint32_t)(next_random(&seed) % steps);
-            items[i] = (memory_item){ .bytes = next_random(&seed) % (round % 3 == 0 ? 100 : 1000000), .first = first,
+            items[i] = (memory_item){ .bytes = next_random(&seed) % (round % 3 == 0 ? 100 : 1000000),
+                                      .first = first,
                                       .last = first + (uint32_t)(next_random(&seed) % (steps - first + 1)) };
             if (next_random(&seed) % 10 == 0)
                 items[i].bytes = 0;
@@ -74,7 +75,8 @@ static void chains_with_skips(void **state)
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
         for (uint32_t i = 0; i < 120; i++)
-            items[i] = (memory_item){ .bytes = (kind == 0 ? 1 : 1 + (119 - i) / 20) * 400000u, .first = i,
+            items[i] = (memory_item){ .bytes = (kind == 0 ? 1 : 1 + (119 - i) / 20) * 400000u,
+                                      .first = i,
                                       .last = kind == 2 && i % 3 == 0 && i < 117 ? i + 3 : i + 1 };
         place_and_check(items, 120, 121, 64, 1.05);
     }

@@ -108,7 +108,8 @@ static const row rows[] = {
 
 /* Of com.microsoft, as ONNX Runtime has them. */
 static const row microsoft[] = {
-    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#", NULL },
+    { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#",
+      NULL },
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:2;pad_value=s:#;separators=S:[_.]+", "S[2]=ab__c,xy_.zz",
       "S[2,2]=ab,#,xy,zz", NULL },
     { "Tokenizer", 1, "mark=i:1;mincharnum=i:1;pad_value=s:#;tokenexp=s:[a-c]+", "S[2]=xabxc,a",

@@ -28,8 +28,9 @@ static rig expect_ops(wire *w, const char *level, const char *ops)
 {
     rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
     program_folder folder = { .env = &r.session->env };
-    pass_ctx again = { .model = r.session->model, .fold = program_fold_node, .fold_ctx = &folder,
-                       .fold_max_bytes = 1 << 20 };
+    pass_ctx again = {
+        .model = r.session->model, .fold = program_fold_node, .fold_ctx = &folder, .fold_max_bytes = 1 << 20
+    };
     char *before = graph_to_text(r.session->model->main), *after, text[512] = "";
 
     list_ops(r.session->model->main, text, sizeof text);

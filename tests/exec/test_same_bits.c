@@ -158,8 +158,9 @@ static void by_kernels(const char *script, int64_t opset, const char *const *ker
 {
 #ifdef HAVE_ONEDNN
     for (size_t k = 0; k < count; k++) {
-        const variant v = { kernels[k], { "providers", "onednn,reference", "policy", "priority", "onednn.kernel",
-                                          kernels[k], NULL } };
+        const variant v = {
+            kernels[k], { "providers", "onednn,reference", "policy", "priority", "onednn.kernel", kernels[k], NULL }
+        };
 
         expect_same(script, opset, &v);
     }
@@ -174,8 +175,8 @@ static void products(void **state)
 {
     static const char *const kernels[] = { "packed", "packed_pairs", "plain" };
     static const int sizes[][3] = {
-        { 1, 4096, 200 }, { 2, 6000, 70 },  { 3, 2048, 129 },  { 5, 3000, 64 },   { 17, 5000, 17 },
-        { 64, 385, 65 },  { 97, 800, 130 }, { 200, 1200, 10 }, { 641, 130, 70 },  { 1000, 40, 33 },
+        { 1, 4096, 200 }, { 2, 6000, 70 },  { 3, 2048, 129 },  { 5, 3000, 64 },  { 17, 5000, 17 },
+        { 64, 385, 65 },  { 97, 800, 130 }, { 200, 1200, 10 }, { 641, 130, 70 }, { 1000, 40, 33 },
         { 19, 9000, 3 },  { 300, 300, 1 },  { 13, 769, 300 },
     };
     char script[256];
@@ -188,8 +189,9 @@ static void products(void **state)
                        s[0], s[1], s[1], s[2], s[2]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
-        (void)snprintf(script, sizeof script, "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y",
-                       s[0], s[1], s[2], s[1], s[2]);
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y", s[0], s[1], s[2],
+                       s[1], s[2]);
         by_providers(script, 13);
     }
 }
@@ -198,7 +200,7 @@ static void computed_products(void **state)
 {
     static const char *const kernels[] = { "batched", "matmul" };
     static const int sizes[][4] = {
-        { 1, 1, 4096, 100 }, { 1, 3, 9000, 40 },  { 1, 70, 3000, 70 }, { 1, 300, 800, 129 },
+        { 1, 1, 4096, 100 }, { 1, 3, 9000, 40 }, { 1, 70, 3000, 70 }, { 1, 300, 800, 129 },
         { 6, 1, 700, 64 },   { 7, 97, 40, 197 }, { 1, 515, 384, 1 },  { 3, 4, 1000, 133 },
     };
     char script[256];
@@ -221,14 +223,14 @@ static void computed_products(void **state)
 
 static void convolutions(void **state)
 {
-    static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
-                                           "library_blocked", "library_winograd", "gemm", "pairs" };
+    static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
+                                           "library", "library_blocked", "library_winograd", "gemm",      "pairs" };
     /* images, in, height, width, out, window, stride, group */
     static const int sizes[][8] = {
-        { 1, 3, 57, 50, 20, 7, 2, 1 },    { 1, 64, 29, 29, 64, 3, 1, 1 },  { 1, 128, 15, 15, 136, 3, 1, 1 },
-        { 1, 160, 7, 7, 160, 3, 1, 1 },   { 1, 480, 7, 7, 160, 1, 1, 1 },  { 1, 160, 7, 7, 480, 1, 1, 1 },
-        { 1, 24, 41, 41, 144, 1, 1, 1 },  { 1, 800, 1, 1, 200, 1, 1, 1 },  { 1, 400, 5, 3, 8, 1, 1, 1 },
-        { 1, 800, 29, 1, 24, 1, 1, 1 },   { 3, 40, 19, 23, 24, 5, 1, 1 },  { 1, 96, 31, 29, 96, 3, 1, 96 },
+        { 1, 3, 57, 50, 20, 7, 2, 1 },      { 1, 64, 29, 29, 64, 3, 1, 1 }, { 1, 128, 15, 15, 136, 3, 1, 1 },
+        { 1, 160, 7, 7, 160, 3, 1, 1 },     { 1, 480, 7, 7, 160, 1, 1, 1 }, { 1, 160, 7, 7, 480, 1, 1, 1 },
+        { 1, 24, 41, 41, 144, 1, 1, 1 },    { 1, 800, 1, 1, 200, 1, 1, 1 }, { 1, 400, 5, 3, 8, 1, 1, 1 },
+        { 1, 800, 29, 1, 24, 1, 1, 1 },     { 3, 40, 19, 23, 24, 5, 1, 1 }, { 1, 96, 31, 29, 96, 3, 1, 96 },
         { 1, 144, 28, 28, 144, 5, 2, 144 }, { 1, 64, 20, 21, 96, 3, 1, 4 }, { 1, 64, 85, 3, 17, 3, 1, 1 },
     };
     char script[512];
@@ -240,7 +242,8 @@ static void convolutions(void **state)
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) strides=%d,%d pads=%d,%d,%d,%d "
                        "group=%d\ns = Sigmoid(k)\ny = Mul(k, s)\n-> y",
-                       s[0], s[1], s[2], s[3], s[4], s[1] / s[7], s[5], s[5], s[4], s[6], s[6], pad, pad, pad, pad, s[7]);
+                       s[0], s[1], s[2], s[3], s[4], s[1] / s[7], s[5], s[5], s[4], s[6], s[6], pad, pad, pad, pad,
+                       s[7]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
     }
@@ -251,7 +254,8 @@ static void blocks(void **state)
 {
     static const char *const rows[] = {
         "x : 1,24,41,43\nw = [144,24,1,1]\nb = [144]\nd = [144,1,3,3]\ne = [144]\np = [32,144,1,1]\nf = [32]\n"
-        "h = Conv(x, w, b)\ni = Relu(h)\nj = Conv(i, d, e) pads=1,1,1,1 group=144\nk = Relu(j)\ny = Conv(k, p, f)\n-> y",
+        "h = Conv(x, w, b)\ni = Relu(h)\nj = Conv(i, d, e) pads=1,1,1,1 group=144\nk = Relu(j)\ny = Conv(k, p, f)\n-> "
+        "y",
         "x : 1,40,14,14\nw = [240,40,1,1]\nb = [240]\nd = [240,1,5,5]\ne = [240]\np = [60,240,1,1]\nq = [240,60,1,1]\n"
         "h = Conv(x, w, b)\ni = Relu(h)\nj = Conv(i, d, e) pads=2,2,2,2 group=240\nk = Relu(j)\n"
         "m = GlobalAveragePool(k)\nn = Conv(m, p)\no = Relu(n)\nr = Conv(o, q)\ns = Sigmoid(r)\ny = Mul(k, s)\n-> y",
@@ -277,11 +281,11 @@ static void blocks(void **state)
 static void reductions(void **state)
 {
     static const char *const shapes[][2] = {
-        { "300007", "0," }, { "7,40001", "1," }, { "40001,7", "0," }, { "3,5,70,71", "2,3" }, { "64,33,40", "0,2" },
-        { "1,1000,300", "1," }, { "2,200000", "0,1" }, { "90,7,11,13", "1,3" },
+        { "300007", "0," },    { "7,40001", "1," },    { "40001,7", "0," },   { "3,5,70,71", "2,3" },
+        { "64,33,40", "0,2" }, { "1,1000,300", "1," }, { "2,200000", "0,1" }, { "90,7,11,13", "1,3" },
     };
-    static const char *const ops[] = { "ReduceMean", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp",
-                                       "ReduceLogSum", "ReduceProd", "ReduceMax" };
+    static const char *const ops[] = { "ReduceMean",      "ReduceL2",     "ReduceL1",   "ReduceSumSquare",
+                                       "ReduceLogSumExp", "ReduceLogSum", "ReduceProd", "ReduceMax" };
     char script[256];
 
     (void)state;
@@ -370,13 +374,15 @@ static void bytes(void **state)
 {
     static const char *const rows[] = {
         "x : 33,770\nw = [770,130]\n" BYTES "i = MatMulInteger(x8, w8)\ny = Cast(i) to=1\n-> y",
-        "x : 1,3000\nw = [3000,700]\n" BYTES "p = QLinearMatMul(x8, xs, z, w8, ws, z, ys, z)\nz = DequantizeLinear(p, ys)\n-> z",
+        "x : 1,3000\nw = [3000,700]\n" BYTES
+        "p = QLinearMatMul(x8, xs, z, w8, ws, z, ys, z)\nz = DequantizeLinear(p, ys)\n-> z",
         "x : 1,64,29,31\nw = [96,64,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
         "k = Conv(a, b) pads=1,1,1,1\nys = [] 2.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
         "x : 17,900\nw = [900,70]\nws = [] 0.01\nw8 = QuantizeLinear(w, ws)\n"
         "x8, xs, xz = DynamicQuantizeLinear(x)\ni = MatMulInteger(x8, w8, xz)\nf = Cast(i) to=1\ny = Mul(f, xs)\n-> y",
         "x : 1,48,33,29\nw = [48,1,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
-        "k = Conv(a, b) pads=1,1,1,1 group=48\nys = [] 0.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
+        "k = Conv(a, b) pads=1,1,1,1 group=48\nys = [] 0.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> "
+        "y",
     };
 
     (void)state;
@@ -387,8 +393,9 @@ static void bytes(void **state)
 
 static void elements(void **state)
 {
-    static const char *const functions[] = { "Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Mish", "Sin", "Cos", "Elu",
-                                             "Gelu", "Atan", "Sqrt", "Reciprocal", "HardSwish", "Selu", "Log" };
+    static const char *const functions[] = { "Sigmoid",    "Tanh",      "Erf",  "Exp",  "Softplus", "Mish",
+                                             "Sin",        "Cos",       "Elu",  "Gelu", "Atan",     "Sqrt",
+                                             "Reciprocal", "HardSwish", "Selu", "Log" };
     static const char *const rows[] = {
         "x : 1,30,37,41\nz = [4] 1,1,1.7,2.3\ny = Resize(x, _, z) mode=linear\n-> y",
         "x : 1,30,37,41\nz = [4] 1,1,1.7,2.3\ny = Resize(x, _, z) mode=cubic\n-> y",
@@ -442,7 +449,8 @@ static void rows_alone(void **state)
             rig r;
 
             script_model(&w, rows[i], opset);
-            r = rig_open(&w, (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
+            r = rig_open(&w,
+                         (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
             script_feed_sized(&r, count, 5, 0);
             rig_run(&r);
             if (count == 1) {
@@ -490,11 +498,13 @@ static void four_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_threads), cmocka_unit_test(fewer_threads), cmocka_unit_test(products),   cmocka_unit_test(computed_products),
-        cmocka_unit_test(convolutions), cmocka_unit_test(blocks),     cmocka_unit_test(reductions),
-        cmocka_unit_test(means),        cmocka_unit_test(attentions), cmocka_unit_test(recurrences),
-        cmocka_unit_test(bytes),        cmocka_unit_test(elements),   cmocka_unit_test(rows_alone),
-        cmocka_unit_test(measures_nothing),
+        cmocka_unit_test(four_threads), cmocka_unit_test(fewer_threads),
+        cmocka_unit_test(products),     cmocka_unit_test(computed_products),
+        cmocka_unit_test(convolutions), cmocka_unit_test(blocks),
+        cmocka_unit_test(reductions),   cmocka_unit_test(means),
+        cmocka_unit_test(attentions),   cmocka_unit_test(recurrences),
+        cmocka_unit_test(bytes),        cmocka_unit_test(elements),
+        cmocka_unit_test(rows_alone),   cmocka_unit_test(measures_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,8 +114,8 @@ static void options_that_are_wrong(void **state)
     static const struct {
         const char *name, *value, *said;
     } rows[] = {
-        { "intra_thread", "1", "intra_threads" }, { "level", "many", "level" },   { "level", "100", "level" },
-        { "policy", "best", "policy" },           { "dim", "N", "NAME=N" },       { "dim", "N=-1", "dim" },
+        { "intra_thread", "1", "intra_threads" }, { "level", "many", "level" }, { "level", "100", "level" },
+        { "policy", "best", "policy" },           { "dim", "N", "NAME=N" },     { "dim", "N=-1", "dim" },
         { "max_nodes", "", "max_nodes" },         { "level", "1 ", "level" },
     };
     inlay_option_doc doc = { .struct_size = 0 };

@@ -285,7 +285,8 @@ static inlay_value *run_groups(rig *r, bool kept, int64_t batch, const int64_t *
         const int64_t wide = (i == 0 ? HEADS : SHARED) * SIZE;
         inlay_value *v = NULL;
 
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ batch, rows, wide }, &v, NULL), INLAY_OK);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ batch, rows, wide }, &v, NULL),
+                         INLAY_OK);
         for (int64_t t = 0; t < batch * rows; t++) {
             uint32_t seed = (uint32_t)(((at + t % rows) * 3 + i) * 7 + t / rows) * 2654435761u;
 
@@ -481,11 +482,16 @@ static void errors_say_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_handing_on),   cmocka_unit_test(pairs_are_found),
-        cmocka_unit_test(rewound_and_forked),    cmocka_unit_test(saved_and_restored),
-        cmocka_unit_test(memory_stays),          cmocka_unit_test(replaced_states),
-        cmocka_unit_test(outputs_that_are_kept), cmocka_unit_test(errors_say_what_is_wrong),
-        cmocka_unit_test(group_query_attention), cmocka_unit_test(equal_to_the_reference),
+        cmocka_unit_test(equal_to_handing_on),
+        cmocka_unit_test(pairs_are_found),
+        cmocka_unit_test(rewound_and_forked),
+        cmocka_unit_test(saved_and_restored),
+        cmocka_unit_test(memory_stays),
+        cmocka_unit_test(replaced_states),
+        cmocka_unit_test(outputs_that_are_kept),
+        cmocka_unit_test(errors_say_what_is_wrong),
+        cmocka_unit_test(group_query_attention),
+        cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),
     };
 

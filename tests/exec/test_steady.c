@@ -1,7 +1,6 @@
 /* A run at sizes that were seen before allocates nothing and takes no lock: models of several regions on several
- * providers, sizes that take turns, one thread and two, bodies. Nor does a decoder allocate that reads one token more each
- * time. Calls are counted by functions of the same names here,
- * which all libraries of the process find first. */
+ * providers, sizes that take turns, one thread and two, bodies. Nor does a decoder allocate that reads one token more
+ * each time. Calls are counted by functions of the same names here, which all libraries of the process find first. */
 #include "../passes/graph_script.h"
 #include "session/session.h"
 #include "counting.h"
@@ -48,8 +47,7 @@ static bool lists_openblas(const char *const *options)
  * primitives of oneDNN make a map of their arguments each time (our own loops, which CPUs with AVX-512 have, allocate
  * nothing), and regions for several threads take turns, by a lock. OpenBLAS takes a buffer under a lock of its own for
  * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
-static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps,
-                  int onednn)
+static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int onednn)
 {
     wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -81,7 +79,7 @@ done:
 }
 
 /* Products, chains of pointwise operators, a Gather, Softmax. */
-#define NET                                                                                                       \
+#define NET                                                                                                            \
     "x : N,64\nw = [64,64]\nv = [64,32]\nc = [64]\na = MatMul(x, w)\nb = Add(a, c)\nd = Relu(b)\ne = Softmax(d)\n"     \
     "i = i[2] 1,0\nf = Gather(e, i) axis=1\ng = MatMul(e, v)\nh = Tanh(g)\nl = CumSum(h, k)\nm = Exp(l)\n-> m, f"
 #define NET_INDEX "k = i[] 1\n"
@@ -94,26 +92,30 @@ static void several_regions(void **state)
     for (int t = 0; t < 2; t++) {
         check("reference", NET_INDEX NET,
               (const char *const[]){ "providers", "reference", "intra_threads", threads[t], NULL }, 4, 0);
-        check("branches side by side", NET_INDEX NET,
-              (const char *const[]){ "providers", "reference", "intra_threads", threads[t], "inter_threads", "2", NULL },
-              4, 0);
+        check(
+            "branches side by side", NET_INDEX NET,
+            (const char *const[]){ "providers", "reference", "intra_threads", threads[t], "inter_threads", "2", NULL },
+            4, 0);
         check("openblas, reference", NET_INDEX NET,
               (const char *const[]){ "providers", "openblas,reference", "intra_threads", threads[t], NULL }, 4, 0);
         check("onednn, reference", NET_INDEX NET,
               (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads", threads[t],
-                                     NULL }, 3, t + 1);
+                                     NULL },
+              3, t + 1);
         check("all in turns", NET_INDEX NET,
               (const char *const[]){ "providers", "onednn,openblas,reference", "pin", "op:MatMul=openblas", "pin",
                                      "op:Softmax=onednn", "pin", "op:Relu=reference", "intra_threads", threads[t],
-                                     NULL }, 5, t + 1);
+                                     NULL },
+              5, t + 1);
     }
 }
 
 static void bodies(void **state)
 {
     (void)state;
-    check("a branch", "x : N,64\nz = [] 100\ns = ReduceSum(x) keepdims=0\nt = Greater(z, s)\n"
-                      "y = If(t) then:Neg(x) else:Relu(x)\nu = Exp(y)\n-> u",
+    check("a branch",
+          "x : N,64\nz = [] 100\ns = ReduceSum(x) keepdims=0\nt = Greater(z, s)\n"
+          "y = If(t) then:Neg(x) else:Relu(x)\nu = Exp(y)\n-> u",
           (const char *const[]){ "providers", "reference", NULL }, 3, 0);
 }
 
@@ -159,8 +161,8 @@ static void read_token(rig *r, bool by_heads, int64_t t)
     atomic_store(&counting, false);
 }
 
-/* A token more each time: other sizes in every run. Once as many plans are kept as there may be, the next is made in the
- * memory of one that goes, and states are appended to in place. */
+/* A token more each time: other sizes in every run. Once as many plans are kept as there may be, the next is made in
+ * the memory of one that goes, and states are appended to in place. */
 static void tokens(void **state)
 {
     static const char *const options[] = { "providers", "onednn,reference", "policy", "priority", "intra_threads", "1",

@@ -21,8 +21,9 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 
 static rig open_script(const char *script, const char *inter, const char *more, const char *value)
 {
-    const char *const options[] = { "providers", "onednn?,openblas?,reference", "intra_threads", "4",  "inter_threads",
-                                    inter, more, value, NULL };
+    const char *const options[] = {
+        "providers", "onednn?,openblas?,reference", "intra_threads", "4", "inter_threads", inter, more, value, NULL
+    };
     wire w = { 0 };
     rig r;
 
@@ -91,24 +92,30 @@ static void expect_whole(const plan_wave *w)
 
 /* ------------------------------------------------------------------ bits */
 
-#define CHAIN(n, op) "a" #n " = CumSum(x, k) reverse=" #op "\nb" #n " = Softmax(a" #n ")\nc" #n " = ReduceMax(b" #n ") axes=1,\n"
+#define CHAIN(n, op)                                                                                                   \
+    "a" #n " = CumSum(x, k) reverse=" #op "\nb" #n " = Softmax(a" #n ")\nc" #n " = ReduceMax(b" #n ") axes=1,\n"
 
 static const struct {
     const char *script;
     uint32_t branches; /* at least, with four threads on the reference; 0: there are none */
 } models[] = {
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\nc = CumSum(x, k) exclusive=1\n"
-      "d = CumSum(x, k) exclusive=1 reverse=1\ny = Concat(a, b, c, d) axis=1\n-> y", 4 },
+      "d = CumSum(x, k) exclusive=1 reverse=1\ny = Concat(a, b, c, d) axis=1\n-> y",
+      4 },
     { "x : 24,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y", 2 },
     /* What one branch makes another reads, and is written over where nobody reads it later. */
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = Softmax(a)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
-      "e = CumSum(c, k)\ny = Sub(d, e)\nz = CumSum(a, k)\n-> y, z", 2 },
+      "e = CumSum(c, k)\ny = Sub(d, e)\nz = CumSum(a, k)\n-> y, z",
+      2 },
     /* A diamond within a diamond, and a tail. */
     { "x : 16,33\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
-      "e = CumSum(b, k) reverse=1\nf = Mul(d, e)\ng = Add(f, c)\nh = CumSum(g, k)\n-> h, c", 2 },
+      "e = CumSum(b, k) reverse=1\nf = Mul(d, e)\ng = Add(f, c)\nh = CumSum(g, k)\n-> h, c",
+      2 },
     /* Products, which have workspaces. */
-    { "x : 64,96\nu = [96,80]\nv = [96,70]\nw = [96,60]\nk = i[] 1\na = MatMul(x, u)\nb = MatMul(x, v)\nc = MatMul(x, w)\n"
-      "d = CumSum(a, k)\ne = CumSum(b, k)\nf = CumSum(c, k)\n-> d, e, f", 2 },
+    { "x : 64,96\nu = [96,80]\nv = [96,70]\nw = [96,60]\nk = i[] 1\na = MatMul(x, u)\nb = MatMul(x, v)\nc = MatMul(x, "
+      "w)\n"
+      "d = CumSum(a, k)\ne = CumSum(b, k)\nf = CumSum(c, k)\n-> d, e, f",
+      2 },
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(b, k)\n-> c", 0 },
 };
 
@@ -126,7 +133,8 @@ static void expect_same(const rig *a, const rig *b, const char *script)
 static void same_bits(void **state)
 {
     static const char *const inter[] = { "2", "3", "4", "0" };
-    static const char *const policies[][2] = { { "policy", "cost" }, { "policy", "priority" },
+    static const char *const policies[][2] = { { "policy", "cost" },
+                                               { "policy", "priority" },
                                                { "providers", "reference" } };
 
     (void)state;
@@ -164,7 +172,8 @@ static void same_bits(void **state)
 static void new_sizes(void **state)
 {
     static const char script[] = "x : N,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y";
-    rig one = open_script(script, "1", "providers", "reference"), many = open_script(script, "2", "providers", "reference");
+    rig one = open_script(script, "1", "providers", "reference"),
+        many = open_script(script, "2", "providers", "reference");
 
     (void)state;
     for (int64_t n = 1; n < 40; n += 3) {
@@ -197,8 +206,8 @@ static void little_work(void **state)
 /* Large branches of kernels that nobody has timed: the plan has them, and the runs find out. */
 static void much_work(void **state)
 {
-    rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0", "providers",
-                        "reference");
+    rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
+                        "providers", "reference");
 
     (void)state;
     script_feed(&r, 1);
@@ -239,7 +248,7 @@ static void failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),   cmocka_unit_test(new_sizes),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits), cmocka_unit_test(new_sizes),
                                         cmocka_unit_test(little_work), cmocka_unit_test(much_work),
                                         cmocka_unit_test(failures) };
 

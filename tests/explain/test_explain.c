@@ -61,8 +61,7 @@ static void check_sums(const json_t *g)
     assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(g, "nodes")));
     assert_int_equal((int)sum(stretches, "regions"), json_array_size(regions));
     for (size_t i = 0; i < json_array_size(regions); i++)
-        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
-            check_sums(body);
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body) check_sums(body);
 }
 
 /* What the regions of a graph do, and their bodies as often as they run. */
@@ -74,8 +73,8 @@ static double sum_runs(const json_t *g, const char *name)
     json_t *body;
 
     for (size_t i = 0; i < json_array_size(regions); i++)
-        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
-            total += number(body, "times") * sum_runs(body, name);
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body) total +=
+            number(body, "times") * sum_runs(body, name);
     return total;
 }
 
@@ -279,8 +278,7 @@ static double measured_of(const json_t *g, const char *provider)
         executions = number(r, "calls") > executions ? number(r, "calls") : executions;
         if (strcmp(json_string_value(json_object_get(r, "provider")), provider) == 0)
             once += number(r, "measured_ns");
-        json_object_foreach(bodies, attr, body)
-            inner += measured_of(body, provider);
+        json_object_foreach(bodies, attr, body) inner += measured_of(body, provider);
     }
     return once * executions + inner;
 }
@@ -398,8 +396,8 @@ static void test_refusals_are_folded(void **state)
 /* The runner-up is the difference that forbidding the winner makes. */
 static void test_runner_up(void **state)
 {
-    static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "reference,fake", "policy",
-                                           "priority", NULL };
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
+                                           "policy",      "priority", NULL };
     rig r = chain(6, options);
     json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
     const json_t *stretch = json_array_get(json_object_get(json_object_get(j, "main"), "stretches"), 0);
@@ -429,8 +427,8 @@ static void refuses(const inlay_session *s, inlay_explain_options options, const
 /* What is said of a change of policy is what a session with that policy has. */
 static void test_what_if(void **state)
 {
-    static const char *const by_priority[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "policy",
-                                               "priority", NULL };
+    static const char *const by_priority[] = { "plugin_dirs", FAKE_DIR,   "providers", "fake,reference",
+                                               "policy",      "priority", NULL };
     static const char *const by_cost[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
     const char *const rules[] = { "policy=cost" }, *const back[] = { "policy=priority" };
     rig first = chain(7, by_priority), second = chain(7, by_cost);
@@ -469,8 +467,8 @@ static void test_what_if_is_true(void **state)
         const char *options[16] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference" };
         uint32_t count = rows[i].rules[1] != NULL ? 2 : 1;
         rig base = chain(9, options), changed;
-        json_t *a = explain_json(base.session, (inlay_explain_options){ .what_ifs = rows[i].rules,
-                                                                        .what_if_count = count });
+        json_t *a =
+            explain_json(base.session, (inlay_explain_options){ .what_ifs = rows[i].rules, .what_if_count = count });
         const json_t *told_of = json_object_get(a, "what_if");
         json_t *b;
 
@@ -535,11 +533,16 @@ static void test_wrong_what_ifs(void **state)
     static const struct {
         const char *rule, *why;
     } rows[] = {
-        { "nonsense", "expected PATTERN=PROVIDER" }, { "=reference", "expected PATTERN" },
-        { "!=reference", "expected PATTERN" },       { "node_0=refrence", "did you mean 'reference'" },
-        { "-nosuch", "no provider 'nosuch'" },       { "nude_0=reference", "did you mean 'node_0'" },
-        { "op:Rely=reference", "did you mean 'Relu'" }, { "policy=fast", "cost or priority" },
-        { "threads=0", "1 to 4096" },                { "threads=two", "1 to 4096" },
+        { "nonsense", "expected PATTERN=PROVIDER" },
+        { "=reference", "expected PATTERN" },
+        { "!=reference", "expected PATTERN" },
+        { "node_0=refrence", "did you mean 'reference'" },
+        { "-nosuch", "no provider 'nosuch'" },
+        { "nude_0=reference", "did you mean 'node_0'" },
+        { "op:Rely=reference", "did you mean 'Relu'" },
+        { "policy=fast", "cost or priority" },
+        { "threads=0", "1 to 4096" },
+        { "threads=two", "1 to 4096" },
         { "", "expected PATTERN" },
     };
     const char *const fine[] = { "node_0=reference" };
@@ -558,8 +561,8 @@ static void test_wrong_what_ifs(void **state)
 
 static void test_nodes(void **state)
 {
-    static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "reference,fake", "policy",
-                                           "priority", NULL };
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
+                                           "policy",      "priority", NULL };
     rig r = chain(40, options);
     json_t *j = explain_json(r.session, (inlay_explain_options){ .node = "node_1*" });
     const json_t *nodes = json_object_get(j, "nodes"), *node = json_array_get(nodes, 0), *answers;
@@ -686,14 +689,22 @@ static void test_wrong_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_measured_bodies),
-        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_refusals_are_folded),
-        cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
-        cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
-        cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_page),            cmocka_unit_test(test_what_if_is_true),
-        cmocka_unit_test(test_impossible_what_if), cmocka_unit_test(test_rival_is_true),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_measured_bodies),
+        cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_refusals_are_folded),
+        cmocka_unit_test(test_runner_up),
+        cmocka_unit_test(test_absent_providers),
+        cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_what_if),
+        cmocka_unit_test(test_wrong_what_ifs),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_what_if_is_true),
+        cmocka_unit_test(test_impossible_what_if),
+        cmocka_unit_test(test_rival_is_true),
         cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

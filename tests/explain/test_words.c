@@ -11,10 +11,18 @@ static void test_times(void **state)
         double ns;
         const char *text, *change;
     } rows[] = {
-        { 0, "0 ns", "0 ns" },           { 0.4, "0 ns", "0 ns" },          { -0.2, "0 ns", "0 ns" },
-        { 1, "1 ns", "+1 ns" },          { 999, "999 ns", "+999 ns" },     { 999.9, "1.00 us", "+1.00 us" },
-        { 1234, "1.23 us", "+1.23 us" }, { 12345, "12.3 us", "+12.3 us" }, { 123456, "123 us", "+123 us" },
-        { 9.996e6, "10.0 ms", "+10.0 ms" }, { -5e6, "-5.00 ms", "-5.00 ms" }, { 2.5e9, "2.50 s", "+2.50 s" },
+        { 0, "0 ns", "0 ns" },
+        { 0.4, "0 ns", "0 ns" },
+        { -0.2, "0 ns", "0 ns" },
+        { 1, "1 ns", "+1 ns" },
+        { 999, "999 ns", "+999 ns" },
+        { 999.9, "1.00 us", "+1.00 us" },
+        { 1234, "1.23 us", "+1.23 us" },
+        { 12345, "12.3 us", "+12.3 us" },
+        { 123456, "123 us", "+123 us" },
+        { 9.996e6, "10.0 ms", "+10.0 ms" },
+        { -5e6, "-5.00 ms", "-5.00 ms" },
+        { 2.5e9, "2.50 s", "+2.50 s" },
         { 1e15, "1000000 s", "+1000000 s" },
     };
     char a[NICE_BYTES];
@@ -49,8 +57,12 @@ static void test_columns(void **state)
         int columns;
         const char *shown;
     } rows[] = {
-        { "abc", 5, "abc  " },        { "abcdef", 6, "abcdef" },     { "abcdefghij", 6, "...hij" },
-        { "\x1b[2Jx\n", 6, "?[2Jx?" }, { "\xc3\xa4\xc3\xb6", 3, "\xc3\xa4\xc3\xb6 " }, { "", 2, "  " },
+        { "abc", 5, "abc  " },
+        { "abcdef", 6, "abcdef" },
+        { "abcdefghij", 6, "...hij" },
+        { "\x1b[2Jx\n", 6, "?[2Jx?" },
+        { "\xc3\xa4\xc3\xb6", 3, "\xc3\xa4\xc3\xb6 " },
+        { "", 2, "  " },
         { "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xb6", 4, "...\xc3\xb6" },
     };
 
@@ -69,8 +81,17 @@ static void test_columns(void **state)
 static void test_json_of_any_bytes(void **state)
 {
     static const char *const rows[] = {
-        "</script><img onerror=x>", "\"quoted\" \\ back", "\x01\x1f\x7f\t\r\n", "\xc0\x80", "\xed\xa0\x80",
-        "\xf4\x90\x80\x80", "\xe2\x82", "\xff\xfe", "\xf0\x9f\x98\x80 \xe2\x82\xac \xc3\xa4", "\x80", "\xe0\x80\x80",
+        "</script><img onerror=x>",
+        "\"quoted\" \\ back",
+        "\x01\x1f\x7f\t\r\n",
+        "\xc0\x80",
+        "\xed\xa0\x80",
+        "\xf4\x90\x80\x80",
+        "\xe2\x82",
+        "\xff\xfe",
+        "\xf0\x9f\x98\x80 \xe2\x82\xac \xc3\xa4",
+        "\x80",
+        "\xe0\x80\x80",
     };
 
     (void)state;
@@ -122,8 +143,8 @@ static void test_json_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_columns),       cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_times),       cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_columns),     cmocka_unit_test(test_json_of_any_bytes),
         cmocka_unit_test(test_json_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

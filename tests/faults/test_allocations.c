@@ -320,8 +320,13 @@ static void test_integers(void **state)
 static void test_regions(void **state)
 {
     static const char *const names[] = {
-        "pytorch-converted/test_Conv2d", "pytorch-converted/test_BatchNorm2d_eval", "pytorch-converted/test_MaxPool2d",
-        "pytorch-converted/test_Linear", "node/test_concat_2d_axis_1", "node/test_add_bcast", "node/test_hardsigmoid",
+        "pytorch-converted/test_Conv2d",
+        "pytorch-converted/test_BatchNorm2d_eval",
+        "pytorch-converted/test_MaxPool2d",
+        "pytorch-converted/test_Linear",
+        "node/test_concat_2d_axis_1",
+        "node/test_add_bcast",
+        "node/test_hardsigmoid",
         "node/test_softmax_axis_1",
     };
 
@@ -352,10 +357,20 @@ static void test_settings(void **state)
 static void test_steady_runs(void **state)
 {
     static const char *const names[] = {
-        "node/test_add", "pytorch-converted/test_Conv2d", "pytorch-converted/test_Embedding", "node/test_loop11",
-        "node/test_if", "node/test_scan9_sum", "node/test_nonzero_example", "node/test_compress_0",
-        "node/test_constantofshape_float_ones", "node/test_nonmaxsuppression_single_box",
-        "node/test_identity", "node/test_squeeze", "node/test_lstm_defaults", "node/test_tile",
+        "node/test_add",
+        "pytorch-converted/test_Conv2d",
+        "pytorch-converted/test_Embedding",
+        "node/test_loop11",
+        "node/test_if",
+        "node/test_scan9_sum",
+        "node/test_nonzero_example",
+        "node/test_compress_0",
+        "node/test_constantofshape_float_ones",
+        "node/test_nonmaxsuppression_single_box",
+        "node/test_identity",
+        "node/test_squeeze",
+        "node/test_lstm_defaults",
+        "node/test_tile",
     };
 
     (void)state;

@@ -260,9 +260,13 @@ static void write_profile(const inlay_session *s)
     line.fit.ns_per[0] = 100;
     line.fit.ns_per[1] = 0.01;
     for (uint32_t i = 0; i < s->env.provider_count; i++)
-        list[i] = (profile_provider){ .name = s->providers[i].name, .build_id = "1",
-                                      .identity = cost_identity_of(&s->providers[i]), .lines = &line, .line_count = 1,
-                                      .factors = &factor, .factor_count = 1 };
+        list[i] = (profile_provider){ .name = s->providers[i].name,
+                                      .build_id = "1",
+                                      .identity = cost_identity_of(&s->providers[i]),
+                                      .lines = &line,
+                                      .line_count = 1,
+                                      .factors = &factor,
+                                      .factor_count = 1 };
     p.providers = list;
     p.provider_count = s->env.provider_count;
     in_top(folder, "cache/costs");
@@ -295,8 +299,9 @@ static void prepare(float *y)
     f = fopen(path, "w");
     need(f != NULL && inlay_session_plan_save(s, append_plan, f, &diag) == INLAY_OK && fclose(f) == 0, diag.text);
     close_all(s, c);
-    view = (inlay_tensor_view){ .dtype = INLAY_FLOAT, .rank = 2, .dims = (const int64_t[]){ 1, OUT },
-                                .data = y, .bytes = OUT * sizeof *y };
+    view = (inlay_tensor_view){
+        .dtype = INLAY_FLOAT, .rank = 2, .dims = (const int64_t[]){ 1, OUT }, .data = y, .bytes = OUT * sizeof *y
+    };
     in_top(path, "t.npy");
     need(npy_save(path, &view, &diag) == INLAY_OK, diag.text);
     in_top(path, "t.pb");

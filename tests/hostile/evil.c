@@ -61,9 +61,9 @@ static UNUSED void hang(void)
         (void)pause();
 }
 
-#if defined(HOSTILE_segv_constructor) || defined(HOSTILE_hang_constructor) || defined(HOSTILE_exit_constructor) || \
-    defined(HOSTILE_abort_constructor) || defined(HOSTILE_atexit) || defined(HOSTILE_future) || \
-    defined(HOSTILE_old) || defined(HOSTILE_minor) || defined(HOSTILE_isa) || defined(HOSTILE_level) || \
+#if defined(HOSTILE_segv_constructor) || defined(HOSTILE_hang_constructor) || defined(HOSTILE_exit_constructor) ||     \
+    defined(HOSTILE_abort_constructor) || defined(HOSTILE_atexit) || defined(HOSTILE_future) ||                        \
+    defined(HOSTILE_old) || defined(HOSTILE_minor) || defined(HOSTILE_isa) || defined(HOSTILE_level) ||                \
     defined(HOSTILE_sanitized)
 __attribute__((constructor)) static void construct(void)
 {
@@ -168,12 +168,17 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 
 static const kit_kernel kernels[] = { {
 #if defined(HOSTILE_example)
-                                        .domain = "com.evil", .op_type = "Five", .since_max = 1,
+    .domain = "com.evil",
+    .op_type = "Five",
+    .since_max = 1,
 #else
-                                        .op_type = "Relu",
+    .op_type = "Relu",
 #endif
-                                        .in_types = { KIT_BIT(FLOAT) }, .supports = supports,
-                                        .cost = cost, .prepare = prepare, .run = run } };
+    .in_types = { KIT_BIT(FLOAT) },
+    .supports = supports,
+    .cost = cost,
+    .prepare = prepare,
+    .run = run } };
 
 #if defined(HOSTILE_example)
 /* An operator of its own, with an example of five elements. */
@@ -185,20 +190,29 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 static const float elements[5];
 static const int64_t five = 5;
 static const inlay_tensor_view tensor = { elements, sizeof elements, &five, 1, INLAY_FLOAT };
-static const inlay_op_example example = { .name = "five", .inputs = &tensor, .input_count = 1, .outputs = &tensor,
-                                          .output_count = 1 };
-static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator), .domain = "com.evil",
-                                              .op_type = "Five", .signature = "X:T -> Y:T; T=float",
-                                              .doc = "Takes what is positive.", .since_version = 1, .infer = infer,
-                                              .examples = &example, .example_count = 1,
+static const inlay_op_example example = {
+    .name = "five", .inputs = &tensor, .input_count = 1, .outputs = &tensor, .output_count = 1
+};
+static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
+                                              .domain = "com.evil",
+                                              .op_type = "Five",
+                                              .signature = "X:T -> Y:T; T=float",
+                                              .doc = "Takes what is positive.",
+                                              .since_version = 1,
+                                              .infer = infer,
+                                              .examples = &example,
+                                              .example_count = 1,
                                               .example_stride = sizeof example } };
 #endif
 
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = { .name = NAME, .description = "evil", .tables = tables, .table_count = 1 };
-static UNUSED const kit_plugin plugin = { .name = NAME, .version = "6.6.6", .provider = &provider,
+static UNUSED const kit_plugin plugin = { .name = NAME,
+                                          .version = "6.6.6",
+                                          .provider = &provider,
 #if defined(HOSTILE_example)
-                                           .operators = operators, .operator_count = KIT_COUNT(operators)
+                                          .operators = operators,
+                                          .operator_count = KIT_COUNT(operators)
 #endif
 };
 

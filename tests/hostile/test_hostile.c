@@ -73,9 +73,14 @@ static void hear(void *user, uint32_t level, const char *text)
 /* It runs, and the log says each time what it does not leave alone. */
 static void rude_plugins_are_told_of(void **state)
 {
-    static const char *const words[] = { "does not leave alone what it should", "rounding, flushing",
-                                         "1 thread is left", "working directory was changed", "the locale was", "the umask was",
-                                         "handler of signal 10", "something was printed" };
+    static const char *const words[] = { "does not leave alone what it should",
+                                         "rounding, flushing",
+                                         "1 thread is left",
+                                         "working directory was changed",
+                                         "the locale was",
+                                         "the umask was",
+                                         "handler of signal 10",
+                                         "something was printed" };
     folder f;
 
     (void)state;

@@ -31,8 +31,10 @@ static void forget_all(void)
 
 static void kept_and_found(void **state)
 {
-    static const verdict rows[] = { { VERDICT_OK, "" }, { VERDICT_REFUSED, "not on a Friday" },
-                                    { VERDICT_CRASHED, "it crashed\nin two lines" }, { VERDICT_HUNG, "it hung" } };
+    static const verdict rows[] = { { VERDICT_OK, "" },
+                                    { VERDICT_REFUSED, "not on a Friday" },
+                                    { VERDICT_CRASHED, "it crashed\nin two lines" },
+                                    { VERDICT_HUNG, "it hung" } };
     struct stat st = some_file(), other;
     verdict_key key;
     verdict v;
@@ -207,10 +209,8 @@ static void sha256_of_known_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_and_found),
-        cmocka_unit_test(bent_files_do_not_count),
-        cmocka_unit_test(orphans_are_swept),
-        cmocka_unit_test(a_plugin_with_a_bent_verdict),
+        cmocka_unit_test(kept_and_found),        cmocka_unit_test(bent_files_do_not_count),
+        cmocka_unit_test(orphans_are_swept),     cmocka_unit_test(a_plugin_with_a_bent_verdict),
         cmocka_unit_test(sha256_of_known_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

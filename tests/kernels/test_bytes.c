@@ -57,8 +57,13 @@ static void fill_ending(byte_ending *e, int32_t *first, float *scale, float *shi
         scale[i] = (float)(roll(1000) + 1) * 1e-6f;
         shift[i] = (float)roll(1000) * 1e-3f - 0.5f;
     }
-    *e = (byte_ending){ .first = first, .scale = scale, .shift = shift, .zero = (int16_t)roll(200), .low = (uint8_t)roll(20),
-                        .high = (uint8_t)(255 - roll(20)), .flip = roll(2) == 0 ? 0 : 0x80 };
+    *e = (byte_ending){ .first = first,
+                        .scale = scale,
+                        .shift = shift,
+                        .zero = (int16_t)roll(200),
+                        .low = (uint8_t)roll(20),
+                        .high = (uint8_t)(255 - roll(20)),
+                        .flip = roll(2) == 0 ? 0 : 0x80 };
 }
 
 /* ------------------------------------------------------------------ tiles */
@@ -71,8 +76,17 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
     static float scale[WIDTH], shift[WIDTH];
     const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
-    byte_product p = { .x = x, .x_pixel = depth, .taps = &start, .tap_count = 1, .steps = depth / 4, .w = w,
-                       .lines = lines, .y = y, .y_pixel = WIDTH, .columns = columns, .flip = flip };
+    byte_product p = { .x = x,
+                       .x_pixel = depth,
+                       .taps = &start,
+                       .tap_count = 1,
+                       .steps = depth / 4,
+                       .w = w,
+                       .lines = lines,
+                       .y = y,
+                       .y_pixel = WIDTH,
+                       .columns = columns,
+                       .flip = flip };
 
     fill_ending(&p.ending, first, scale, shift, WIDTH);
     p.ending.kind = kind;
@@ -108,7 +122,7 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
             for (int64_t k = 0; k < depth && o < columns; k++)
                 sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
             if (kind != BYTE_BYTES)
-                assert_int_equal(whole[r][o], o >= columns         ? 0x4d4d4d4d
+                assert_int_equal(whole[r][o], o >= columns          ? 0x4d4d4d4d
                                               : kind == BYTE_FLOATS ? as_float(sum, &p.ending, o)
                                                                     : sum);
             else
@@ -119,8 +133,8 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
 
 /* ------------------------------------------------------------------ single channels */
 
-static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels, byte_block kind,
-                       byte_kind makes)
+static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
+                       byte_block kind, byte_kind makes)
 {
     enum { MOST = 128, CHANNELS = 2 * ROOM };
     static uint8_t x[8][MOST][CHANNELS], y[2 * BYTE_PIXELS][CHANNELS];
@@ -131,8 +145,17 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
     static const uint8_t *table[8][MOST];
     const int channels = kind == BYTE_HALF ? 1 + (int)roll(set->block / 2) : 2 * set->block;
     const int64_t quads = (height + 3) / 4, element = set->tap_bytes / set->block / 4;
-    byte_window b = { .height = height, .width = width, .quads = quads, .w = w, .y = y[0], .y_pixel = CHANNELS,
-                      .stride = stride, .dilation = dilation, .channels = channels, .pixels = pixels, .kind = kind,
+    byte_window b = { .height = height,
+                      .width = width,
+                      .quads = quads,
+                      .w = w,
+                      .y = y[0],
+                      .y_pixel = CHANNELS,
+                      .stride = stride,
+                      .dilation = dilation,
+                      .channels = channels,
+                      .pixels = pixels,
+                      .kind = kind,
                       .flip = roll(2) == 0 };
 
     fill_ending(&b.ending, first, scale, shift, CHANNELS);
@@ -253,8 +276,13 @@ static void pairs(void **state)
         b[i] = (uint8_t)(i >> 8);
     }
     for (int kind = 0; kind < 4; kind++) {
-        const byte_pair p = { .product = kind % 2 == 1, .scale = { 0.02f, 0.013f }, .zero = { 3, 110 }, .y_scale = 0.03f,
-                              .y_zero = 20, .low = kind < 2 ? 0 : -INFINITY, .high = kind < 2 ? 2 : INFINITY };
+        const byte_pair p = { .product = kind % 2 == 1,
+                              .scale = { 0.02f, 0.013f },
+                              .zero = { 3, 110 },
+                              .y_scale = 0.03f,
+                              .y_zero = 20,
+                              .low = kind < 2 ? 0 : -INFINITY,
+                              .high = kind < 2 ? 2 : INFINITY };
 
         set->pair(&p, y, a, b, 65539);
         for (int i = 0; i < 65539; i++) {

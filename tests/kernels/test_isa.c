@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *cap;  /* of this process */
+static const char *cap; /* of this process */
 static bool by_option;
 
 #if defined(HAVE_ONEDNN) || defined(HAVE_OPENBLAS)
@@ -165,7 +165,8 @@ int main(int argc, char **argv)
 #ifdef HAVE_OPENBLAS
         cmocka_unit_test(openblas),
 #endif
-        cmocka_unit_test(others), cmocka_unit_test(names),
+        cmocka_unit_test(others),
+        cmocka_unit_test(names),
     };
 
     by_option = argc > 1;

@@ -30,13 +30,16 @@ typedef struct level {
     }
 static const level levels[] = {
 #if defined(__x86_64__)
-    LEVEL(avx512, CPU_AVX512), LEVEL(avx2, CPU_AVX2),
+    LEVEL(avx512, CPU_AVX512),
+    LEVEL(avx2, CPU_AVX2),
 #elif defined(__aarch64__)
     LEVEL(neon, CPU_BASELINE),
 #endif
     LEVEL(c, CPU_BASELINE),
 };
-#define EACH_LEVEL(l) for (const level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++) if (cpu_has(l->needs))
+#define EACH_LEVEL(l)                                                                                                  \
+    for (const level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++)                                  \
+        if (cpu_has(l->needs))
 
 static uint32_t state_of_noise = 1;
 static float noise(void)
@@ -70,9 +73,23 @@ static void one_tile(const level *l, int rows, int64_t columns, int64_t depth, b
     const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
     float *a = filled(TILE_ROWS * a_row + depth + 8), *b = filled((terms + 32) * TILE_WIDTH), *bias = filled(columns),
           *add = filled(TILE_ROWS * 40), *c = filled(TILE_ROWS * 48);
-    const tile_product p = { .a = a, .a_row = a_row, .taps = taps, .tap_count = 2, .depth = depth, .b = b, .ahead = b,
-                             .ahead_lines = 2, .bias = all ? bias : NULL, .add = all ? add : NULL, .add_row = 40,
-                             .c = c, .c_row = 48, .columns = columns, .clamp = all, .low = -0.5f, .high = INFINITY };
+    const tile_product p = { .a = a,
+                             .a_row = a_row,
+                             .taps = taps,
+                             .tap_count = 2,
+                             .depth = depth,
+                             .b = b,
+                             .ahead = b,
+                             .ahead_lines = 2,
+                             .bias = all ? bias : NULL,
+                             .add = all ? add : NULL,
+                             .add_row = 40,
+                             .c = c,
+                             .c_row = 48,
+                             .columns = columns,
+                             .clamp = all,
+                             .low = -0.5f,
+                             .high = INFINITY };
 
     for (int64_t i = 0; i < TILE_ROWS * 48; i++)
         c[i] = guard;
@@ -102,11 +119,11 @@ static void tiles(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-        for (int rows = 1; rows <= TILE_ROWS; rows++)
-            for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
-                for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
-                    if (depths[d] < 100 || columns > 26)
-                        one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
+    for (int rows = 1; rows <= TILE_ROWS; rows++)
+        for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
+            for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
+                if (depths[d] < 100 || columns > 26)
+                    one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
 }
 
 /* Transforms there and back are a convolution: of one window, by weights of 3x3. */
@@ -116,8 +133,15 @@ static void one_window(const level *l, int64_t points, int64_t channels)
     float *x = filled(squared * channels), *w = filled(channels * 9 * channels), *v = filled(squared * lines),
           *m = filled(squared * lines), *u = filled(squared * channels * TILE_WIDTH), *y = filled(size * size * 64);
     const float *pixels[TILE_ALPHA * TILE_ALPHA];
-    const tile_window back = { .m = m, .step = lines, .points = points, .channels = channels, .y = y,
-                               .y_row = size * 64, .y_pixel = 64, .rows = size, .columns = size };
+    const tile_window back = { .m = m,
+                               .step = lines,
+                               .points = points,
+                               .channels = channels,
+                               .y = y,
+                               .y_row = size * 64,
+                               .y_pixel = 64,
+                               .rows = size,
+                               .columns = size };
 
     for (int64_t i = 0; i < squared; i++)
         pixels[i] = x + i * channels;
@@ -156,49 +180,49 @@ static void windows(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
-            one_window(l, 4, channels);
-            one_window(l, 6, channels);
-        }
+    for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
+        one_window(l, 4, channels);
+        one_window(l, 6, channels);
+    }
 }
 
 /* NaN stays, infinities have limits. */
 static void functions(void **state)
 {
-    static const float x[] = { -INFINITY, -1e30f, -200, -20, -3.5f, -1, -1e-3f, 0, 1e-3f, 0.5f, 3, 3.5f, 30, 300, 1e30f,
-                               INFINITY, NAN };
+    static const float x[] = { -INFINITY, -1e30f, -200, -20, -3.5f, -1,    -1e-3f,   0,  1e-3f,
+                               0.5f,      3,      3.5f, 30,  300,   1e30f, INFINITY, NAN };
     enum { COUNT = sizeof x / sizeof x[0] };
 
     (void)state;
     EACH_LEVEL(l)
-        for (int fn = 0; fn < 5; fn++) {
-            static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
-            const sg_post post = { .fn = fns[fn], .alpha = 1 };
-            float y[COUNT + 1];
+    for (int fn = 0; fn < 5; fn++) {
+        static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
+        const sg_post post = { .fn = fns[fn], .alpha = 1 };
+        float y[COUNT + 1];
 
-            memcpy(y, x, sizeof x);
-            y[COUNT] = guard;
-            if (fn >= 3)
-                l->products->post(&post, y, COUNT, 1, COUNT);
+        memcpy(y, x, sizeof x);
+        y[COUNT] = guard;
+        if (fn >= 3)
+            l->products->post(&post, y, COUNT, 1, COUNT);
+        else
+            assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
+        assert_true(y[COUNT] == guard);
+        for (int i = 0; i < COUNT; i++) {
+            const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
+            const double tanh_of = 0.5 * (1 + tanh(0.7978845608028654 * (t + 0.044715 * t * t * t)));
+            const double want[] = { 1 / (1 + exp(-t)), t / (1 + exp(-t)), t * share, 0.5 * t * erfc(-t / sqrt(2)),
+                                    t * tanh_of };
+
+            if (isnan(t))
+                assert_true(isnan(y[i]));
+            else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
+                assert_true(!(y[i] > 0));
+            else if (isinf(t))
+                assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
             else
-                assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
-            assert_true(y[COUNT] == guard);
-            for (int i = 0; i < COUNT; i++) {
-                const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
-                const double tanh_of = 0.5 * (1 + tanh(0.7978845608028654 * (t + 0.044715 * t * t * t)));
-                const double want[] = { 1 / (1 + exp(-t)), t / (1 + exp(-t)), t * share, 0.5 * t * erfc(-t / sqrt(2)),
-                                        t * tanh_of };
-
-                if (isnan(t))
-                    assert_true(isnan(y[i]));
-                else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
-                    assert_true(!(y[i] > 0));
-                else if (isinf(t))
-                    assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
-                else
-                    expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
-            }
+                expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
         }
+    }
 }
 
 /* ------------------------------------------------------------------ products */
@@ -208,8 +232,18 @@ static void product(const level *l, int64_t m, int64_t n, int64_t k)
     const int64_t panels = (n + SG_WIDTH - 1) / SG_WIDTH, c_row = n + 3;
     float *a = filled(m * (k + 2)), *b = filled(panels * k * SG_WIDTH + 4096), *bias = filled(n),
           *c = filled(m * c_row + GUARD);
-    const sg_job job = { .kernel = l->products, .m = m, .n = n, .k = k, .a = a, .a_row = k + 2, .b = b,
-                         .width = SG_WIDTH, .b_panel = k * SG_WIDTH, .b_step = SG_WIDTH, .bias = bias, .c = c,
+    const sg_job job = { .kernel = l->products,
+                         .m = m,
+                         .n = n,
+                         .k = k,
+                         .a = a,
+                         .a_row = k + 2,
+                         .b = b,
+                         .width = SG_WIDTH,
+                         .b_panel = k * SG_WIDTH,
+                         .b_step = SG_WIDTH,
+                         .bias = bias,
+                         .c = c,
                          .c_row = c_row };
 
     for (int64_t i = 0; i < m * c_row + GUARD; i++)
@@ -239,7 +273,8 @@ static void product(const level *l, int64_t m, int64_t n, int64_t k)
 static void products(void **state)
 {
     (void)state;
-    EACH_LEVEL(l) {
+    EACH_LEVEL(l)
+    {
         for (int64_t m = 1; m <= 14; m++)
             for (int64_t n = 1; n <= 70; n += n < 4 ? 1 : 7)
                 product(l, m, n, 1 + (m * 5 + n) % 23);
@@ -253,41 +288,42 @@ static void scores(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t count = 1; count <= 37; count += 4) {
-            const int64_t rows = count % 19 + 1, row = 48;
-            float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
-                  factors[GUARD], *out = filled(rows * row);
-            const sg_scores s = { .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f,
-                                  .factors = factors };
+    for (int64_t count = 1; count <= 37; count += 4) {
+        const int64_t rows = count % 19 + 1, row = 48;
+        float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
+              factors[GUARD], *out = filled(rows * row);
+        const sg_scores s = {
+            .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f, .factors = factors
+        };
 
-            l->products->dots(x, row, rows, lines, row, count, count, out, row);
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t i = 0; i < count; i++) {
-                    double sum = 0;
-
-                    for (int64_t k = 0; k < count; k++)
-                        sum += (double)x[r * row + k] * (double)lines[i * row + k];
-                    expect(l, "dot", (double)out[r * row + i], sum, (double)count);
-                }
-            l->products->panel(lines, row, count, count, panel);
-            for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
-                for (int64_t k = 0; k < count; k++)
-                    assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
-            kept = malloc((size_t)(rows * row) * sizeof *kept);
-            assert_non_null(kept);
-            memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
-            l->products->softmax(&s);
-            for (int64_t r = 0; r < rows; r++) {
+        l->products->dots(x, row, rows, lines, row, count, count, out, row);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < count; i++) {
                 double sum = 0;
 
-                for (int64_t i = 0; i < count; i++)
-                    sum += exp(0.7 * (double)kept[r * row + i]);
-                for (int64_t i = 0; i < count; i++)
-                    expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
-                           exp(0.7 * (double)kept[r * row + i]) / sum, 1);
+                for (int64_t k = 0; k < count; k++)
+                    sum += (double)x[r * row + k] * (double)lines[i * row + k];
+                expect(l, "dot", (double)out[r * row + i], sum, (double)count);
             }
-            free(x), free(lines), free(panel), free(kept), free(out);
+        l->products->panel(lines, row, count, count, panel);
+        for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
+            for (int64_t k = 0; k < count; k++)
+                assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
+        kept = malloc((size_t)(rows * row) * sizeof *kept);
+        assert_non_null(kept);
+        memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
+        l->products->softmax(&s);
+        for (int64_t r = 0; r < rows; r++) {
+            double sum = 0;
+
+            for (int64_t i = 0; i < count; i++)
+                sum += exp(0.7 * (double)kept[r * row + i]);
+            for (int64_t i = 0; i < count; i++)
+                expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
+                       exp(0.7 * (double)kept[r * row + i]) / sum, 1);
         }
+        free(x), free(lines), free(panel), free(kept), free(out);
+    }
 }
 
 /* ------------------------------------------------------------------ single channels */
@@ -300,10 +336,29 @@ static void one_depthwise(const level *l, int64_t channels, int32_t pixels, int6
     float *x = filled(count * row), *w = filled(blocks * 48), *bias = filled(channels), *y = filled(pixels * row),
           *z = filled(pixels * row), *flat = filled(3 * channels);
     const float *table[DW_PIXELS * 2 + 3];
-    dw_block b = { .rows = 1, .width = 3, .w = w, .w_step = 48, .bias = bias, .y = y, .y_step = row,
-                   .channels = channels, .stride = stride, .dilation = 1, .pixels = pixels, .reused = reused };
-    const thin_row t = { .x = x, .x_step = stride * row, .taps = taps, .tap_count = 3, .w = flat, .w_step = channels,
-                         .bias = bias, .y = z, .y_step = row, .pixels = pixels, .channels = channels };
+    dw_block b = { .rows = 1,
+                   .width = 3,
+                   .w = w,
+                   .w_step = 48,
+                   .bias = bias,
+                   .y = y,
+                   .y_step = row,
+                   .channels = channels,
+                   .stride = stride,
+                   .dilation = 1,
+                   .pixels = pixels,
+                   .reused = reused };
+    const thin_row t = { .x = x,
+                         .x_step = stride * row,
+                         .taps = taps,
+                         .tap_count = 3,
+                         .w = flat,
+                         .w_step = channels,
+                         .bias = bias,
+                         .y = z,
+                         .y_step = row,
+                         .pixels = pixels,
+                         .channels = channels };
 
     for (int64_t i = 0; i < count; i++)
         table[i] = x + i * row;
@@ -485,12 +540,12 @@ static void depthwise(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
-            for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
-                for (int64_t stride = 1; stride <= 2; stride++) {
-                    one_depthwise(l, channels, pixels[p], stride, false);
-                    one_depthwise(l, channels, pixels[p], stride, true);
-                }
+    for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
+        for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
+            for (int64_t stride = 1; stride <= 2; stride++) {
+                one_depthwise(l, channels, pixels[p], stride, false);
+                one_depthwise(l, channels, pixels[p], stride, true);
+            }
 }
 
 /* ------------------------------------------------------------------ moves */
@@ -499,24 +554,24 @@ static void moves(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
-            for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
-                float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
-                      *z = filled(rows * columns + GUARD);
+    for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
+        for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
+            float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
+                  *z = filled(rows * columns + GUARD);
 
-                for (int64_t i = 0; i < GUARD; i++)
-                    y[rows * columns + i] = z[rows * columns + i] = guard;
-                l->moves->turn(x, columns + 3, y, rows, rows, columns);
-                l->moves->rows(x, columns + 3, z, columns, rows, columns);
-                for (int64_t r = 0; r < rows; r++)
-                    for (int64_t c = 0; c < columns; c++) {
-                        assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
-                        assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
-                    }
-                for (int64_t i = 0; i < GUARD; i++)
-                    assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
-                free(x), free(y), free(z);
-            }
+            for (int64_t i = 0; i < GUARD; i++)
+                y[rows * columns + i] = z[rows * columns + i] = guard;
+            l->moves->turn(x, columns + 3, y, rows, rows, columns);
+            l->moves->rows(x, columns + 3, z, columns, rows, columns);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t c = 0; c < columns; c++) {
+                    assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
+                    assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
+                }
+            for (int64_t i = 0; i < GUARD; i++)
+                assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
+            free(x), free(y), free(z);
+        }
 }
 
 /* Elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several of them. */
@@ -527,26 +582,27 @@ static void turns(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t log = 0; log < 3; log++)
-            for (int which = 0; which < COUNT * COUNT; which++) {
-                const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
-                const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
-                char *x = malloc((size_t)(rows * x_row + 1)), *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
+    for (int64_t log = 0; log < 3; log++)
+        for (int which = 0; which < COUNT * COUNT; which++) {
+            const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
+            const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
+            char *x = malloc((size_t)(rows * x_row + 1)),
+                 *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
 
-                assert_true(x != NULL && y != NULL);
-                for (int64_t i = 0; i <= rows * x_row; i++)
-                    x[i] = (char)(noise() * 127);
-                memset(y, 77, (size_t)(columns * y_row + 1));
-                l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
-                for (int64_t c = 0; c < columns; c++) {
-                    for (int64_t r = 0; r < rows; r++)
-                        assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
-                    for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
-                        assert_int_equal(y[1 + c * y_row + i], 77);
-                }
-                assert_true(y[0] == 77);
-                free(x), free(y);
+            assert_true(x != NULL && y != NULL);
+            for (int64_t i = 0; i <= rows * x_row; i++)
+                x[i] = (char)(noise() * 127);
+            memset(y, 77, (size_t)(columns * y_row + 1));
+            l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
+            for (int64_t c = 0; c < columns; c++) {
+                for (int64_t r = 0; r < rows; r++)
+                    assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
+                for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
+                    assert_int_equal(y[1 + c * y_row + i], 77);
             }
+            assert_true(y[0] == 77);
+            free(x), free(y);
+        }
 }
 
 /* ------------------------------------------------------------------ bytes */
@@ -558,28 +614,28 @@ static void bytes(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t n = 1; n <= MOST; n++) {
-            const bool is_signed = n % 2 != 0;
-            const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
-            const float zero = low + (float)(n * 7 % 256);
-            float x[MOST];
-            uint8_t y[MOST + 1];
+    for (int64_t n = 1; n <= MOST; n++) {
+        const bool is_signed = n % 2 != 0;
+        const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
+        const float zero = low + (float)(n * 7 % 256);
+        float x[MOST];
+        uint8_t y[MOST + 1];
 
-            for (int64_t i = 0; i < n; i++)
-                x[i] = i % 29 == 28   ? NAN
-                       : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
-                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
-                                      : scale * 300 * noise();
-            y[n] = 77;
-            l->quantize(y, x, is_signed, n, scale, zero);
-            assert_int_equal(y[n], 77);
-            for (int64_t i = 0; i < n; i++) {
-                const float q = nearbyintf(x[i] / scale) + zero;
-                const float want = !(q >= low) ? low : q > low + 255 ? low + 255 : q;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = i % 29 == 28   ? NAN
+                   : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
+                   : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
+                                  : scale * 300 * noise();
+        y[n] = 77;
+        l->quantize(y, x, is_signed, n, scale, zero);
+        assert_int_equal(y[n], 77);
+        for (int64_t i = 0; i < n; i++) {
+            const float q = nearbyintf(x[i] / scale) + zero;
+            const float want = !(q >= low) ? low : q > low + 255 ? low + 255 : q;
 
-                assert_int_equal(is_signed ? (int8_t)y[i] : y[i], (int)want);
-            }
+            assert_int_equal(is_signed ? (int8_t)y[i] : y[i], (int)want);
         }
+    }
 }
 
 int main(void)

@@ -15,7 +15,9 @@ typedef struct level {
 
 static const level levels[] = {
 #if defined(__x86_64__)
-    { &nbits_avx512_vnni, CPU_AVX512, true }, { &nbits_avx512, CPU_AVX512, false }, { &nbits_avx2, CPU_AVX2, false },
+    { &nbits_avx512_vnni, CPU_AVX512, true },
+    { &nbits_avx512, CPU_AVX512, false },
+    { &nbits_avx2, CPU_AVX2, false },
 #elif defined(__aarch64__)
     { &nbits_neon, CPU_BASELINE, false },
 #endif
@@ -33,8 +35,8 @@ static float noise(void)
 typedef struct weights {
     nb_shape shape;
     nb_source source;
-    uint8_t *file;      /* guarded by its size: the sanitizers see reads beyond */
-    double *w;          /* [k][n] */
+    uint8_t *file; /* guarded by its size: the sanitizers see reads beyond */
+    double *w;     /* [k][n] */
     uint8_t *packed;
     float *scales, *zeros, *file_scales;
     float zero;
@@ -118,12 +120,21 @@ static void multiply(const level *l, const weights *x, nb_mode mode, const float
                                        sums + r * parts));
     for (int64_t p = 0; p < s->panels; p++) {
         const int64_t left = s->n - p * NB_COLUMNS;
-        nb_tile t = { .shape = s, .w = x->packed + nb_weight_bytes(s) / s->panels * p,
+        nb_tile t = { .shape = s,
+                      .w = x->packed + nb_weight_bytes(s) / s->panels * p,
                       .scales = x->scales + nb_scale_count(s) / s->panels * p,
-                      .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p, .zero = x->zero,
-                      .rows = rows, .a = spread, .a_row = depth, .limbs = limbs, .limbs_row = 2 * s->part,
+                      .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p,
+                      .zero = x->zero,
+                      .rows = rows,
+                      .a = spread,
+                      .a_row = depth,
+                      .limbs = limbs,
+                      .limbs_row = 2 * s->part,
                       .limbs_part = rows * 2 * s->part,
-                      .factors = factors, .sums = sums, .c = c + p * NB_COLUMNS, .c_row = s->n + GUARD,
+                      .factors = factors,
+                      .sums = sums,
+                      .c = c + p * NB_COLUMNS,
+                      .c_row = s->n + GUARD,
                       .columns = left < NB_COLUMNS ? left : NB_COLUMNS };
 
         l->kernel->tile[mode](&t);
@@ -155,8 +166,8 @@ static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
                 const int64_t block = k / s->block, in = k % s->block / s->part;
                 float top = 0;
 
-                for (int64_t i = block * s->block + in * s->part; i < (block + 1) * s->block && i < s->k &&
-                     i < block * s->block + (in + 1) * s->part; i++)
+                for (int64_t i = block * s->block + in * s->part;
+                     i < (block + 1) * s->block && i < s->k && i < block * s->block + (in + 1) * s->part; i++)
                     top = fmaxf(top, fabsf(a[r * s->k + i]));
                 want += (double)a[r * s->k + k] * x->w[k * s->n + j];
                 size += fabs((double)a[r * s->k + k] * x->w[k * s->n + j]);
@@ -166,9 +177,10 @@ static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
             const double got = c[r * (s->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
 
             if (!(fabs(got - want) <= bound))
-                fail_msg("%s, %u bits, k %lld n %lld block %lld, mode %d, row %lld of %lld, column %lld: %.9g, not %.9g",
-                         l->kernel->isa, s->bits, (long long)s->k, (long long)s->n, (long long)s->block, (int)mode,
-                         (long long)r, (long long)rows, (long long)j, got, want);
+                fail_msg(
+                    "%s, %u bits, k %lld n %lld block %lld, mode %d, row %lld of %lld, column %lld: %.9g, not %.9g",
+                    l->kernel->isa, s->bits, (long long)s->k, (long long)s->n, (long long)s->block, (int)mode,
+                    (long long)r, (long long)rows, (long long)j, got, want);
         }
         for (int64_t j = s->n; j < s->n + GUARD; j++)
             assert_true(c[r * (s->n + GUARD) + j] == 123);
@@ -202,7 +214,8 @@ static void check_unfold(const level *l, const weights *x)
 
     assert_non_null(out);
     for (int64_t p = 0; p < s->panels; p++) {
-        const nb_tile t = { .shape = s, .w = x->packed + nb_weight_bytes(s) / s->panels * p,
+        const nb_tile t = { .shape = s,
+                            .w = x->packed + nb_weight_bytes(s) / s->panels * p,
                             .scales = x->scales + nb_scale_count(s) / s->panels * p,
                             .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p,
                             .zero = x->zero };
@@ -219,8 +232,8 @@ static void products(void **state)
 {
     static const struct {
         int64_t k, n, block;
-    } sizes[] = { { 1, 1, 0 },     { 64, 32, 32 },   { 70, 19, 32 }, { 48, 16, 16 }, { 37, 33, 0 },
-                  { 130, 17, 64 }, { 100, 16, 24 },  { 96, 7, 128 }, { 4224, 16, 32 }, { 4160, 3, 0 } };
+    } sizes[] = { { 1, 1, 0 },     { 64, 32, 32 },  { 70, 19, 32 }, { 48, 16, 16 },   { 37, 33, 0 },
+                  { 130, 17, 64 }, { 100, 16, 24 }, { 96, 7, 128 }, { 4224, 16, 32 }, { 4160, 3, 0 } };
 
     (void)state;
     for (uint32_t bits = 2; bits <= 8; bits *= 2)

@@ -253,9 +253,7 @@ static void test_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_functions), cmocka_unit_test(test_special), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_many_rows), cmocka_unit_test(test_windows), cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that there
- * are, and the one that is chosen is what kernels run by. */
+/* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that
+ * there are, and the one that is chosen is what kernels run by. */
 #include "sources.h"
 #include "move_set.h"
 #include "tile_set.h"
@@ -87,7 +87,7 @@ static void one_is_chosen(void **state)
 }
 
 #if defined(__x86_64__)
-#define NAME_OF(name) \
+#define NAME_OF(name)                                                                                                  \
     (KERNEL_BEST(name) == &name##_avx512 ? "avx512" : KERNEL_BEST(name) == &name##_avx2 ? "avx2" : "c")
 #elif defined(__aarch64__)
 #define NAME_OF(name) (KERNEL_BEST(name) == &name##_neon ? "neon" : "c")

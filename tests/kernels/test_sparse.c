@@ -35,8 +35,17 @@ static void multiply_and_compare(int64_t m, int64_t n, int64_t k, bool turned, f
     float *bias = malloc((size_t)n * sizeof *bias), *pack, *scratch;
     const sp_weights weights = { w, k, n, turned ? 1 : n, turned ? k : 1 };
     const sg_post posts[] = { { .fn = SG_LINEAR, .alpha = 2, .beta = 1 } };
-    sg_job job = { .kernel = sg_kernel_best(), .m = m, .n = n, .k = k, .a = a, .a_row = k + 3, .bias = bias, .c = c,
-                   .c_row = n + 5, .posts = posts, .post_count = 1 };
+    sg_job job = { .kernel = sg_kernel_best(),
+                   .m = m,
+                   .n = n,
+                   .k = k,
+                   .a = a,
+                   .a_row = k + 3,
+                   .bias = bias,
+                   .c = c,
+                   .c_row = n + 5,
+                   .posts = posts,
+                   .post_count = 1 };
     int64_t count;
 
     for (int64_t p = 0; p < k; p++)

@@ -301,8 +301,8 @@ int main(void)
         cmocka_unit_test(long_chains_backwards),     cmocka_unit_test(file_order_is_kept),
         cmocka_unit_test(node_names_become_unique),  cmocka_unit_test(made_up_names_are_new),
         cmocka_unit_test(producers_must_be_one),     cmocka_unit_test(attributes_are_replaced),
-        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart), cmocka_unit_test(hashes_tell_symbols_apart),
-        cmocka_unit_test(dumps_stay_on_their_lines),
+        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart),
+        cmocka_unit_test(hashes_tell_symbols_apart), cmocka_unit_test(dumps_stay_on_their_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

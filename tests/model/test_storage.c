@@ -398,7 +398,7 @@ static void sparse_indices_by_axis(void **state)
         int64_t index[2];
         bool good;
     } rows_of[] = {
-        { { 2, 3 }, true },   { { 1, -1 }, false }, { { -1, 3 }, false }, { { 0, 4 }, false },
+        { { 2, 3 }, true },  { { 1, -1 }, false }, { { -1, 3 }, false }, { { 0, 4 }, false },
         { { 3, 0 }, false }, { { 2, -4 }, false }, { { 1, 5 }, false },
     };
 

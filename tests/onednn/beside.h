@@ -18,8 +18,8 @@ static inline rig beside_open(const char *script, int64_t opset, const char *pro
 
     script_model(&w, script, opset);
     if (op == NULL)
-        return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
-                                                   threads, NULL });
+        return rig_open(
+            &w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads, NULL });
     (void)snprintf(pin, sizeof pin, "op:%s=onednn", op);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
                                                "pin", pin, NULL });

@@ -160,8 +160,8 @@ static inline uint32_t model_squeeze(region_model *m, uint32_t x, int64_t channe
 
 static inline uint32_t model_function(region_model *m, uint32_t x)
 {
-    static const char *const names[] = { "Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh", "Elu", "HardSigmoid",
-                                         "Softplus", "Abs", "Neg" };
+    static const char *const names[] = { "Relu", "Sigmoid",     "HardSwish", "LeakyRelu", "Tanh",
+                                         "Elu",  "HardSigmoid", "Softplus",  "Abs",       "Neg" };
     const char *op = names[roll(&m->d, 0, 11) % 10];
 
     if (roll(&m->d, 0, 5) == 0) /* swish in pieces */
@@ -182,7 +182,7 @@ static inline uint32_t model_image_step(region_model *m, uint32_t x, int64_t *ch
 
     switch (roll(&m->d, 0, 9)) {
     case 0:
-    case 1: /* convolution, perhaps normalised, a function */
+    case 1:                       /* convolution, perhaps normalised, a function */
         bias = roll(&m->d, 0, 1); /* one throw a statement: compilers differ in the order of arguments */
         kernel = 1 + 2 * roll(&m->d, 0, 2);
         y = model_conv(m, x, *channels, next, kernel, 1, bias);

@@ -116,8 +116,9 @@ static void compare(subject *s, const char *kind, uint64_t seed, uint32_t rank, 
 
 static void images(void **state)
 {
-    static const int64_t sizes[SHAPES + 2][3] = { { 1, 12, 12 }, { 2, 7, 9 }, { 1, 12, 12 }, { 3, 16, 5 },
-                                                  { 2, 7, 9 } };
+    static const int64_t sizes[SHAPES + 2][3] = {
+        { 1, 12, 12 }, { 2, 7, 9 }, { 1, 12, 12 }, { 3, 16, 5 }, { 2, 7, 9 }
+    };
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
@@ -164,8 +165,7 @@ static void *run_often(void *arg)
     runner *r = arg;
     inlay_context *c = NULL;
 
-    if (inlay_context_create(r->session, &c, NULL) != INLAY_OK ||
-        inlay_context_set_input(c, 0, r->x, NULL) != INLAY_OK)
+    if (inlay_context_create(r->session, &c, NULL) != INLAY_OK || inlay_context_set_input(c, 0, r->x, NULL) != INLAY_OK)
         r->failed = true;
     for (int i = 0; !r->failed && i < 20; i++) {
         if (inlay_context_run(c, NULL, NULL) != INLAY_OK) {

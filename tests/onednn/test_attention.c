@@ -15,7 +15,12 @@ static void write_dims(const attention *a, const char *letters, char *out)
 {
     out[0] = '\0';
     for (const char *c = letters; *c != '\0'; c++) {
-        int n = *c == 'B' ? a->batch : *c == 'H' ? a->heads : *c == 'T' ? a->queries : *c == 'S' ? a->keys : *c == 's' ? a->keys - 3 : 1;
+        int n = *c == 'B'   ? a->batch
+                : *c == 'H' ? a->heads
+                : *c == 'T' ? a->queries
+                : *c == 'S' ? a->keys
+                : *c == 's' ? a->keys - 3
+                            : 1;
 
         (void)snprintf(out + strlen(out), 16, "%s%d", c == letters ? "" : ",", n);
     }
@@ -69,8 +74,8 @@ static void darken(rig *r, const attention *a, bool nan)
 static void expect_same(const attention *a, const char *threads, const char *loops, int dark)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
-    const char *const ours[] = { "providers", "onednn,reference", "policy", "priority", "intra_threads", threads,
-                                 "onednn.own_loops", loops, NULL };
+    const char *const ours[] = { "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                 threads,     "onednn.own_loops", loops,    NULL };
     char script[768];
     rig r[2];
 
@@ -124,8 +129,7 @@ static void against_reference(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int way = 0; way < 2 * 2 * 3; way++)
             if (way % 3 == 0 || cases[i].mask != NULL)
-                expect_same(&cases[i], way / 3 % 2 ? "2" : "1", way / 6 ? "0" : "1",
-                            way % 3);
+                expect_same(&cases[i], way / 3 % 2 ? "2" : "1", way / 6 ? "0" : "1", way % 3);
 }
 
 static void shared_keys(void **state)

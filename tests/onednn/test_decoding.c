@@ -1,5 +1,5 @@
-/* What decoders have beside products and attention, against the reference: RotaryEmbedding and TensorScatter, operands as
- * Transposes and Slices leave them, places that are constants, inputs or missing, and those that do not exist. */
+/* What decoders have beside products and attention, against the reference: RotaryEmbedding and TensorScatter, operands
+ * as Transposes and Slices leave them, places that are constants, inputs or missing, and those that do not exist. */
 #include "graph_script.h"
 #include "session/session.h"
 #include <math.h>

@@ -80,8 +80,8 @@ static void windows(void **state)
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,1,%d,%d]\n"
                        "r = Conv(x, v) %s\nk = Conv(x, w%s) %s\n%s",
-                       roll(&d, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1],
-                       window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
+                       roll(&d, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1], window,
+                       n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
         expect(script);
     }
 }
@@ -112,8 +112,12 @@ static void special(void **state)
 static void made(void **state)
 {
     static const char *const functions[] = {
-        "h = Relu(e)", "h = Clip(e, lo, hi)", "s = Sigmoid(e)\nh = Mul(e, s)", "h = Identity(e)",
-        "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)", "h = Tanh(e)",
+        "h = Relu(e)",
+        "h = Clip(e, lo, hi)",
+        "s = Sigmoid(e)\nh = Mul(e, s)",
+        "h = Identity(e)",
+        "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)",
+        "h = Tanh(e)",
     };
     dice d = { 29 };
 

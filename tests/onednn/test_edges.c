@@ -321,11 +321,19 @@ static void numbers_without_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_pixel),       cmocka_unit_test(long_steps), cmocka_unit_test(shared_copy),
-        cmocka_unit_test(nothing),         cmocka_unit_test(misfits),    cmocka_unit_test(guessed_sizes),
-        cmocka_unit_test(broadcast_scale), cmocka_unit_test(blocks_of_8),
-        cmocka_unit_test(repeated_functions), cmocka_unit_test(numbers_without_reason),
-        cmocka_unit_test(odd_numbers_alone), cmocka_unit_test(odd_numbers), cmocka_unit_test(windows),
+        cmocka_unit_test(one_pixel),
+        cmocka_unit_test(long_steps),
+        cmocka_unit_test(shared_copy),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(misfits),
+        cmocka_unit_test(guessed_sizes),
+        cmocka_unit_test(broadcast_scale),
+        cmocka_unit_test(blocks_of_8),
+        cmocka_unit_test(repeated_functions),
+        cmocka_unit_test(numbers_without_reason),
+        cmocka_unit_test(odd_numbers_alone),
+        cmocka_unit_test(odd_numbers),
+        cmocka_unit_test(windows),
         cmocka_unit_test(transposed),
     };
 

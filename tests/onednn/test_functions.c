@@ -46,9 +46,25 @@ static void exactly(const char *call)
 static void ranges(void **state)
 {
     static const char *const calls[] = {
-        "Softplus(x)", "HardSwish(x)", "Abs(x)", "Sqrt(x)", "Exp(x)", "Log(x)", "Erf(x)", "Reciprocal(x)", "Floor(x)",
-        "Ceil(x)", "Round(x)", "Sign(x)", "Softsign(x)", "Selu(x) alpha=1.2 gamma=0.7", "Celu(x) alpha=0.6",
-        "ThresholdedRelu(x) alpha=0.3", "Shrink(x) lambd=0.4 bias=0.2", "Neg(x)", "LeakyRelu(x) alpha=0.3",
+        "Softplus(x)",
+        "HardSwish(x)",
+        "Abs(x)",
+        "Sqrt(x)",
+        "Exp(x)",
+        "Log(x)",
+        "Erf(x)",
+        "Reciprocal(x)",
+        "Floor(x)",
+        "Ceil(x)",
+        "Round(x)",
+        "Sign(x)",
+        "Softsign(x)",
+        "Selu(x) alpha=1.2 gamma=0.7",
+        "Celu(x) alpha=0.6",
+        "ThresholdedRelu(x) alpha=0.3",
+        "Shrink(x) lambd=0.4 bias=0.2",
+        "Neg(x)",
+        "LeakyRelu(x) alpha=0.3",
     };
 
     (void)state;
@@ -60,9 +76,12 @@ static void ranges(void **state)
 static void few(void **state)
 {
     static const beside_row rows[] = {
-        { "Sigmoid", "x : 2,5\ny = Sigmoid(x)\n-> y" }, { "Tanh", "x : 2,5\ny = Tanh(x)\n-> y" },
-        { "Gelu", "x : 2,5\ny = Gelu(x) approximate=tanh\n-> y" }, { "Gelu", "x : 2,5\ny = Gelu(x)\n-> y" },
-        { "Mish", "x : 2,5\ny = Mish(x)\n-> y" }, { "Elu", "x : 2,5\ny = Elu(x) alpha=0.5\n-> y" },
+        { "Sigmoid", "x : 2,5\ny = Sigmoid(x)\n-> y" },
+        { "Tanh", "x : 2,5\ny = Tanh(x)\n-> y" },
+        { "Gelu", "x : 2,5\ny = Gelu(x) approximate=tanh\n-> y" },
+        { "Gelu", "x : 2,5\ny = Gelu(x)\n-> y" },
+        { "Mish", "x : 2,5\ny = Mish(x)\n-> y" },
+        { "Elu", "x : 2,5\ny = Elu(x) alpha=0.5\n-> y" },
     };
 
     (void)state;
@@ -81,7 +100,7 @@ static void apart(void **state)
         { "Max", "x : 2,5\nz : 2,5\nc = [5]\ny = Max(x, c, z)\nv = Min(x)\n-> y, v" },
         { "Min", "x : 1,8,5,5\nw = [8,8,1,1]\nc = Conv(x, w)\nd = Conv(c, w)\ny = Min(c, d, x)\n-> y" },
         { "Pow", "x : 2,5\na = Abs(x)\ne = [] 2\nf = [1] 3\ng = [] 0.5\ny = Pow(x, e)\nz = Pow(x, f)\nv = Pow(a, g)\n"
-          "-> y, z, v" },
+                 "-> y, z, v" },
         { "Gemm", "x : 3,7\nw = [7,5]\nc = [5]\ny = Gemm(x, w, c) alpha=0.5 beta=-2.0\nz = Relu(y)\n-> z" },
         { "Gemm", "x : 7,3\nw : 5,7\nc : 3,1\ny = Gemm(x, w, c) alpha=2.0 beta=0.25 transA=1 transB=1\n-> y" },
         { "Gemm", "x : 3,7\nw = [7,5]\ny = Gemm(x, w) alpha=-1.5\n-> y" },

@@ -7,9 +7,9 @@ static void one_dimension(void **state)
     static const char *const windows[] = { "pads=1,1", "pads=0,3 strides=2,", "pads=4,2 dilations=2,",
                                            "auto_pad=SAME_UPPER", "strides=3, dilations=3, pads=2,0" };
     /* groups, channels of a group: in, out; kernel */
-    static const int shapes[][4] = { { 7, 1, 1, 3 },   { 16, 1, 1, 5 }, { 70, 1, 1, 23 }, { 128, 1, 1, 2 },
-                                     { 6, 1, 2, 3 },   { 3, 4, 5, 3 },  { 2, 16, 16, 17 }, { 4, 8, 40, 4 },
-                                     { 2, 3, 1, 1 },   { 16, 16, 16, 8 } };
+    static const int shapes[][4] = { { 7, 1, 1, 3 }, { 16, 1, 1, 5 },  { 70, 1, 1, 23 },  { 128, 1, 1, 2 },
+                                     { 6, 1, 2, 3 }, { 3, 4, 5, 3 },   { 2, 16, 16, 17 }, { 4, 8, 40, 4 },
+                                     { 2, 3, 1, 1 }, { 16, 16, 16, 8 } };
     char script[300];
 
     (void)state;

@@ -133,19 +133,19 @@ static void computed_weights(void **state)
         { "Conv", "x : 1,8,9,N\nw : 16,4,3,3\nc = Conv(x, w) group=2\ny = Sigmoid(c)\n-> y, c" },
         { "Conv", "x : 1,6,12\nw : 6,1,5\nv = Tanh(w)\nc = Conv(x, v) group=6 dilations=2,\ny = Add(c, c)\n-> y" },
         { "Conv", "x : 1,16,9,9\nk = [32,16,3,3]\nb : 32\nc = Conv(x, k, b) pads=1,1,1,1\nm = [32,32,1,1]\n"
-          "d = Conv(c, m)\ny = Add(c, d)\n-> y" },
+                  "d = Conv(c, m)\ny = Add(c, d)\n-> y" },
         { "Conv", "x : 1,4,5,6,7\nw : 8,4,2,3,2\nk = [8]\nc = Conv(x, w, k) auto_pad=SAME_UPPER\ny = Clip(c)\n-> y" },
         { "Conv", "x : 1,8,9,9\nw : 8,8,1,1\nk = [8,8,3,3]\na = Conv(x, k)\ns = GlobalAveragePool(a)\n"
-          "t = Sigmoid(s)\nm = Mul(a, t)\ny = Conv(m, w)\n-> y" },
+                  "t = Sigmoid(s)\nm = Mul(a, t)\ny = Conv(m, w)\n-> y" },
         { "Conv", "x : N,3,5,5\nw : 4,3,3,3\nb : 4\nc = Conv(x, w, b)\n-> c" },
         { "ConvTranspose", "x : 1,5,6,7\nw : 5,4,3,2\nb : 4\ny = ConvTranspose(x, w, b) strides=2,3 "
-          "output_padding=1,0\nz = Relu(y)\n-> z" },
+                           "output_padding=1,0\nz = Relu(y)\n-> z" },
         { "ConvTranspose", "x : 1,12,6,7\nw = [12,9,2,2]\nb = [9]\nt = ConvTranspose(x, w, b) strides=2,2\n"
-          "a = LeakyRelu(t)\nc = Sigmoid(a)\nd = Tanh(c)\ny = Abs(d)\n-> y" },
+                           "a = LeakyRelu(t)\nc = Sigmoid(a)\nd = Tanh(c)\ny = Abs(d)\n-> y" },
         { "ConvTranspose", "x : 1,12,6,7\nw = [12,2,3,3]\nt = ConvTranspose(x, w) strides=2,2\nc = HardSigmoid(t)\n"
-          "y = Exp(c)\n-> y, c" },
+                           "y = Exp(c)\n-> y, c" },
         { "ConvTranspose", "x : 1,6,8,5\nw = [6,1,3,3]\nt = ConvTranspose(x, w) group=6\ns = Sigmoid(t)\n"
-          "y = Mul(t, s)\n-> y" },
+                           "y = Mul(t, s)\n-> y" },
         { "ConvTranspose", "x : 1,6,8\nw : 6,2,3\ny = ConvTranspose(x, w) group=3 strides=2,\n-> y" },
     };
 
@@ -204,7 +204,7 @@ static void views(void **state)
         { "Reshape", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,64,12,48\n"
                      "a = Reshape(c, s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Abs(b)\n-> y, z" },
         { "Slice", "x : N,6,H,W\nw = [32,6,3,3]\nc = Conv(x, w) pads=1,1,1,1\np, q = Split(c) axis=1\nb = i[1] "
-                         "-2\ne = i[1] 100\na = i[1] 2\ny = Slice(p, b, e, a)\nz = GlobalAveragePool(q)\n-> y, z" },
+                   "-2\ne = i[1] 100\na = i[1] 2\ny = Slice(p, b, e, a)\nz = GlobalAveragePool(q)\n-> y, z" },
     };
 
     (void)state;
@@ -238,12 +238,9 @@ static void means(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resize),
-        cmocka_unit_test(resize_otherwise),
-        cmocka_unit_test(transposed),
-        cmocka_unit_test(computed_weights),
-        cmocka_unit_test(prelu),
-        cmocka_unit_test(views),
+        cmocka_unit_test(resize),     cmocka_unit_test(resize_otherwise),
+        cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
+        cmocka_unit_test(prelu),      cmocka_unit_test(views),
         cmocka_unit_test(means),
     };
 

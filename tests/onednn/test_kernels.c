@@ -14,9 +14,12 @@ static int roll(dice *d, int low, int high)
     return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
 }
 
-static const char *const kernels[] = { "tiles", "winograd_4x4", "winograd_2x2", "depthwise", "groups", "library",
-                                       "library_blocked", "library_winograd", "gemm", "pairs", "auto" };
-static const char *const products[] = { "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto" };
+static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
+                                       "library", "library_blocked", "library_winograd", "gemm",      "pairs",
+                                       "auto" };
+static const char *const products[] = {
+    "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto"
+};
 
 /* Kernels without a bound on their error run with precision fast alone. */
 static void expect_as(const char *kernel, const char *script, const char *threads)
@@ -221,11 +224,12 @@ static void explained(void **state)
 static void strict_kernels(void **state)
 {
     static const char *const models[] = {
-        layers, "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
+        layers,
+        "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
         "x : 64,256\nw = [300,256]\nk = Gemm(x, w) transB=1\ny = Relu(k)\n-> y",
     };
-    static const char *const wished[] = { "auto", "pairs", "packed_pairs", "winograd_4x4", "winograd_2x2",
-                                          "library_winograd" };
+    static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
+                                          "winograd_4x4", "winograd_2x2", "library_winograd" };
     told t = { 0 };
 
     (void)state;
@@ -325,7 +329,7 @@ static void tuned(void **state)
     r = open_layers(&f, "precision", "f32");
     explain(&r, "json", &t);
     if (strstr(t.data, "\"runner_up\":") != NULL && strstr(t.data, "\"library") != NULL &&
-        strstr(t.data, "\"tiles\"") != NULL) /* a CPU with several */
+        strstr(t.data, "\"tiles\"") != NULL)                                          /* a CPU with several */
         assert_int_equal(count_of(&t, "\"by\": \"timed\"") > 0, result.dropped == 0); /* slower as a whole: dropped */
     plain = beside_open(layers, 17, "reference", "1", NULL);
     script_feed(&r, 1);
@@ -357,7 +361,8 @@ static void tuned_products(void **state)
     rig r, plain;
 
     (void)state;
-    for (int round = 0; round < 6; round++) { /* figures that are against the model, and then do not help, are not kept */
+    for (int round = 0; round < 6;
+         round++) { /* figures that are against the model, and then do not help, are not kept */
         wire w = { 0 };
 
         script_model(&w, script, 17);
@@ -497,12 +502,11 @@ static void bytes_explained(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel), cmocka_unit_test(wide_gaps),
-                                        cmocka_unit_test(every_product), cmocka_unit_test(explained),
-                                        cmocka_unit_test(strict_kernels), cmocka_unit_test(zeros_in_blocks),
-                                        cmocka_unit_test(shared_weights),
-                                        cmocka_unit_test(tuned), cmocka_unit_test(tuned_products),
-                                        cmocka_unit_test(bytes_explained),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel),     cmocka_unit_test(wide_gaps),
+                                        cmocka_unit_test(every_product),    cmocka_unit_test(explained),
+                                        cmocka_unit_test(strict_kernels),   cmocka_unit_test(zeros_in_blocks),
+                                        cmocka_unit_test(shared_weights),   cmocka_unit_test(tuned),
+                                        cmocka_unit_test(tuned_products),   cmocka_unit_test(bytes_explained),
                                         cmocka_unit_test(held_to_its_error) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,10 +13,12 @@ static const struct {
     const char *text;
     uint32_t rank;
 } rows[] = {
-    { dnnl_AB16b16a, "AB16b16a", 2 }, { dnnl_AB16b64a, "AB16b64a", 2 }, { dnnl_aBc32b, "aBc32b", 3 },
-    { dnnl_Acb32a, "Acb32a", 3 },     { dnnl_aBc8b, "aBc8b", 3 },       { dnnl_Acdb64a, "Acdb64a", 4 },
-    { dnnl_Abcd16a, "Abcd16a", 4 },   { dnnl_aBcd16b, "aBcd16b", 4 },   { dnnl_aBdc32b, "aBdc32b", 4 },
-    { dnnl_aBdec32b, "aBdec32b", 5 }, { dnnl_aBcde8b, "aBcde8b", 5 },   { dnnl_Abcde16a, "Abcde16a", 5 },
+    { dnnl_AB16b16a, "AB16b16a", 2 }, { dnnl_AB16b64a, "AB16b64a", 2 },
+    { dnnl_aBc32b, "aBc32b", 3 },     { dnnl_Acb32a, "Acb32a", 3 },
+    { dnnl_aBc8b, "aBc8b", 3 },       { dnnl_Acdb64a, "Acdb64a", 4 },
+    { dnnl_Abcd16a, "Abcd16a", 4 },   { dnnl_aBcd16b, "aBcd16b", 4 },
+    { dnnl_aBdc32b, "aBdc32b", 4 },   { dnnl_aBdec32b, "aBdec32b", 5 },
+    { dnnl_aBcde8b, "aBcde8b", 5 },   { dnnl_Abcde16a, "Abcde16a", 5 },
     { dnnl_acdb, "acdb", 4 },         { dnnl_ba, "ba", 2 },
 };
 

@@ -46,8 +46,8 @@ static void few_rows(void **state)
 
 static void permutations(void **state)
 {
-    static const char *const perms[] = { "0,1,3,2", "0,2,1,3", "0,2,3,1", "0,3,1,2", "0,3,2,1", "1,0,2,3", "1,3,0,2",
-                                         "2,0,3,1", "2,3,0,1", "3,0,1,2", "3,1,2,0", "3,2,1,0" };
+    static const char *const perms[] = { "0,1,3,2", "0,2,1,3", "0,2,3,1", "0,3,1,2", "0,3,2,1", "1,0,2,3",
+                                         "1,3,0,2", "2,0,3,1", "2,3,0,1", "3,0,1,2", "3,1,2,0", "3,2,1,0" };
     static const char *const shapes[] = { "2,3,4,5", "1,17,33,2", "3,1,20,37", "2,64,1,70", "4,40,18,32" };
     char script[256];
 
@@ -121,11 +121,8 @@ static void pads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transposes),
-        cmocka_unit_test(few_rows),
-        cmocka_unit_test(permutations),
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(pads),
+        cmocka_unit_test(transposes), cmocka_unit_test(few_rows), cmocka_unit_test(permutations),
+        cmocka_unit_test(layouts),    cmocka_unit_test(pads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

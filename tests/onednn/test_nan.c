@@ -5,16 +5,40 @@
 
 /* Functions of k; z is of k's shape, c a constant, l and h bounds. What they make of NaN is NaN. */
 static const char *const endings[] = {
-    "Relu(k)", "Clip(k, l, h)", "Clip(k, l)", "Clip(k, _, h)", "LeakyRelu(k) alpha=0.1", "HardSigmoid(k)",
-    "HardSwish(k)", "Sigmoid(k)", "Tanh(k)", "Elu(k)", "Softplus(k)", "Mish(k)", "Abs(k)", "Max(k, z)", "Max(z, k)",
-    "Min(k, z)", "Max(k, c)", "Min(c, k)", "Add(k, z)", "Mul(k, z)", "PRelu(k, c)", "Swish(k)", "Gelu(k)",
-    "Gelu(k) approximate=tanh", "Exp(k)", "Sqrt(k)", "Selu(k)", "Softsign(k)",
+    "Relu(k)",
+    "Clip(k, l, h)",
+    "Clip(k, l)",
+    "Clip(k, _, h)",
+    "LeakyRelu(k) alpha=0.1",
+    "HardSigmoid(k)",
+    "HardSwish(k)",
+    "Sigmoid(k)",
+    "Tanh(k)",
+    "Elu(k)",
+    "Softplus(k)",
+    "Mish(k)",
+    "Abs(k)",
+    "Max(k, z)",
+    "Max(z, k)",
+    "Min(k, z)",
+    "Max(k, c)",
+    "Min(c, k)",
+    "Add(k, z)",
+    "Mul(k, z)",
+    "PRelu(k, c)",
+    "Swish(k)",
+    "Gelu(k)",
+    "Gelu(k) approximate=tanh",
+    "Exp(k)",
+    "Sqrt(k)",
+    "Selu(k)",
+    "Softsign(k)",
 };
 /* The same with a second function; k is the layer's result. */
 static const char *const chains[] = {
-    "m = Add(k, z)\ny = Relu(m)", "m = Relu(k)\ny = Add(m, z)", "m = Sigmoid(k)\ny = Mul(k, m)",
+    "m = Add(k, z)\ny = Relu(m)",        "m = Relu(k)\ny = Add(m, z)",       "m = Sigmoid(k)\ny = Mul(k, m)",
     "m = HardSigmoid(k)\ny = Mul(k, m)", "m = Sub(z, k)\ny = Clip(m, l, h)", "m = Max(k, z)\ny = Relu(m)",
-    "m = Mul(k, c)\ny = Max(m, z)", "m = Relu(k)\ny = Relu(m)", "m = Elu(k)\ny = HardSigmoid(m)",
+    "m = Mul(k, c)\ny = Max(m, z)",      "m = Relu(k)\ny = Relu(m)",         "m = Elu(k)\ny = HardSigmoid(m)",
 };
 
 /* `planted` stands where one element of weights and bias is put. */
@@ -29,7 +53,8 @@ typedef struct layer {
 
 static const layer layers[] = {
     { "pixels", "1,24,9,10", "[40,24,1,1]", "[40]", 100, "Conv(q, w, b)", "1,40,9,10", "[40,1,1]" },
-    { "windows", "1,20,9,10", "[36,20,3,3]", "[36]", 4 + 9 * 50, "Conv(q, w, b) pads=1,1,1,1", "1,36,9,10", "[36,1,1]" },
+    { "windows", "1,20,9,10", "[36,20,3,3]", "[36]", 4 + 9 * 50, "Conv(q, w, b) pads=1,1,1,1", "1,36,9,10",
+      "[36,1,1]" },
     { "steps", "1,12,11,10", "[33,12,3,3]", "[33]", 4 + 9 * 50, "Conv(q, w, b) strides=2,2 pads=1,1,1,1", "1,33,6,5",
       "[33,1,1]" },
     { "single", "1,32,9,10", "[32,1,3,3]", "[32]", 4 + 9 * 3, "Conv(q, w, b) group=32 pads=1,1,1,1", "1,32,9,10",
@@ -39,7 +64,8 @@ static const layer layers[] = {
     { "wide groups", "1,32,7,7", "[64,16,3,3]", "[64]", 4 + 9 * 70, "Conv(q, w, b) group=2 pads=1,1,1,1", "1,64,7,7",
       "[64,1,1]" },
     { "row", "2,16,30", "[24,16,3]", "[24]", 1 + 3 * 40, "Conv(q, w, b) pads=1,1", "2,24,30", "[24,1]" },
-    { "row of groups", "2,16,30", "[24,8,3]", "[24]", 1 + 3 * 40, "Conv(q, w, b) group=2 pads=1,1", "2,24,30", "[24,1]" },
+    { "row of groups", "2,16,30", "[24,8,3]", "[24]", 1 + 3 * 40, "Conv(q, w, b) group=2 pads=1,1", "2,24,30",
+      "[24,1]" },
     { "volume", "1,8,5,6,7", "[16,8,3,3,3]", "[16]", 13 + 27 * 20, "Conv(q, w, b) pads=1,1,1,1,1,1", "1,16,5,6,7",
       "[16,1,1,1]" },
     { "transposed", "1,12,5,6", "[12,20,2,2]", "[20]", 81, "ConvTranspose(q, w, b) strides=2,2", "1,20,10,12",
@@ -53,37 +79,100 @@ static const layer layers[] = {
 
 /* Operators of x and z = [2,8,13,12], which make NaN of it somewhere. */
 static const char *const operators[] = {
-    "MaxPool(x) kernel_shape=3,3", "MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1",
-    "MaxPool(x) kernel_shape=2,2 strides=2,2", "MaxPool(x) kernel_shape=3,1 dilations=2,1", "GlobalMaxPool(x)",
-    "AveragePool(x) kernel_shape=3,3", "AveragePool(x) kernel_shape=2,2 strides=2,2 count_include_pad=1",
-    "GlobalAveragePool(x)", "Softmax(x)", "Softmax(x) axis=1", "LogSoftmax(x)", "LogSoftmax(x) axis=2",
-    "ReduceMax(x, a3)", "ReduceMax(x, a1)", "ReduceMax(x, a23)", "ReduceMax(x)", "ReduceMin(x, a3)", "ReduceMin(x, a1)",
-    "ReduceMin(x, a23)", "ReduceMin(x)", "ReduceSum(x, a3)", "ReduceSum(x, a1)", "ReduceMean(x, a23)",
-    "ReduceMean(x, a1)", "ReduceProd(x, a3)", "ReduceL1(x, a1)", "ReduceL2(x, a3)", "ReduceSumSquare(x, a23)",
-    "ReduceLogSum(x, a3)", "ReduceLogSumExp(x, a3)", "ReduceLogSumExp(x, a1)", "LayerNormalization(x, r)",
-    "RMSNormalization(x, r)", "InstanceNormalization(x, v, v)", "GroupNormalization(x, v, v) num_groups=2",
-    "LRN(x) size=3", "Resize(x, _, two) mode=linear", "Resize(x, _, two) mode=nearest", "TopK(x, three) axis=3",
-    "TopK(x, three) axis=1", "TopK(x, three) axis=3 largest=0", "CumSum(x, axis)", "Max(x, z, r)", "Min(z, x, r)",
-    "Sum(x, z, r)", "Mean(z, x, r)", "Max(x, r)", "Min(r, x)", "Pow(x, half)", "Pow(x, z)", "Erf(x)", "Log(x)", "Sin(x)",
-    "Cosh(x)", "Neg(x)", "Sign(x)", "Floor(x)", "Round(x)", "Reciprocal(x)", "Celu(x)", "ThresholdedRelu(x)",
-    "Shrink(x)", "Softsign(x)", "Concat(x, z) axis=1", "Pad(x, pads) mode=reflect", "Transpose(x) perm=0,2,3,1",
-    "Slice(x, begin, end)", "Expand(x, shape)", "Where(flag, x, z)", "Einsum(x, z) equation=abcd,abcd->acd",
-    "Attention(x, z, z)", "Attention(z, x, x)", "Attention(z, z, x)", "CastLike(x, z)", "Hardmax(x)",
+    "MaxPool(x) kernel_shape=3,3",
+    "MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1",
+    "MaxPool(x) kernel_shape=2,2 strides=2,2",
+    "MaxPool(x) kernel_shape=3,1 dilations=2,1",
+    "GlobalMaxPool(x)",
+    "AveragePool(x) kernel_shape=3,3",
+    "AveragePool(x) kernel_shape=2,2 strides=2,2 count_include_pad=1",
+    "GlobalAveragePool(x)",
+    "Softmax(x)",
+    "Softmax(x) axis=1",
+    "LogSoftmax(x)",
+    "LogSoftmax(x) axis=2",
+    "ReduceMax(x, a3)",
+    "ReduceMax(x, a1)",
+    "ReduceMax(x, a23)",
+    "ReduceMax(x)",
+    "ReduceMin(x, a3)",
+    "ReduceMin(x, a1)",
+    "ReduceMin(x, a23)",
+    "ReduceMin(x)",
+    "ReduceSum(x, a3)",
+    "ReduceSum(x, a1)",
+    "ReduceMean(x, a23)",
+    "ReduceMean(x, a1)",
+    "ReduceProd(x, a3)",
+    "ReduceL1(x, a1)",
+    "ReduceL2(x, a3)",
+    "ReduceSumSquare(x, a23)",
+    "ReduceLogSum(x, a3)",
+    "ReduceLogSumExp(x, a3)",
+    "ReduceLogSumExp(x, a1)",
+    "LayerNormalization(x, r)",
+    "RMSNormalization(x, r)",
+    "InstanceNormalization(x, v, v)",
+    "GroupNormalization(x, v, v) num_groups=2",
+    "LRN(x) size=3",
+    "Resize(x, _, two) mode=linear",
+    "Resize(x, _, two) mode=nearest",
+    "TopK(x, three) axis=3",
+    "TopK(x, three) axis=1",
+    "TopK(x, three) axis=3 largest=0",
+    "CumSum(x, axis)",
+    "Max(x, z, r)",
+    "Min(z, x, r)",
+    "Sum(x, z, r)",
+    "Mean(z, x, r)",
+    "Max(x, r)",
+    "Min(r, x)",
+    "Pow(x, half)",
+    "Pow(x, z)",
+    "Erf(x)",
+    "Log(x)",
+    "Sin(x)",
+    "Cosh(x)",
+    "Neg(x)",
+    "Sign(x)",
+    "Floor(x)",
+    "Round(x)",
+    "Reciprocal(x)",
+    "Celu(x)",
+    "ThresholdedRelu(x)",
+    "Shrink(x)",
+    "Softsign(x)",
+    "Concat(x, z) axis=1",
+    "Pad(x, pads) mode=reflect",
+    "Transpose(x) perm=0,2,3,1",
+    "Slice(x, begin, end)",
+    "Expand(x, shape)",
+    "Where(flag, x, z)",
+    "Einsum(x, z) equation=abcd,abcd->acd",
+    "Attention(x, z, z)",
+    "Attention(z, x, x)",
+    "Attention(z, z, x)",
+    "CastLike(x, z)",
+    "Hardmax(x)",
 };
 
-static const char *const kernels[] = { "auto", "winograd_4x4", "winograd_2x2", "tiles", "depthwise", "groups", "library", "library_blocked", "gemm",
-                                       "pairs", "packed", "packed_pairs", "packed_sparse", "inner_product", "plain", "batched",
-                                       "matmul" };
+static const char *const kernels[] = { "auto",    "winograd_4x4", "winograd_2x2",    "tiles",         "depthwise",
+                                       "groups",  "library",      "library_blocked", "gemm",          "pairs",
+                                       "packed",  "packed_pairs", "packed_sparse",   "inner_product", "plain",
+                                       "batched", "matmul" };
 
-enum { ROOM = 40000, EACH = (int)(sizeof endings / sizeof *endings),
-       OWN = 2 * (int)(sizeof kernels / sizeof *kernels) };
+enum {
+    ROOM = 40000,
+    EACH = (int)(sizeof endings / sizeof *endings),
+    OWN = 2 * (int)(sizeof kernels / sizeof *kernels)
+};
 
 /* A model with a layer for each ending, of inputs that differ a little lest they be taken for one; outputs are the
  * results, then what the layer makes by itself. */
 static void write(char *to, const layer *l, const char *value)
 {
-    size_t n = (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", l->x, l->y,
-                                l->c);
+    size_t n =
+        (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", l->x, l->y, l->c);
     const size_t count = sizeof chains / sizeof *chains + EACH;
     const char *names[] = { "k", "y", "m", "q", "s", NULL };
 
@@ -142,8 +231,8 @@ static rig open_as(const char *script, const char *kernel, const char *precision
     if (kernel == NULL)
         return rig_open(&w, (const char *const[]){ "providers", "reference", "policy", "priority", NULL });
     return rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                               "1", "onednn.kernel", kernel, "precision",
-                                               precision, "onednn.own_loops", loops, NULL });
+                                               "1", "onednn.kernel", kernel, "precision", precision, "onednn.own_loops",
+                                               loops, NULL });
 }
 
 static int wrong; /* outputs */
@@ -164,12 +253,12 @@ static rig run_alone(const char *op, bool reference, const char *precision, cons
                    "x : 2,8,13,12\nz : 2,8,13,12\nr = [12]\nv = [8]\na1 = i[1] 1\na3 = i[1] 3\na23 = i[2] 2,3\n"
                    "two = [4] 1,1,2,2\nthree = i[1] 3\naxis = i[] 1\nhalf = [] 0.5\npads = i[8] 0,0,1,1,0,0,2,2\n"
                    "begin = i[4] 0,0,0,1\nend = i[4] 2,8,12,12\nshape = i[5] 2,2,8,13,12\n"
-                   "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n", strncmp(op, "TopK", 4) == 0 ? ", at" : "",
-                   op);
+                   "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n",
+                   strncmp(op, "TopK", 4) == 0 ? ", at" : "", op);
     script_model(&w, script, 24);
-    r = rig_open(&w, (const char *const[]){ "providers", reference ? "reference" : "onednn,reference", "policy",
-                                            "priority", "precision", precision, reference ? NULL : "onednn.own_loops",
-                                            loops, NULL });
+    r = rig_open(&w,
+                 (const char *const[]){ "providers", reference ? "reference" : "onednn,reference", "policy", "priority",
+                                        "precision", precision, reference ? NULL : "onednn.own_loops", loops, NULL });
     feed(&r, value);
     rig_run(&r);
     return r;
@@ -277,8 +366,7 @@ static void expect_planted(const char *text, float value)
 
             if (getenv("DNNL_MAX_CPU_ISA") != NULL && strncmp(kernel, "library", 7) != 0 && k < OWN)
                 continue; /* loops of our own have been here */
-            got = open_as(script, kernel, k % 2 == 0 ? "f32" : "strict",
-                              k < OWN ? "1" : "0");
+            got = open_as(script, kernel, k % 2 == 0 ? "f32" : "strict", k < OWN ? "1" : "0");
 
             feed(&got, value);
             rig_run(&got);

@@ -1,6 +1,6 @@
-/* Products by weights of 2, 4 and 8 bits, element by element beside sums in double of what the file says: DequantizeLinear
- * of every narrow type and layout in front of MatMul and Gemm, MatMulNBits, MatMulBnb4 and GatherBlockQuantized, on onednn
- * and on the reference; and files that contradict themselves. */
+/* Products by weights of 2, 4 and 8 bits, element by element beside sums in double of what the file says:
+ * DequantizeLinear of every narrow type and layout in front of MatMul and Gemm, MatMulNBits, MatMulBnb4 and
+ * GatherBlockQuantized, on onednn and on the reference; and files that contradict themselves. */
 #include "rig.h"
 #include <math.h>
 
@@ -132,8 +132,10 @@ static const struct {
     const char *name;
     int dtype, bits;
     bool is_signed;
-} types[] = { { "int4", INLAY_INT4, 4, true },   { "uint4", INLAY_UINT4, 4, false }, { "int8", INLAY_INT8, 8, true },
-              { "uint8", INLAY_UINT8, 8, false }, { "int2", INLAY_INT2, 2, true },    { "uint2", INLAY_UINT2, 2, false } };
+} types[] = {
+    { "int4", INLAY_INT4, 4, true },    { "uint4", INLAY_UINT4, 4, false }, { "int8", INLAY_INT8, 8, true },
+    { "uint8", INLAY_UINT8, 8, false }, { "int2", INLAY_INT2, 2, true },    { "uint2", INLAY_UINT2, 2, false }
+};
 
 /* FORM_GEMM and FORM_TURNED have their weights as [N, K]. */
 enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
@@ -151,7 +153,8 @@ static void write_linear(linear *l, wire *w)
     static int32_t q[K * N], zeros[K * N];
     static float scales[K * N];
     const bool turned = l->form == FORM_GEMM || l->form == FORM_TURNED;
-    const int64_t dims[2] = { turned ? N : K, turned ? K : N }, blocks = l->block > 0 ? (K + l->block - 1) / l->block : 1;
+    const int64_t dims[2] = { turned ? N : K, turned ? K : N },
+                  blocks = l->block > 0 ? (K + l->block - 1) / l->block : 1;
     const int64_t scale_dims[2] = { turned ? N : blocks, turned ? blocks : N }, n = N;
     const int bits = types[l->type].bits, low = types[l->type].is_signed ? -(1 << (bits - 1)) : 0;
     const int64_t count = l->block < 0 ? 1 : blocks * N;
@@ -165,17 +168,22 @@ static void write_linear(linear *l, wire *w)
     }
     for (int64_t k = 0; k < K; k++)
         for (int64_t j = 0; j < N; j++) {
-            const int64_t b = l->block > 0 ? k / l->block : 0, at = l->block < 0 ? 0 : turned ? j * blocks + b : b * N + j;
+            const int64_t b = l->block > 0 ? k / l->block : 0, at = l->block < 0 ? 0
+                                                                    : turned     ? j * blocks + b
+                                                                                 : b * N + j;
 
-            l->weights[k * N + j] = (double)(q[turned ? j * K + k : k * N + j] - (l->zeros ? zeros[at] : 0)) *
-                                    (double)scales[at];
+            l->weights[k * N + j] =
+                (double)(q[turned ? j * K + k : k * N + j] - (l->zeros ? zeros[at] : 0)) * (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
         l->bias[j] = noise();
     put_integers(w, "q", types[l->type].dtype, 2, dims, q, K * N, bits, K * N);
     put_floats(w, "s", l->block > 0 ? 2 : l->block == 0 ? 1 : 0, l->block > 0 ? scale_dims : &n, scales, count);
     if (l->zeros)
-        put_integers(w, "z", types[l->type].dtype, l->block > 0 ? 2 : l->block == 0 ? 1 : 0,
+        put_integers(w, "z", types[l->type].dtype,
+                     l->block > 0    ? 2
+                     : l->block == 0 ? 1
+                                     : 0,
                      l->block > 0 ? scale_dims : &n, zeros, count, bits, count);
     put_floats(w, "b", 1, &n, l->bias, N);
     mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
@@ -226,8 +234,8 @@ static void linears(void **state)
                            (long long)l.block, l.zeros, i);
             state_of_noise = seed;
             write_linear(&l, &w);
-            expected(x, rows, l.weights, l.form == FORM_GEMM || l.form == FORM_ADDED ? l.bias : NULL, ways[i].step, want,
-                     bound);
+            expected(x, rows, l.weights, l.form == FORM_GEMM || l.form == FORM_ADDED ? l.bias : NULL, ways[i].step,
+                     want, bound);
             expect(&w, ways[i].options, x, rows, want, bound, N, what);
         }
     }
@@ -320,8 +328,9 @@ static void write_nbits(nbits *b, wire *w)
         for (int64_t j = 0; j < N; j++) {
             const int64_t at = j * blocks + (b->groups ? groups[i] : i / b->block);
 
-            b->weights[i * N + j] = (double)(q[j * blocks * b->block + i] - (b->zeros ? zeros[at] : 1 << (b->bits - 1))) *
-                                    (double)scales[at];
+            b->weights[i * N + j] =
+                (double)(q[j * blocks * b->block + i] - (b->zeros ? zeros[at] : 1 << (b->bits - 1))) *
+                (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
         b->added[j] = noise();
@@ -332,9 +341,10 @@ static void write_nbits(nbits *b, wire *w)
     put_floats(w, "b", 1, &n, b->added, N);
     put_integers(w, "g", INLAY_INT32, 1, &k, groups, K, 8, 1);
     mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
-    node = contributed(w, "MatMulNBits", b->bias ? (b->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
-                                         : b->groups ? (b->zeros ? "x,q,s,z,g" : "x,q,s,,g")
-                                                     : (b->zeros ? "x,q,s,z" : "x,q,s"));
+    node = contributed(w, "MatMulNBits",
+                       b->bias     ? (b->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
+                       : b->groups ? (b->zeros ? "x,q,s,z,g" : "x,q,s,,g")
+                                   : (b->zeros ? "x,q,s,z" : "x,q,s"));
     rig_attr_int(w, "K", K);
     rig_attr_int(w, "N", N);
     rig_attr_int(w, "bits", b->bits);
@@ -379,10 +389,22 @@ static void mat_mul_nbits(void **state)
 /* Two numbers of a table in a byte, the first in the high half, blocks over the whole of [N, K]. */
 static void bnb4(void **state)
 {
-    static const double nf4[] = { -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
-                                  -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
-                                  0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
-                                  0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0 };
+    static const double nf4[] = { -1.0,
+                                  -0.6961928009986877,
+                                  -0.5250730514526367,
+                                  -0.39491748809814453,
+                                  -0.28444138169288635,
+                                  -0.18477343022823334,
+                                  -0.09105003625154495,
+                                  0.0,
+                                  0.07958029955625534,
+                                  0.16093020141124725,
+                                  0.24611230194568634,
+                                  0.33791524171829224,
+                                  0.44070982933044434,
+                                  0.5626170039176941,
+                                  0.7229568362236023,
+                                  1.0 };
     static const double fp4[] = { 0, 0.0052083333, 2.0 / 3, 1, 1.0 / 3, 0.5, 1.0 / 6, 0.25 };
     static int32_t q[K * N];
     static float x[3 * K], top[K * N / 64];
@@ -402,7 +424,10 @@ static void bnb4(void **state)
             const int index = (int)(noise_bits() % 16);
 
             q[i ^ 1] = index;
-            weights[i % K * N + i / K] = (type == 1 ? nf4[index] : index < 8 ? fp4[index] : -fp4[index - 8]) * top[i / 64];
+            weights[i % K * N + i / K] = (type == 1   ? nf4[index]
+                                          : index < 8 ? fp4[index]
+                                                      : -fp4[index - 8]) *
+                                         top[i / 64];
         }
         put_integers(&w, "q", INLAY_UINT8, 1, &bytes, q, K * N, 4, K * N);
         put_floats(&w, "s", 1, &tops, top, tops);
@@ -445,7 +470,8 @@ static void gathered(void **state)
                 z[i] = low + (int32_t)(noise_bits() % (1u << bits));
                 scales[i] = 1 + noise() / 2;
             }
-            put_integers(&w, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits, ROWS * COLUMNS);
+            put_integers(&w, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,
+                         ROWS * COLUMNS);
             put_floats(&w, "s", 2, scale_dims, scales, ROWS * BLOCKS);
             if (zeros)
                 put_integers(&w, "z", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, zero_dims, z, ROWS * BLOCKS, bits,
@@ -529,8 +555,8 @@ static void contradictions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linears),       cmocka_unit_test(stay_packed), cmocka_unit_test(not_finite),
-        cmocka_unit_test(mat_mul_nbits), cmocka_unit_test(bnb4),        cmocka_unit_test(gathered),
+        cmocka_unit_test(linears),        cmocka_unit_test(stay_packed), cmocka_unit_test(not_finite),
+        cmocka_unit_test(mat_mul_nbits),  cmocka_unit_test(bnb4),        cmocka_unit_test(gathered),
         cmocka_unit_test(contradictions),
     };
 

@@ -22,7 +22,7 @@ static void expect_same(const char *script, const char *op_type, const char *thr
 
         script_model(&w, script, 23);
         r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
-                                                             "intra_threads", threads, NULL }
+                                                            "intra_threads", threads, NULL }
                                    : (const char *const[]){ "providers", "reference", "level", "0", NULL });
         script_feed(&r[i], 3);
         rig_run(&r[i]);
@@ -68,16 +68,20 @@ static void against_reference(void **state)
         { "x : 2,7,9\ny = LRN(x) size=3 alpha=0.1\n-> y", "LRN" },
         { "x : 2,7,3,2,4\na = Tanh(x)\nn = LRN(a) size=5 alpha=0.5 bias=2.0\ny = Neg(n)\n-> y", "LRN" },
         { "x : 1,16,8,8\nw = [24,16,3,3]\nc = Conv(x, w)\ny = LRN(c) size=5 alpha=0.5\n-> y", "LRN" },
-        { "x : 400,257\ng = [257]\na = Tanh(x)\nb = RMSNormalization(a, g) epsilon=0.01\ny = Tanh(b)\n-> y", "RMSNorm" },
+        { "x : 400,257\ng = [257]\na = Tanh(x)\nb = RMSNormalization(a, g) epsilon=0.01\ny = Tanh(b)\n-> y",
+          "RMSNorm" },
         { "x : 2,S,33\nz : 2,S,33\ng = [33]\nb = [33]\na = Add(x, b)\ns = Add(a, z)\nn = RMSNormalization(s, g)\n"
-          "t = Tanh(n)\ny = Add(s, t)\n-> y", "SkipSimplified" },
+          "t = Tanh(n)\ny = Add(s, t)\n-> y",
+          "SkipSimplified" },
         { "x : 2,70,5,7\n" BATCH("70") "n = BatchNormalization(x, g, b, m, v)\ny = Relu(n)\n-> y", "BatchNorm" },
         { "x : 2,70,130,7\n" BATCH("70") "a = Tanh(x)\ny = BatchNormalization(a, g, b, m, v) epsilon=0.1\n-> y",
           "BatchNorm" },
         { "x : 3,8,9,11\n" BATCH("37") "w = [37,8,3,3]\nc = Conv(x, w) kernel_shape=3,3\nt = Sigmoid(c)\n"
-          "n = BatchNormalization(t, g, b, m, v)\nr = Relu(n)\ny = Tanh(r)\n-> y", "BatchNorm" },
+                                       "n = BatchNormalization(t, g, b, m, v)\nr = Relu(n)\ny = Tanh(r)\n-> y",
+          "BatchNorm" },
         { "x : 1,8,40,40\n" BATCH("1100") "w = [1100,8,1,1]\nc = Conv(x, w)\nt = Sigmoid(c)\n"
-          "y = BatchNormalization(t, g, b, m, v)\n-> y", "BatchNorm" },
+                                          "y = BatchNormalization(t, g, b, m, v)\n-> y",
+          "BatchNorm" },
         { "x : 2,19,33\n" BATCH("19") "n = BatchNormalization(x, g, b, m, v)\ny = LeakyRelu(n)\n-> y", "BatchNorm" },
         { "x : 2,5,3,4,6\n" BATCH("5") "y = BatchNormalization(x, g, b, m, v)\n-> y", "BatchNorm" },
         { "x : N,1300\n" BATCH("1300") "y = BatchNormalization(x, g, b, m, v)\n-> y", "BatchNorm" },

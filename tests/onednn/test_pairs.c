@@ -106,8 +106,14 @@ static double expected(const product *p, int mode, int64_t i, int64_t j)
 static float *run(const product *p, int mode)
 {
     sg_post posts[4];
-    sg_job job = { .kernel = sg_kernel_best(), .m = p->m, .n = p->n, .k = p->k, .a = p->a, .a_row = p->a_row,
-                   .b = p->pack, .c_row = p->c_row };
+    sg_job job = { .kernel = sg_kernel_best(),
+                   .m = p->m,
+                   .n = p->n,
+                   .k = p->k,
+                   .a = p->a,
+                   .a_row = p->a_row,
+                   .b = p->pack,
+                   .c_row = p->c_row };
     const size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
     float *scratch = malloc((size_t)(2 * pairs_scratch_floats(&job)) * sizeof *scratch);
     int turn = 0;

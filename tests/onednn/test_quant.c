@@ -214,7 +214,10 @@ static void one_conv(uint64_t seed)
         pads[i] = roll(&d, 0, w[2 + i] - 1);
         pads[spatial + i] = roll(&d, 0, w[2 + i] - 1);
     }
-    (void)snprintf(dims, sizeof dims, spatial == 1 ? "N,%lld,H" : spatial == 2 ? "N,%lld,H,W" : "N,%lld,D,H,W",
+    (void)snprintf(dims, sizeof dims,
+                   spatial == 1   ? "N,%lld,H"
+                   : spatial == 2 ? "N,%lld,H,W"
+                                  : "N,%lld,D,H,W",
                    (long long)in);
     g = open_graph(&m, seed, x_type, dims);
     put_tensor(&l, 0);
@@ -515,8 +518,8 @@ static void one_network(uint64_t seed)
     }
     close_graph(&n.m, g, y, INLAY_FLOAT);
     /* A step of the scale each, and what that becomes in the layers behind. */
-    against_reference(&n.m, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5,
-                      seed % 3 == 0 ? 1 : 0.03 * steps, "network");
+    against_reference(&n.m, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5, seed % 3 == 0 ? 1 : 0.03 * steps,
+                      "network");
 }
 
 static void networks(void **state)
@@ -608,8 +611,8 @@ static void one_float_conv(uint64_t seed)
     {
         const bool exact = most == 0;
         rig ours = open_rig(&m->w, "onednn,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
-        rig theirs = model_open(&m->w, (const char *const[]){ "providers", "reference", "level", "0", "pass",
-                                                              "quantized_ops", NULL });
+        rig theirs = model_open(
+            &m->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
 
         assert_false(m->w.failed);
         agree(&ours, &theirs, INLAY_FLOAT, 4, x, seed, bytes && !exact ? 0.0501 : most, bytes ? 1e-6 : most,

@@ -23,7 +23,7 @@ static void layers(void **state)
         { "LSTM", "x : N,3,5\nh0 : 2,3,7\nc0 : 2,3,7\n" LSTM("2") LENGTHS
           "y, h, c = LSTM(x, w, r, b, l, h0, c0, p) hidden_size=7 direction=bidirectional\n-> y, h, c" },
         { "LSTM", "x : 3,N,5\n" LSTM("2") "y, h, c = LSTM(x, w, r, b) hidden_size=7 direction=bidirectional layout=1\n"
-          "-> c, y, h" },
+                                          "-> c, y, h" },
         { "LSTM", "x : 4,3,5\nw : 1,28,5\nr : 1,28,7\ny, h = LSTM(x, w, r) hidden_size=7 clip=0.5\n-> h, y" },
         { "LSTM", "x : 4,3,5\nr : 1,28,7\nv = [1,28,5]\nw = Neg(v)\ny, h = LSTM(x, w, r) hidden_size=7\n-> h, y" },
         { "LSTM", "x : 4,3,5\n" LSTM("1") "y = LSTM(x, w, r, b) hidden_size=7 input_forget=1\n-> y" },
@@ -58,15 +58,19 @@ static void within(void **state)
 {
     static const beside_row rows[] = {
         { "LSTM", "x : 3,4,5\n" LSTM("1") "t = Transpose(x) perm=1,0,2\na = Tanh(t)\n"
-          "y, h, c = LSTM(a, w, r, b) hidden_size=7\ns = Transpose(y) perm=2,1,0,3\nz = Sigmoid(s)\nu = Add(h, c)\n"
-          "-> z, u" },
+                                          "y, h, c = LSTM(a, w, r, b) hidden_size=7\ns = Transpose(y) perm=2,1,0,3\nz "
+                                          "= Sigmoid(s)\nu = Add(h, c)\n"
+                                          "-> z, u" },
         { "LSTM", "x : 1,6,9\nk = [5,6,3]\n" LSTM("1") "f = Conv(x, k) pads=1,1\ne = Relu(f)\n"
-          "t = Transpose(e) perm=2,0,1\ny, h, c = LSTM(t, w, r, b) hidden_size=7\na = i[1] 1\nq = Squeeze(y, a)\n"
-          "m = [7,3]\nz = MatMul(q, m)\n-> z, h" },
-        { "GRU", "x : 4,3,5\n" GRU("1") "v = [1,21,7]\ny, h = GRU(x, w, r, b) hidden_size=7\na = i[1] 1\n"
-          "q = Squeeze(y, a)\ng, k = GRU(q, v, r, b, _, h) hidden_size=7\nd = Sub(g, y)\n-> d, k" },
-        { "LSTM", "x : 4,3,5\n" LSTM("1") "y, h, c = LSTM(x, w, r, b) hidden_size=7\ne = Mul(w, w)\n"
-          "f = ReduceSum(e) keepdims=0\nz = Mul(y, f)\n-> z" }, /* somebody else reads the weights */
+                                                       "t = Transpose(e) perm=2,0,1\ny, h, c = LSTM(t, w, r, b) "
+                                                       "hidden_size=7\na = i[1] 1\nq = Squeeze(y, a)\n"
+                                                       "m = [7,3]\nz = MatMul(q, m)\n-> z, h" },
+        { "GRU", "x : 4,3,5\n" GRU(
+                     "1") "v = [1,21,7]\ny, h = GRU(x, w, r, b) hidden_size=7\na = i[1] 1\n"
+                          "q = Squeeze(y, a)\ng, k = GRU(q, v, r, b, _, h) hidden_size=7\nd = Sub(g, y)\n-> d, k" },
+        { "LSTM", "x : 4,3,5\n" LSTM(
+                      "1") "y, h, c = LSTM(x, w, r, b) hidden_size=7\ne = Mul(w, w)\n"
+                           "f = ReduceSum(e) keepdims=0\nz = Mul(y, f)\n-> z" }, /* somebody else reads the weights */
     };
 
     (void)state;

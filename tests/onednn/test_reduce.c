@@ -59,7 +59,8 @@ static void all_axes(void **state)
     beside_expect(&(beside_row){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
                   NULL);
     beside_expect(&(beside_row){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"
-                                              "-> y, z" }, 13, feed_odd);
+                                              "-> y, z" },
+                  13, feed_odd);
 }
 
 static void nothing(void **state)
@@ -76,8 +77,8 @@ static void nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(turned), cmocka_unit_test(all_axes),
-                                        cmocka_unit_test(nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(turned),
+                                        cmocka_unit_test(all_axes), cmocka_unit_test(nothing) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,9 +83,21 @@ static double expected(const sg_post *post, double x, double o)
 /* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
 static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *post, int kind)
 {
-    sg_job job = { .kernel = kernel, .m = p->m, .n = p->n, .k = p->k, .a = p->a, .a_row = p->a_row, .b = p->b,
-                   .b_panel = p->panel, .width = p->width, .b_step = p->width, .c_row = p->c_row, .add = mode == 2,
-                   .bias = mode == 1 ? p->bias : NULL, .blocks = mode, .post_count = post != NULL };
+    sg_job job = { .kernel = kernel,
+                   .m = p->m,
+                   .n = p->n,
+                   .k = p->k,
+                   .a = p->a,
+                   .a_row = p->a_row,
+                   .b = p->b,
+                   .b_panel = p->panel,
+                   .width = p->width,
+                   .b_step = p->width,
+                   .c_row = p->c_row,
+                   .add = mode == 2,
+                   .bias = mode == 1 ? p->bias : NULL,
+                   .blocks = mode,
+                   .post_count = post != NULL };
     size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
     sg_post own = post != NULL ? *post : (sg_post){ 0 };
 
@@ -201,8 +213,15 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
     const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
     float *x = fill(rows * room, 1), *was = fill(rows * room, 1);
     float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
-    const sg_scores s = { .rows = rows, .count = count, .seen = seen, .x = x, .x_row = room, .scale = 7,
-                          .mask = masked ? mask : NULL, .mask_row = count, .factors = factors };
+    const sg_scores s = { .rows = rows,
+                          .count = count,
+                          .seen = seen,
+                          .x = x,
+                          .x_row = room,
+                          .scale = 7,
+                          .mask = masked ? mask : NULL,
+                          .mask_row = count,
+                          .factors = factors };
 
     for (int64_t j = 0; masked && rows > 2 && j < count; j++)
         mask[2 * count + j] = -INFINITY;
@@ -277,8 +296,18 @@ static void long_sums(void **state)
             sg_job job;
 
             setup(&p);
-            job = (sg_job){ .kernel = kernel, .m = p.m, .n = p.n, .k = p.k, .a = p.a, .a_row = p.a_row, .b = p.b,
-                            .b_panel = p.panel, .width = p.width, .b_step = p.width, .c = p.c, .c_row = p.c_row };
+            job = (sg_job){ .kernel = kernel,
+                            .m = p.m,
+                            .n = p.n,
+                            .k = p.k,
+                            .a = p.a,
+                            .a_row = p.a_row,
+                            .b = p.b,
+                            .b_panel = p.panel,
+                            .width = p.width,
+                            .b_step = p.width,
+                            .c = p.c,
+                            .c_row = p.c_row };
             sg_run(&job, 0, sg_units(&job));
             for (int64_t r = 0; r < p.m; r++)
                 for (int64_t c = 0; c < p.n; c++) {
@@ -300,9 +329,20 @@ static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t t
     int64_t taps[9];
     float *a = fill((rows + tap_count) * pixel, 1), *b = fill(terms * TILE_WIDTH, 2), *bias = fill(TILE_WIDTH, 3);
     float *c = fill(size, 4), *other = fill(size, 4);
-    tile_product p = { .a = a, .a_row = pixel, .taps = taps, .tap_count = tap_count, .depth = depth, .b = b,
-                       .bias = bias, .add = residual == 0 ? NULL : residual == 1 ? c : other, .add_row = TILE_WIDTH,
-                       .c = c, .c_row = TILE_WIDTH, .columns = columns };
+    tile_product p = { .a = a,
+                       .a_row = pixel,
+                       .taps = taps,
+                       .tap_count = tap_count,
+                       .depth = depth,
+                       .b = b,
+                       .bias = bias,
+                       .add = residual == 0   ? NULL
+                              : residual == 1 ? c
+                                              : other,
+                       .add_row = TILE_WIDTH,
+                       .c = c,
+                       .c_row = TILE_WIDTH,
+                       .columns = columns };
     double squares = 0;
 
     for (int64_t t = 0; t < tap_count; t++)
@@ -341,15 +381,18 @@ static void long_tiles(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int rows = 1; rows <= TILE_ROWS; rows++)
             for (int residual = 0; residual < 3; residual++)
-                check_tile(set, rows, rows % 3 == 0 ? TILE_WIDTH : rows % 3 == 1 ? 11 : 23, shapes[i][0], shapes[i][1],
-                           residual);
+                check_tile(set, rows,
+                           rows % 3 == 0   ? TILE_WIDTH
+                           : rows % 3 == 1 ? 11
+                                           : 23,
+                           shapes[i][0], shapes[i][1], residual);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes),  cmocka_unit_test(functions), cmocka_unit_test(gelu),
-                                        cmocka_unit_test(scores), cmocka_unit_test(long_sums),
-                                        cmocka_unit_test(long_tiles) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes),     cmocka_unit_test(functions),
+                                        cmocka_unit_test(gelu),      cmocka_unit_test(scores),
+                                        cmocka_unit_test(long_sums), cmocka_unit_test(long_tiles) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,10 @@ static void axes(void **state)
         run(script, 13, true);
         if (axis >= 0)
             run(script, 7, true);
-        (void)snprintf(script, sizeof script, "x : 2,19,5,70\nt = Transpose(x) perm=0,2,3,1\na = Neg(t)\n"
-                       "s = %%s(a) axis=%d\ny = Neg(s)\n-> y", axis);
+        (void)snprintf(script, sizeof script,
+                       "x : 2,19,5,70\nt = Transpose(x) perm=0,2,3,1\na = Neg(t)\n"
+                       "s = %%s(a) axis=%d\ny = Neg(s)\n-> y",
+                       axis);
         run(script, 13, true);
         (void)snprintf(script, sizeof script, "x : 2,6,9,7\nk = [21,6,3,3]\nc = Conv(x, k)\ny = %%s(c) axis=%d\n-> y",
                        axis);
@@ -62,8 +64,9 @@ static void feed_certain(rig *r)
 
 static void certain(void **state)
 {
-    rig r = beside_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
-                        13, "onednn,reference", "1", NULL);
+    rig r =
+        beside_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
+                    13, "onednn,reference", "1", NULL);
 
     (void)state;
     feed_certain(&r);

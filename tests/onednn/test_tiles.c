@@ -79,12 +79,13 @@ static void narrow(void **state)
             (void)snprintf(script, sizeof script,
                            "x : 1,%d,7,5\nw = [%d,%d,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,%d,1,1]\n"
                            "r = Conv(x, v)\n"
-                           "k = Conv(x, w, c) pads=%d,%d,%d,%d\n%s", in, out, in, size, size, out, out, in, size / 2,
-                           size / 2, size / 2, size / 2, endings[(o + i) % 7]);
+                           "k = Conv(x, w, c) pads=%d,%d,%d,%d\n%s",
+                           in, out, in, size, size, out, out, in, size / 2, size / 2, size / 2, size / 2,
+                           endings[(o + i) % 7]);
             script_model(&w, script, 17);
-            a = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
-                                                    "intra_threads", o % 2 ? "1" : "2", "onednn.kernel", "tiles",
-                                                    NULL });
+            a = rig_open(&w,
+                         (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
+                                                o % 2 ? "1" : "2", "onednn.kernel", "tiles", NULL });
             b = beside_open(script, 17, "reference", "1", NULL);
             script_feed(&a, 1);
             script_feed(&b, 1);
@@ -162,8 +163,7 @@ static void parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(narrow),
-                                        cmocka_unit_test(windows),
-                                        cmocka_unit_test(factors), cmocka_unit_test(parts) };
+                                        cmocka_unit_test(windows), cmocka_unit_test(factors), cmocka_unit_test(parts) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,8 +91,8 @@ static void errors(void **unused)
             const int64_t out = sizes[i][0], in = sizes[i][1];
             tile_trust *t = trust_with(ORDINARY, out, in, points), *odd = trust_with(CANCELLING, out, in, points);
 
-            if (!(t->error > 1e-8 && t->error < TILE_MOST_ERROR && t->times_plain < TILE_MOST_TIMES &&
-                  t->uneven > 0 && tiles_are_trusted(&state, t)))
+            if (!(t->error > 1e-8 && t->error < TILE_MOST_ERROR && t->times_plain < TILE_MOST_TIMES && t->uneven > 0 &&
+                  tiles_are_trusted(&state, t)))
                 fail_msg("%lld by %lld, %lld points: off by %g, %g times a plain sum, %g uneven", (long long)out,
                          (long long)in, (long long)points, t->error, t->times_plain, t->uneven);
             assert_true(odd->error > 5 * t->error);
@@ -111,8 +111,8 @@ static struct {
     int taken, kept;
 } store;
 
-static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes,
-                         void **out_data, uint32_t *out_known)
+static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                         uint32_t *out_known)
 {
     (void)ctx, (void)compile;
     assert_true(bytes <= sizeof store.data);

@@ -15,7 +15,10 @@ static bool wanted(const rg_state *state, const row *r, rg_md *out)
 {
     const int64_t x_dims[] = { 1, r->in, r->side, r->side }, y_dims[] = { 1, r->out, r->side, r->side };
     const int64_t w_dims[] = { r->out, r->in, 3, 3 };
-    dn_op desc = { .kind = DN_CONVOLUTION, .alg = dnnl_convolution_winograd, .strides = { 1, 1 }, .begins = { 1, 1 },
+    dn_op desc = { .kind = DN_CONVOLUTION,
+                   .alg = dnnl_convolution_winograd,
+                   .strides = { 1, 1 },
+                   .begins = { 1, 1 },
                    .ends = { 1, 1 } };
     dnnl_primitive_desc_t pd = NULL;
     bool there;
@@ -107,8 +110,9 @@ static void others(void **unused)
     assert_false(rg_winograd_pack(&state, &plain, data, &plain, data));
     dn_v2_describe(&plain, &desc);
     desc.format_kind = dnnl_format_kind_wino;
-    desc.format_desc.wino_desc = (dnnl_wino_desc_t){ .wino_format = dnnl_wino_wei_aaOIoi, .r = 3, .alpha = 4, .oc = 64,
-                                                     .ic = 64, .oc_block = 16, .ic_block = 16 };
+    desc.format_desc.wino_desc = (dnnl_wino_desc_t){
+        .wino_format = dnnl_wino_wei_aaOIoi, .r = 3, .alpha = 4, .oc = 64, .ic = 64, .oc_block = 16, .ic_block = 16
+    };
     assert_true(dn_v2_read(&desc, &strange));
     assert_false(rg_winograd_pack(&state, &plain, data, &strange, data));
     desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* but the size is not what follows */

@@ -332,8 +332,8 @@ static void test_conv_transpose(void **state)
 static void test_einsum(void **state)
 {
     static const char *const equations[] = {
-        "ij,jk->ik", "ij,kj->ik", "ji,jk->ki", "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,ij->i",
-        "abc,cd->abd", "abc,dc->dab", "ijk,jil->kl", "ij,jk,kl->il", "i,i->", "abij,abkj->aibk", "ii,ij->j",
+        "ij,jk->ik",   "ij,kj->ik",   "ji,jk->ki",   "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,ij->i",
+        "abc,cd->abd", "abc,dc->dab", "ijk,jil->kl", "ij,jk,kl->il", "i,i->",           "abij,abkj->aibk", "ii,ij->j",
     };
 
     (void)state;
@@ -368,9 +368,8 @@ static void test_einsum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mat_mul),   cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_not_a_number), cmocka_unit_test(test_conv),
-        cmocka_unit_test(test_conv_transpose), cmocka_unit_test(test_einsum),
+        cmocka_unit_test(test_mat_mul), cmocka_unit_test(test_gemm),           cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_transpose), cmocka_unit_test(test_einsum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

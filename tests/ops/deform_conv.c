@@ -1,5 +1,5 @@
-/* DeformConv of floats, whose points are found once and whose images of many channels are turned, against doubles, which
- * are sampled one by one: groups, offset groups, strides, dilations, offsets far outside and NaN. */
+/* DeformConv of floats, whose points are found once and whose images of many channels are turned, against doubles,
+ * which are sampled one by one: groups, offset groups, strides, dilations, offsets far outside and NaN. */
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -53,9 +53,14 @@ static void convolve(const deform_case *d, inlay_dtype dtype, const guard in[INP
 
 static deform_case some_case(void)
 {
-    const int64_t offset_group = pick(1, 3), group = pick(1, 2), channels = 6 * pick(1, 12), kh = pick(1, 3), kw = pick(1, 3);
-    deform_case d = { .group = group, .offset_group = offset_group, .stride = pick(1, 2), .dilation = pick(1, 2),
-                      .pad = pick(0, 2), .ranks = { 4, 4, 4, 1, 4 } };
+    const int64_t offset_group = pick(1, 3), group = pick(1, 2), channels = 6 * pick(1, 12), kh = pick(1, 3),
+                  kw = pick(1, 3);
+    deform_case d = { .group = group,
+                      .offset_group = offset_group,
+                      .stride = pick(1, 2),
+                      .dilation = pick(1, 2),
+                      .pad = pick(0, 2),
+                      .ranks = { 4, 4, 4, 1, 4 } };
     const int64_t n = pick(1, 2), height = pick(7, 12), width = pick(7, 12), filters = group * pick(1, 9);
     const int64_t oh = (height + 2 * d.pad - d.dilation * (kh - 1) - 1) / d.stride + 1;
     const int64_t ow = (width + 2 * d.pad - d.dilation * (kw - 1) - 1) / d.stride + 1;

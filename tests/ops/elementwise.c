@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
-static const inlay_dtype numbers[] = { INLAY_FLOAT,  INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16, INLAY_INT8,
-                                       INLAY_INT16,  INLAY_INT32,  INLAY_INT64,   INLAY_UINT8,    INLAY_UINT16,
-                                       INLAY_UINT32, INLAY_UINT64 };
+static const inlay_dtype numbers[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16,
+                                       INLAY_INT8,  INLAY_INT16,  INLAY_INT32,   INLAY_INT64,
+                                       INLAY_UINT8, INLAY_UINT16, INLAY_UINT32,  INLAY_UINT64 };
 
 static int64_t product(uint32_t rank, const int64_t *dims)
 {
@@ -212,7 +212,7 @@ static const struct shapes {
     { { 0, 2 }, { { 0 }, { 3, 5 } } },
     { { 1, 1 }, { { 1 }, { 1 } } },
     { { 2, 2 }, { { 4, 600 }, { 4, 600 } } },
-    { { 2, 1 }, { { 300, 4 }, { 4 } } },        /* short rows */
+    { { 2, 1 }, { { 300, 4 }, { 4 } } }, /* short rows */
     { { 2, 2 }, { { 300, 3 }, { 300, 1 } } },
     { { 3, 3 }, { { 300, 1, 4 }, { 1, 7, 4 } } }, /* short rows that both repeat */
     { { 4, 4 }, { { 3, 90, 1, 5 }, { 1, 1, 6, 1 } } },
@@ -221,7 +221,7 @@ static const struct shapes {
     { { 4, 4 }, { { 2, 3, 5, 4 }, { 1, 3, 1, 1 } } },
     { { 3, 3 }, { { 2, 1, 5 }, { 1, 3, 1 } } }, /* both ways */
     { { 3, 2 }, { { 1, 1, 5 }, { 6, 1 } } },
-    { { 2, 2 }, { { 0, 3 }, { 1, 3 } } },       /* nothing */
+    { { 2, 2 }, { { 0, 3 }, { 1, 3 } } }, /* nothing */
     { { 3, 1 }, { { 2, 0, 4 }, { 4 } } },
 };
 
@@ -257,14 +257,38 @@ static int64_t source(const struct shapes *s, int k, uint32_t rank, const int64_
 }
 
 typedef double (*binary_double)(double a, double b);
-static double add(double a, double b) { return a + b; }
-static double sub(double a, double b) { return a - b; }
-static double mul(double a, double b) { return a * b; }
-static double divide(double a, double b) { return a / b; }
-static double larger(double a, double b) { return a > b ? a : b; }
-static double less(double a, double b) { return a < b; }
-static double equal(double a, double b) { return a == b; }
-static double power(double a, double b) { return pow(a, b); }
+static double add(double a, double b)
+{
+    return a + b;
+}
+static double sub(double a, double b)
+{
+    return a - b;
+}
+static double mul(double a, double b)
+{
+    return a * b;
+}
+static double divide(double a, double b)
+{
+    return a / b;
+}
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+static double less(double a, double b)
+{
+    return a < b;
+}
+static double equal(double a, double b)
+{
+    return a == b;
+}
+static double power(double a, double b)
+{
+    return pow(a, b);
+}
 
 static const struct operator_row {
     const char *op_type;
@@ -483,13 +507,34 @@ static void test_shift_by_the_width(void **unused)
 /* ------------------------------------------------------------------ one input */
 
 typedef double (*unary_double)(double x);
-static double negate(double x) { return -x; }
-static double reciprocal(double x) { return 1 / x; }
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double gelu(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
-static double mish(double x) { return x * tanh(log1p(exp(x))); }
-static double softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
-static double relu(double x) { return x < 0 ? 0 : x; }
+static double negate(double x)
+{
+    return -x;
+}
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double gelu(double x)
+{
+    return 0.5 * x * erfc(-x / sqrt(2));
+}
+static double mish(double x)
+{
+    return x * tanh(log1p(exp(x)));
+}
+static double softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+static double relu(double x)
+{
+    return x < 0 ? 0 : x;
+}
 
 static const struct unary_row {
     const char *op_type;
@@ -497,14 +542,22 @@ static const struct unary_row {
     unary_double fn;
     double low, high;
 } unaries[] = {
-    { "Abs", &reference_unary, fabs, -50, 50 },         { "Neg", &reference_unary, negate, -50, 50 },
-    { "Exp", &reference_unary, exp, -10, 10 },          { "Log", &reference_unary, log, 1e-3, 90 },
-    { "Sqrt", &reference_unary, sqrt, 0, 90 },          { "Reciprocal", &reference_unary, reciprocal, 0.1, 9 },
-    { "Erf", &reference_unary, erf, -5, 5 },            { "Sin", &reference_unary, sin, -40, 40 },
-    { "Cos", &reference_unary, cos, -40, 40 },          { "Tanh", &reference_unary, tanh, -12, 12 },
-    { "Floor", &reference_unary, floor, -9, 9 },        { "Round", &reference_unary, rint, -9, 9 },
-    { "Sigmoid", &reference_activation, sigmoid, -12, 12 }, { "Gelu", &reference_activation, gelu, -5, 20 },
-    { "Mish", &reference_activation, mish, -12, 30 },   { "Softplus", &reference_activation, softplus, -12, 40 },
+    { "Abs", &reference_unary, fabs, -50, 50 },
+    { "Neg", &reference_unary, negate, -50, 50 },
+    { "Exp", &reference_unary, exp, -10, 10 },
+    { "Log", &reference_unary, log, 1e-3, 90 },
+    { "Sqrt", &reference_unary, sqrt, 0, 90 },
+    { "Reciprocal", &reference_unary, reciprocal, 0.1, 9 },
+    { "Erf", &reference_unary, erf, -5, 5 },
+    { "Sin", &reference_unary, sin, -40, 40 },
+    { "Cos", &reference_unary, cos, -40, 40 },
+    { "Tanh", &reference_unary, tanh, -12, 12 },
+    { "Floor", &reference_unary, floor, -9, 9 },
+    { "Round", &reference_unary, rint, -9, 9 },
+    { "Sigmoid", &reference_activation, sigmoid, -12, 12 },
+    { "Gelu", &reference_activation, gelu, -5, 20 },
+    { "Mish", &reference_activation, mish, -12, 30 },
+    { "Softplus", &reference_activation, softplus, -12, 40 },
     { "Relu", &reference_activation, relu, -3, 3 },
 };
 
@@ -577,9 +630,9 @@ static void test_far_angles(void **unused)
 /* Every activation and function keeps a NaN, and knows infinities. */
 static void test_not_a_number(void **unused)
 {
-    static const char *const names[] = { "Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Elu", "Selu",
-                                         "Celu", "Softplus", "Softsign", "ThresholdedRelu", "Mish", "Gelu", "Shrink",
-                                         "Swish" };
+    static const char *const names[] = { "Relu", "LeakyRelu", "Sigmoid",  "HardSigmoid", "HardSwish",       "Elu",
+                                         "Selu", "Celu",      "Softplus", "Softsign",    "ThresholdedRelu", "Mish",
+                                         "Gelu", "Shrink",    "Swish" };
     const int64_t dims[] = { 40 };
 
     (void)unused;

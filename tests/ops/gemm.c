@@ -20,24 +20,42 @@ static double value(inlay_dtype dtype, uint64_t i)
 static void put(void *at, inlay_dtype dtype, int64_t i, double v)
 {
     switch (dtype) {
-    case INLAY_FLOAT: ((float *)at)[i] = (float)v; break;
-    case INLAY_DOUBLE: ((double *)at)[i] = v; break;
-    case INLAY_INT32: ((int32_t *)at)[i] = (int32_t)v; break;
-    case INLAY_INT64: ((int64_t *)at)[i] = (int64_t)v; break;
-    case INLAY_INT8: ((int8_t *)at)[i] = (int8_t)v; break;
-    default: ((uint8_t *)at)[i] = (uint8_t)v; break;
+    case INLAY_FLOAT:
+        ((float *)at)[i] = (float)v;
+        break;
+    case INLAY_DOUBLE:
+        ((double *)at)[i] = v;
+        break;
+    case INLAY_INT32:
+        ((int32_t *)at)[i] = (int32_t)v;
+        break;
+    case INLAY_INT64:
+        ((int64_t *)at)[i] = (int64_t)v;
+        break;
+    case INLAY_INT8:
+        ((int8_t *)at)[i] = (int8_t)v;
+        break;
+    default:
+        ((uint8_t *)at)[i] = (uint8_t)v;
+        break;
     }
 }
 
 static double get(const void *at, inlay_dtype dtype, int64_t i)
 {
     switch (dtype) {
-    case INLAY_FLOAT: return ((const float *)at)[i];
-    case INLAY_DOUBLE: return ((const double *)at)[i];
-    case INLAY_INT32: return ((const int32_t *)at)[i];
-    case INLAY_INT64: return (double)((const int64_t *)at)[i];
-    case INLAY_INT8: return ((const int8_t *)at)[i];
-    default: return ((const uint8_t *)at)[i];
+    case INLAY_FLOAT:
+        return ((const float *)at)[i];
+    case INLAY_DOUBLE:
+        return ((const double *)at)[i];
+    case INLAY_INT32:
+        return ((const int32_t *)at)[i];
+    case INLAY_INT64:
+        return (double)((const int64_t *)at)[i];
+    case INLAY_INT8:
+        return ((const int8_t *)at)[i];
+    default:
+        return ((const uint8_t *)at)[i];
     }
 }
 
@@ -45,9 +63,9 @@ static const struct row {
     uint32_t type;
     inlay_dtype in, out;
 } rows[] = {
-    { GEMM_F32, INLAY_FLOAT, INLAY_FLOAT },  { GEMM_F64, INLAY_DOUBLE, INLAY_DOUBLE },
-    { GEMM_U32, INLAY_INT32, INLAY_INT32 },  { GEMM_U64, INLAY_INT64, INLAY_INT64 },
-    { GEMM_S16, INLAY_INT8, INLAY_INT32 },   { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
+    { GEMM_F32, INLAY_FLOAT, INLAY_FLOAT }, { GEMM_F64, INLAY_DOUBLE, INLAY_DOUBLE },
+    { GEMM_U32, INLAY_INT32, INLAY_INT32 }, { GEMM_U64, INLAY_INT64, INLAY_INT64 },
+    { GEMM_S16, INLAY_INT8, INLAY_INT32 },  { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
 };
 
 static void *aligned_room(guard *g, uint64_t bytes)
@@ -75,7 +93,12 @@ typedef struct problem {
 
 static problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t k)
 {
-    problem p = { row, m, n, k, malloc((size_t)(m * k) * sizeof(double)), malloc((size_t)(n * k) * sizeof(double)),
+    problem p = { row,
+                  m,
+                  n,
+                  k,
+                  malloc((size_t)(m * k) * sizeof(double)),
+                  malloc((size_t)(n * k) * sizeof(double)),
                   calloc((size_t)(m * n), sizeof(double)) };
 
     assert_true(p.a != NULL && p.b != NULL && p.sums != NULL);
@@ -107,8 +130,10 @@ static void lay_out(void *to, inlay_dtype dtype, const double *lines, int64_t co
 
 static gemm_operand operand(const struct row *row, const void *data, int64_t lines, int64_t k, bool as_rows)
 {
-    return (gemm_operand){ .pack = gemm_strided_pack(row->type, row->in), .data = data,
-                           .line_stride = as_rows ? k : 1, .k_stride = as_rows ? 1 : lines };
+    return (gemm_operand){ .pack = gemm_strided_pack(row->type, row->in),
+                           .data = data,
+                           .line_stride = as_rows ? k : 1,
+                           .k_stride = as_rows ? 1 : lines };
 }
 
 static guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines, int64_t k)
@@ -197,8 +222,8 @@ static void small_sizes(void **state)
 static void large_sizes(void **state)
 {
     static const int64_t sizes[][3] = {
-        { 1, 100, 1000 }, { 3, 49, 257 },  { 8, 48, 256 },   { 9, 97, 513 },   { 25, 144, 600 },
-        { 64, 1, 300 },   { 300, 49, 65 }, { 130, 500, 31 }, { 65, 400, 300 }, { 1200, 7, 130 },
+        { 1, 100, 1000 },  { 3, 49, 257 },   { 8, 48, 256 },   { 9, 97, 513 },   { 25, 144, 600 },
+        { 64, 1, 300 },    { 300, 49, 65 },  { 130, 500, 31 }, { 65, 400, 300 }, { 1200, 7, 130 },
         { 70, 130, 1000 }, { 40, 700, 600 }, { 20, 1500, 40 },
     };
 
@@ -219,8 +244,9 @@ static void large_sizes(void **state)
 static void empty_depth(void **state)
 {
     float c[6] = { 9, 9, 9, 9, 9, 9 };
-    gemm_job job = { .kernel = gemm_under_test(GEMM_F32, 0), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c,
-                     .c_stride = 3 };
+    gemm_job job = {
+        .kernel = gemm_under_test(GEMM_F32, 0), .batch = 1, .m = 2, .n = 3, .k = 0, .c = c, .c_stride = 3
+    };
     static char work[1 << 20] __attribute__((aligned(64)));
 
     (void)state;

@@ -17,8 +17,8 @@ static int64_t pick(int64_t low, int64_t high)
 }
 
 /* The kernel on images of this type; everything else is the same. */
-static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims, const void *x,
-                   const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *y)
+static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
+                   const void *x, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *y)
 {
     static kernel_case c;
 

@@ -61,8 +61,9 @@ static void product(panels_fn fn, bool wide)
     guard w = guard_alloc((size_t)(p.depth * p.columns * p.gates * size)), x[14], y[14], packed, start;
     const void *x_rows[14];
     void *y_rows[14];
-    panels_source from = { .data = w.data, .dtype = dtype, .line_stride = along ? p.depth : 1,
-                           .k_stride = along ? 1 : p.columns };
+    panels_source from = {
+        .data = w.data, .dtype = dtype, .line_stride = along ? p.depth : 1, .k_stride = along ? 1 : p.columns
+    };
     const bool starts = pick(0, 1) == 0;
     int64_t written;
 
@@ -129,8 +130,9 @@ static void test_panels_too_large(void **state)
 
 /* ------------------------------------------------------------------ a layer */
 
-static const char *const activation_names[] = { "Tanh", "Sigmoid", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu",
-                                                "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus" };
+static const char *const activation_names[] = { "Tanh",      "Sigmoid",         "Relu",       "Affine",
+                                                "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid",
+                                                "Elu",       "Softsign",        "Softplus" };
 
 typedef struct layer {
     const char *op;
@@ -337,9 +339,9 @@ static void compare(const layer *l, const kernel_case *c, uint32_t o, const doub
         double got = convert_get_f64(l->dtype, c->tensors[KERNEL_CASE_VALUES + o].data, i);
         if (!(fabs(got - want[i]) <= tolerance * (1 + fabs(want[i]))))
             fail_msg("%s %s, %d steps, batch %d, %d inputs, %d hidden, direction %d, layout %d, %u threads: output %u "
-                     "element %d is %g, not %g", l->op, inlay_dtype_name(l->dtype), (int)l->steps, (int)l->batch,
-                     (int)l->in, (int)l->hidden, (int)l->direction, (int)l->layout, c->threads, o, (int)i, got,
-                     want[i]);
+                     "element %d is %g, not %g",
+                     l->op, inlay_dtype_name(l->dtype), (int)l->steps, (int)l->batch, (int)l->in, (int)l->hidden,
+                     (int)l->direction, (int)l->layout, c->threads, o, (int)i, got, want[i]);
     }
 }
 
@@ -382,13 +384,20 @@ static void set_attributes(trial *t, layer *l)
 
 static void one(const char *op, int64_t gates, bool large)
 {
-    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_FLOAT, INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16,
-                                         INLAY_BFLOAT16 };
+    static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
+                                         INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
     const inlay_dtype dtype = types[pick(0, 5)];
     trial t = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
-    layer l = { .op = op, .dtype = dtype, .gates = gates, .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
-                .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4), .in = pick(1, 40), .direction = pick(0, 2),
-                .hidden = large ? pick(100, 128) : pick(0, 3) == 0 ? pick(30, 70) : pick(1, 20),
+    layer l = { .op = op,
+                .dtype = dtype,
+                .gates = gates,
+                .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
+                .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
+                .in = pick(1, 40),
+                .direction = pick(0, 2),
+                .hidden = large             ? pick(100, 128)
+                          : pick(0, 3) == 0 ? pick(30, 70)
+                                            : pick(1, 20),
                 .layout = pick(0, 1) };
     const int64_t d = l.directions = l.direction == 2 ? 2 : 1, n = l.hidden;
     const int64_t x[3] = { l.layout ? l.batch : l.steps, l.layout ? l.steps : l.batch, l.in };

@@ -6,7 +6,13 @@
 static void every_allocation(void **state)
 {
     static const world_mix mixes[] = {
-        { .nodes = 10, .providers = 3, .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true,
+        { .nodes = 10,
+          .providers = 3,
+          .devices = true,
+          .sizes = true,
+          .gaps = true,
+          .groups = true,
+          .merge = true,
           .odd = true },
         { .nodes = 40, .providers = 3, .devices = true, .sizes = true, .groups = true, .merge = true },
     };

@@ -99,8 +99,8 @@ static void ties_and_priority(void **state)
         add_single(&w, 0, 10, 0, 0);
         add_single(&w, 1, 10, 0, 0); /* a tie: the first */
         add_single(&w, 0, 10, 0, 1);
-        add_single(&w, 1, 5, 0, 1);  /* cheaper: the first only by priority */
-        add_single(&w, 1, 5, 0, 2);  /* alone */
+        add_single(&w, 1, 5, 0, 1); /* cheaper: the first only by priority */
+        add_single(&w, 1, 5, 0, 2); /* alone */
         partition_and_check(&w);
         assert_int_equal(w.out.regions[0].provider, 0);
         assert_int_equal(w.out.regions[1].provider, priority ? 0 : 1);
@@ -215,7 +215,8 @@ static void connected_regions(void **state)
     }
 }
 
-/* What reads constants alone stands with what reads it, though it could run first: 0 -> 1 (another provider) -> 3 <- 2. */
+/* What reads constants alone stands with what reads it, though it could run first: 0 -> 1 (another provider) -> 3 <- 2.
+ */
 static void constants_wait_for_their_reader(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
@@ -243,12 +244,16 @@ static void constants_wait_for_their_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connected_regions), cmocka_unit_test(constants_wait_for_their_reader),
-        cmocka_unit_test(groups_that_close_a_circle_together), cmocka_unit_test(a_group_between_neighbours),
+        cmocka_unit_test(connected_regions),
+        cmocka_unit_test(constants_wait_for_their_reader),
+        cmocka_unit_test(groups_that_close_a_circle_together),
+        cmocka_unit_test(a_group_between_neighbours),
         cmocka_unit_test(a_group_that_is_needed),
-        cmocka_unit_test(groups_pay_for_copies), cmocka_unit_test(ties_and_priority),
+        cmocka_unit_test(groups_pay_for_copies),
+        cmocka_unit_test(ties_and_priority),
         cmocka_unit_test(groups_by_priority),
-        cmocka_unit_test(bad_offers_void_themselves), cmocka_unit_test(refusals_are_quoted),
+        cmocka_unit_test(bad_offers_void_themselves),
+        cmocka_unit_test(refusals_are_quoted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

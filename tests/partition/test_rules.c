@@ -2,8 +2,10 @@
 #include "world.h"
 #include "partition/cost.h"
 
-static const uint32_t CHAIN[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE,
-                                  1, INLAY_NONE, INLAY_NONE, INLAY_NONE, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE };
+static const uint32_t CHAIN[] = {
+    INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE,
+    1,          INLAY_NONE, INLAY_NONE, INLAY_NONE, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE
+};
 
 /* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, 1 ns a node, all but n3, which it refuses;
  * values of one float each. With cheap links p1 works in host memory; without, it runs nothing, for copies are dear. */
@@ -54,19 +56,25 @@ static const row rows[] = {
     { .pins = { { "op:Even", "p0" } }, .linked = true, .want = "0100" },
     { .pins = { { "n1", "p0" }, { "n[12]", "p1" } }, .want = "0010" },
     { .pins = { { "n3", "p1" } },
-      .code = INLAY_UNSUPPORTED, .says = "p1 does not run Odd node 'n3' of graph 'main': not my type" },
+      .code = INLAY_UNSUPPORTED,
+      .says = "p1 does not run Odd node 'n3' of graph 'main': not my type" },
     { .pins = { { "n1", "p2" } },
-      .code = INLAY_INVALID_ARGUMENT, .says = "provider 'p2' is not in use; did you mean 'p" },
+      .code = INLAY_INVALID_ARGUMENT,
+      .says = "provider 'p2' is not in use; did you mean 'p" },
     { .pins = { { "m1", "p1" } },
-      .code = INLAY_INVALID_ARGUMENT, .says = "no node of the optimised model matches 'm1'; did you mean 'n1'?" },
+      .code = INLAY_INVALID_ARGUMENT,
+      .says = "no node of the optimised model matches 'm1'; did you mean 'n1'?" },
     { .pins = { { "op:Evn", "p1" } }, .code = INLAY_INVALID_ARGUMENT, .says = "did you mean 'op:Even'?" },
-    { .pins = { { "n1", "p1" } }, .forbids = { { "op:Odd", "p1" } },
-      .code = INLAY_UNSUPPORTED, .says = "forbid keeps it out" },
+    { .pins = { { "n1", "p1" } },
+      .forbids = { { "op:Odd", "p1" } },
+      .code = INLAY_UNSUPPORTED,
+      .says = "forbid keeps it out" },
     /* forbids */
     { .forbids = { { "*", "p1" } }, .linked = true, .want = "0000" },
     { .forbids = { { "n1", "p1" } }, .linked = true, .want = "1010" },
     { .forbids = { { "n3", "p0" } },
-      .code = INLAY_UNSUPPORTED, .says = "p0 says: forbid keeps it out; p1 says: not my type" },
+      .code = INLAY_UNSUPPORTED,
+      .says = "p0 says: forbid keeps it out; p1 says: not my type" },
     { .forbids = { { "nope", "p0" } }, .code = INLAY_INVALID_ARGUMENT, .says = "option forbid: no node" },
     /* no_cpu */
     { .no_cpu = true, .code = INLAY_UNSUPPORTED, .says = "p0 says: no_cpu keeps it out; p1 says: not my type" },
@@ -74,7 +82,8 @@ static const row rows[] = {
     /* require */
     { .requires = "p1", .want = "1110" },
     { .requires = "p1", .linked = true, .want = "1110" },
-    { .requires = "p1", .forbids = { { "*", "p1" } },
+    { .requires = "p1",
+      .forbids = { { "*", "p1" } },
       .code = INLAY_UNSUPPORTED,
       .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
     { .requires = "p9", .code = INLAY_INVALID_ARGUMENT, .says = "option require: provider 'p9' is not in use" },
@@ -82,20 +91,29 @@ static const row rows[] = {
     { .max_partitions = 1, .linked = true, .want = "0000" },
     { .max_partitions = 2, .linked = true, .want = "1110" },
     { .max_partitions = 2, .pins = { { "n1", "p0" } }, .linked = true, .want = "1000" },
-    { .max_partitions = 1, .pins = { { "n1", "p1" } }, .linked = true,
-      .code = INLAY_LIMIT_EXCEEDED, .says = "needs 2 partitions where 1 are allowed" },
+    { .max_partitions = 1,
+      .pins = { { "n1", "p1" } },
+      .linked = true,
+      .code = INLAY_LIMIT_EXCEEDED,
+      .says = "needs 2 partitions where 1 are allowed" },
     /* memory */
     { .limit = { "p1", 2100 }, .linked = true, .want = "0110" },
     { .limit = { "p1", 10 }, .linked = true, .want = "0000" },
-    { .limit = { "p1", 1000 }, .pins = { { "n1", "p1" } }, .linked = true,
-      .code = INLAY_LIMIT_EXCEEDED, .says = "provider p1 lacks 4 bytes" },
+    { .limit = { "p1", 1000 },
+      .pins = { { "n1", "p1" } },
+      .linked = true,
+      .code = INLAY_LIMIT_EXCEEDED,
+      .says = "provider p1 lacks 4 bytes" },
     { .limit = { "p7", 10 }, .code = INLAY_INVALID_ARGUMENT, .says = "option memory_limit: provider 'p7'" },
 };
 
 static void set_rules(world *w, const row *r)
 {
-    w->rules = (part_rules){ .by_priority = r->priority, .pins = r->pins, .forbids = r->forbids,
-                             .max_partitions = r->max_partitions, .no_cpu = r->no_cpu };
+    w->rules = (part_rules){ .by_priority = r->priority,
+                             .pins = r->pins,
+                             .forbids = r->forbids,
+                             .max_partitions = r->max_partitions,
+                             .no_cpu = r->no_cpu };
     while (w->rules.pin_count < 2 && r->pins[w->rules.pin_count].pattern != NULL)
         w->rules.pin_count++;
     while (w->rules.forbid_count < 2 && r->forbids[w->rules.forbid_count].pattern != NULL)
@@ -164,7 +182,8 @@ static void rules_over_two_graphs(void **state)
     w[0].rules.limit_count = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
     assert_true(w[0].out.memory[1].resident_bytes + w[0].out.memory[1].peak_bytes + w[1].out.memory[1].resident_bytes +
-                    w[1].out.memory[1].peak_bytes <= limit.bytes);
+                    w[1].out.memory[1].peak_bytes <=
+                limit.bytes);
     assert_string_equal(assignment(&w[0]), "1110");
     assert_string_equal(assignment(&w[1]), "0010");
     w[0].rules.limit_count = 0;
@@ -224,8 +243,9 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
                   { COST_GUESS, COST_MEASURED, 790, 0 },   { COST_CLAIMED, COST_MEASURED, 900, 1 },
                   { COST_MODEL, COST_PROFILE, 900, 1 },    { COST_PROFILE, COST_MEASURED, 900, 0 },
                   { COST_MEASURED, COST_MEASURED, 990, 0 } };
-    static const double errors[] = { [COST_GUESS] = 0.25, [COST_MODEL] = 0.15, [COST_CLAIMED] = 0.15,
-                                     [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
+    static const double errors[] = {
+        [COST_GUESS] = 0.25, [COST_MODEL] = 0.15, [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -256,9 +276,9 @@ static void trifles_change_nothing(void **state)
         double large, saves; /* what one node takes, and what the others save of their 100 on provider 1 */
         uint32_t confidence;
         const char *want;
-    } cases[] = { { 100000, 30, INLAY_CONFIDENCE_MODEL, "0000" },  /* 90 of 100300 ns; 0.1 * 15% may be given away */
+    } cases[] = { { 100000, 30, INLAY_CONFIDENCE_MODEL, "0000" }, /* 90 of 100300 ns; 0.1 * 15% may be given away */
                   { 1000, 30, INLAY_CONFIDENCE_MODEL, "0111" },
-                  { 5000, 30, INLAY_CONFIDENCE_MODEL, "0111" },    /* 75 may be, not 90: they are one change */
+                  { 5000, 30, INLAY_CONFIDENCE_MODEL, "0111" }, /* 75 may be, not 90: they are one change */
                   { 100000, 30, INLAY_CONFIDENCE_MEASURED, "0000" },
                   { 30000, 30, INLAY_CONFIDENCE_MEASURED, "0000" },
                   { 30000, 30, INLAY_CONFIDENCE_MODEL, "0000" } };
@@ -307,8 +327,9 @@ static void smallest_go_first(void **state)
 /* Values that several read in one domain are copied once, results of the graph come home, devices meet in the host. */
 static void copies_are_counted_once(void **state)
 {
-    static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE,
-                                     INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE, 1, 2, INLAY_NONE, INLAY_NONE };
+    static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE,
+                                     INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE, INLAY_NONE, INLAY_NONE,
+                                     1,          2,          INLAY_NONE, INLAY_NONE };
     world w;
 
     (void)state;
@@ -334,12 +355,9 @@ static void copies_are_counted_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_one_by_one),
-        cmocka_unit_test(rules_over_two_graphs),
-        cmocka_unit_test(noise_changes_nothing),
-        cmocka_unit_test(the_unmeasured_lose_doubtful_cases),
-        cmocka_unit_test(trifles_change_nothing),
-        cmocka_unit_test(smallest_go_first),
+        cmocka_unit_test(rules_one_by_one),        cmocka_unit_test(rules_over_two_graphs),
+        cmocka_unit_test(noise_changes_nothing),   cmocka_unit_test(the_unmeasured_lose_doubtful_cases),
+        cmocka_unit_test(trifles_change_nothing),  cmocka_unit_test(smallest_go_first),
         cmocka_unit_test(copies_are_counted_once),
     };
 

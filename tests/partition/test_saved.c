@@ -34,8 +34,14 @@ static void there_and_back(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 50; round++) {
-        world_mix mix = { .nodes = 30, .providers = 3, .devices = true, .sizes = true, .gaps = true, .groups = true,
-                          .merge = true, .odd = true };
+        world_mix mix = { .nodes = 30,
+                          .providers = 3,
+                          .devices = true,
+                          .sizes = true,
+                          .gaps = true,
+                          .groups = true,
+                          .merge = true,
+                          .odd = true };
         partition chosen, again;
         uint32_t calls;
         part_job job;
@@ -80,8 +86,10 @@ static void plans_that_do_not_fit(void **state)
         { "{", "line 1", INLAY_INVALID_ARGUMENT },
         { "[]", "no plan that", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 2, \"graphs\": []}", "of format 1", INLAY_INVALID_ARGUMENT },
-        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}", "node 'n0' of graph 'main' is not in the "
-          "plan", INLAY_INVALID_ARGUMENT },
+        { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}",
+          "node 'n0' of graph 'main' is not in the "
+          "plan",
+          INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 1, \"threads\": 7, \"graphs\": []}", "made with threads 7, now 1", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": [{\"graph\": \"\", \"hash\": \"12\", \"offers\": "
           "[{\"provider\": \"p0\", \"nodes\": [\"gone\"]}]}]}",
@@ -107,8 +115,8 @@ static void plans_that_do_not_fit(void **state)
           "gives node 'n0' of graph 'main' to p1, against pin, forbid or no_cpu", INLAY_INVALID_ARGUMENT },
         { NULL, "option plan", INLAY_NOT_FOUND },
     };
-    static const uint32_t reads[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE,
-                                      INLAY_NONE };
+    static const uint32_t reads[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE,
+                                      0,          INLAY_NONE, INLAY_NONE, INLAY_NONE };
     static const part_wish keep_out = { "n0", "p1" };
 
     (void)state;

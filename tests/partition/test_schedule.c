@@ -94,8 +94,8 @@ static void copies_and_memory(void **state)
         assert_int_equal(fake, 1);
         for (uint32_t down = 0; down < 2; down++) {
             uint32_t device = r.session->providers[1].first_domain;
-            uint32_t moves = count_moves(p, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST,
-                                         &planned[down]);
+            uint32_t moves =
+                count_moves(p, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST, &planned[down]);
             assert_int_equal(moves, count[down]);
             assert_int_equal(planned[down], promised[down]);
         }

@@ -163,8 +163,9 @@ static void two_providers_exactly(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t round = 0; round < 1000; round++) {
-        world_mix mix = { .nodes = 2 + dice(11), .providers = 2, .devices = round % 4 != 0, .sizes = true,
-                          .gaps = true };
+        world_mix mix = {
+            .nodes = 2 + dice(11), .providers = 2, .devices = round % 4 != 0, .sizes = true, .gaps = true
+        };
         compare(&mix, &whole, &moves);
     }
     report("two providers", &whole);
@@ -175,8 +176,9 @@ static void two_providers_exactly(void **state)
 
 static void everything_within_a_hundredth(void **state)
 {
-    static const char *const names[] = { "labels", "groups", "groups, one domain", "launches", "borders",
-                                        "borders, one domain", "placements", "all" };
+    static const char *const names[] = { "labels",     "groups",  "groups, one domain",
+                                         "launches",   "borders", "borders, one domain",
+                                         "placements", "all" };
     static const world_mix mixes[] = {
         { .devices = true, .sizes = true, .gaps = true },
         { .devices = true, .sizes = true, .gaps = true, .groups = true },
@@ -185,8 +187,7 @@ static void everything_within_a_hundredth(void **state)
         { .devices = true, .sizes = true, .merge = true, .borders = true, .gaps = true },
         { .sizes = true, .merge = true, .borders = true },
         { .devices = true, .sizes = true, .odd = true },
-        { .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true, .odd = true,
-          .borders = true },
+        { .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true, .odd = true, .borders = true },
     };
 
     (void)state;
@@ -262,8 +263,13 @@ static void bounds_are_kept(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
-        world_mix mix = { .nodes = 2 + dice(7), .providers = 2 + round % 2, .devices = true, .sizes = true,
-                          .gaps = true, .groups = round % 4 == 0, .merge = round % 2 == 0,
+        world_mix mix = { .nodes = 2 + dice(7),
+                          .providers = 2 + round % 2,
+                          .devices = true,
+                          .sizes = true,
+                          .gaps = true,
+                          .groups = round % 4 == 0,
+                          .merge = round % 2 == 0,
                           .borders = round % 4 == 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
@@ -302,8 +308,14 @@ static void large_graphs_hold_together(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 16; round++) {
-        world_mix mix = { .nodes = 500, .providers = 2 + round % 4, .devices = round % 3 != 0, .sizes = true,
-                          .gaps = true, .groups = round % 2 == 0, .merge = round % 4 < 3, .odd = round % 8 == 3,
+        world_mix mix = { .nodes = 500,
+                          .providers = 2 + round % 4,
+                          .devices = round % 3 != 0,
+                          .sizes = true,
+                          .gaps = true,
+                          .groups = round % 2 == 0,
+                          .merge = round % 4 < 3,
+                          .odd = round % 8 == 3,
                           .borders = round % 5 > 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         part_limit limit;
@@ -343,10 +355,8 @@ static void large_graphs_hold_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_providers_exactly),
-        cmocka_unit_test(everything_within_a_hundredth),
-        cmocka_unit_test(borders_hold_regions_together),
-        cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(two_providers_exactly),         cmocka_unit_test(everything_within_a_hundredth),
+        cmocka_unit_test(borders_hold_regions_together), cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(large_graphs_hold_together),
     };
 

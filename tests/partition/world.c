@@ -27,8 +27,13 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
     (void)diag;
     for (uint32_t i = 0; i < f->offer_count; i++) {
         const fake_offer *x = &f->offers[i];
-        inlay_offer offer = { .struct_size = sizeof offer, .cookie = i, .nodes = x->nodes, .node_count = x->node_count,
-                              .flags = x->flags, .workspace_bytes = x->workspace, .resident_bytes = x->resident };
+        inlay_offer offer = { .struct_size = sizeof offer,
+                              .cookie = i,
+                              .nodes = x->nodes,
+                              .node_count = x->node_count,
+                              .flags = x->flags,
+                              .workspace_bytes = x->workspace,
+                              .resident_bytes = x->resident };
         inlay_status status;
 
         if (x->placement.value != INLAY_NONE) {
@@ -41,8 +46,11 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
             return status;
     }
     if (f->refused != INLAY_NONE) {
-        inlay_refusal refusal = { .struct_size = sizeof refusal, .node = f->refused, .code = INLAY_REFUSE_DTYPE,
-                                  .text = "not my type", .accepted_if = "insert a Cast" };
+        inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                  .node = f->refused,
+                                  .code = INLAY_REFUSE_DTYPE,
+                                  .text = "not my type",
+                                  .accepted_if = "insert a Cast" };
         return sink->refuse(sink->ctx, &refusal);
     }
     return INLAY_OK;
@@ -148,12 +156,20 @@ void world_init(world *w, uint32_t nodes, const uint32_t *reads, const int64_t *
         fake *f = &w->fakes[p];
         f->refused = INLAY_NONE;
         f->confidence = INLAY_CONFIDENCE_MODEL;
-        f->table = (inlay_provider){ .struct_size = sizeof f->table, .name = names[p], .assess = assess, .cost = cost,
+        f->table = (inlay_provider){ .struct_size = sizeof f->table,
+                                     .name = names[p],
+                                     .assess = assess,
+                                     .cost = cost,
                                      .device_kind = INLAY_DEVICE_CPU };
         w->providers[p] = (part_provider){ .table = &f->table, .state = f, .name = names[p] };
     }
-    w->request = (part_request){ .graph = w->g, .snapshot = &w->snapshot, .providers = w->providers,
-                                 .provider_count = providers, .max_threads = 1, .rules = &w->rules, .log = keep_log,
+    w->request = (part_request){ .graph = w->g,
+                                 .snapshot = &w->snapshot,
+                                 .providers = w->providers,
+                                 .provider_count = providers,
+                                 .max_threads = 1,
+                                 .rules = &w->rules,
+                                 .log = keep_log,
                                  .log_ctx = w };
 }
 

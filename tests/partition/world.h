@@ -60,7 +60,7 @@ typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps; /* domains; offers of several nodes; MERGE; different sizes; other
                                                       placements; nodes that not everybody runs */
-    bool borders; /* what merges asks for values that enter and leave */
+    bool borders;                                  /* what merges asks for values that enter and leave */
 } world_mix;
 void world_random(world *w, const world_mix *mix);
 #endif

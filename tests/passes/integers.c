@@ -27,8 +27,9 @@ static const kit_kernel kernels[] = {
     { .op_type = "MatMulInteger", .since_min = 10, .since_max = 10, .supports = few_terms, .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-static const kit_provider provider = { .name = "integers", .description = "offers some", .tables = tables,
-                                       .table_count = 1 };
+static const kit_provider provider = {
+    .name = "integers", .description = "offers some", .tables = tables, .table_count = 1
+};
 static const kit_plugin self = { .name = "integers", .version = "1.0", .provider = &provider };
 static kit_exports exports;
 

@@ -30,7 +30,9 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     if (left == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     for (uint32_t i = 0; status == INLAY_OK && i < graph->node_count; i++) {
-        const inlay_refusal refusal = { .struct_size = sizeof refusal, .node = i, .code = INLAY_REFUSE_OPERATOR,
+        const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                        .node = i,
+                                        .code = INLAY_REFUSE_OPERATOR,
                                         .text = "the operator is not listed" };
 
         left[i] = candidates[i] != 0 && is_listed(inlay_graph_node(graph, i), "NARROW_OPS");

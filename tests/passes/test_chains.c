@@ -8,8 +8,8 @@ static rig open_with(const char *script, const char *tap)
     wire w = { 0 };
 
     script_model(&w, script, 17);
-    return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap,
-                                                NULL });
+    return rig_open(&w,
+                    (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap, NULL });
 }
 
 /* Regions of several nodes. */

@@ -4,51 +4,69 @@
 static void activations(void **state)
 {
     static const row rows[] = {
-        { "gelu with erf", "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\n"
-                           "c = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y", "Gelu", 0 },
-        { "gelu with erf, another order", "x : 2,8\nr = [] 0.70710677\no = [] 1\nh = [] 0.5\na = Mul(r, x)\n"
-                                          "b = Erf(a)\nc = Add(o, b)\nd = Mul(h, x)\ny = Mul(d, c)\n-> y", "Gelu", 0 },
-        { "gelu with tanh", "x : 2,8\nk = [] 0.044715\nr = [] 0.7978846\nt = [] 3\no = [] 1\nh = [] 0.5\n"
-                            "a = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\n"
-                            "g = Mul(x, h)\ny = Mul(g, f)\n-> y", "Gelu", 0 },
-        { "almost gelu", "x : 2,8\nr = [] 1.5\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
-                         "d = Mul(x, c)\ny = Mul(d, h)\n-> y", "Div Erf Add Mul Mul", 0 },
+        { "gelu with erf",
+          "x : 2,8\nr = [] 1.41421354\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\n"
+          "c = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y",
+          "Gelu", 0 },
+        { "gelu with erf, another order",
+          "x : 2,8\nr = [] 0.70710677\no = [] 1\nh = [] 0.5\na = Mul(r, x)\n"
+          "b = Erf(a)\nc = Add(o, b)\nd = Mul(h, x)\ny = Mul(d, c)\n-> y",
+          "Gelu", 0 },
+        { "gelu with tanh",
+          "x : 2,8\nk = [] 0.044715\nr = [] 0.7978846\nt = [] 3\no = [] 1\nh = [] 0.5\n"
+          "a = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\n"
+          "g = Mul(x, h)\ny = Mul(g, f)\n-> y",
+          "Gelu", 0 },
+        { "almost gelu",
+          "x : 2,8\nr = [] 1.5\no = [] 1\nh = [] 0.5\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\n"
+          "d = Mul(x, c)\ny = Mul(d, h)\n-> y",
+          "Div Erf Add Mul Mul", 0 },
         { "swish", "x : 2,8\na = Sigmoid(x)\ny = Mul(a, x)\n-> y", "Swish", 0 },
-        { "swish with a factor", "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y",
-          "Swish", 0 },
+        { "swish with a factor", "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y", "Swish",
+          0 },
         { "a factor for each column", "x : 2,8\nc = [8]\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y",
           "Mul Sigmoid Mul", 0 },
-        { "hard swish", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\n"
-                        "y = Div(c, s)\n-> y", "HardSwish", 0 },
-        { "hard swish, the quotient first", "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\n"
-                                            "c = Div(b, s)\ny = Mul(x, c)\n-> y", "HardSwish", 0 },
+        { "hard swish",
+          "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\n"
+          "y = Div(c, s)\n-> y",
+          "HardSwish", 0 },
+        { "hard swish, the quotient first",
+          "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\na = Add(x, t)\nb = Clip(a, z, s)\n"
+          "c = Div(b, s)\ny = Mul(x, c)\n-> y",
+          "HardSwish", 0 },
         { "mish", "x : 2,8\na = Softplus(x)\nb = Tanh(a)\ny = Mul(x, b)\n-> y", "Mish", 0 },
-        { "a gate that others read", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\ny = Add(a, b)\n-> y",
-          "Sigmoid Mul Add", 0 },
+        { "a gate that others read", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\ny = Add(a, b)\n-> y", "Sigmoid Mul Add",
+          0 },
     };
 
     (void)state;
     CHECK_ROWS(rows);
 }
 
-#define ERF_GELU(root, one, half) "x : 2,8\nr = [] " root "\no = [] " one "\nh = [] " half                        \
+#define ERF_GELU(root, one, half)                                                                                      \
+    "x : 2,8\nr = [] " root "\no = [] " one "\nh = [] " half                                                           \
     "\na = Div(x, r)\nb = Erf(a)\nc = Add(b, o)\nd = Mul(x, c)\ny = Mul(d, h)\n-> y"
-#define TANH_GELU(k, r, t, one, half) "x : 2,8\nk = [] " k "\nr = [] " r "\nt = [] " t "\no = [] " one               \
-    "\nh = [] " half "\na = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\ng = Mul(x, h)\n"    \
+#define TANH_GELU(k, r, t, one, half)                                                                                  \
+    "x : 2,8\nk = [] " k "\nr = [] " r "\nt = [] " t "\no = [] " one "\nh = [] " half                                  \
+    "\na = Pow(x, t)\nb = Mul(k, a)\nc = Add(x, b)\nd = Mul(c, r)\ne = Tanh(d)\nf = Add(e, o)\ng = Mul(x, h)\n"        \
     "y = Mul(g, f)\n-> y"
-#define SHORT_GELU(k, one) "x : 2,8\nk = [] " k "\nr = [] 0.7978846\no = [] " one "\nu = [] 1\nh = [] 0.5\n"    \
-    "a = Mul(x, x)\nb = Mul(k, a)\nc = Add(o, b)\ns = Mul(x, r)\nd = Mul(s, c)\ne = Tanh(d)\nf = Add(e, u)\n"       \
+#define SHORT_GELU(k, one)                                                                                             \
+    "x : 2,8\nk = [] " k "\nr = [] 0.7978846\no = [] " one "\nu = [] 1\nh = [] 0.5\n"                                  \
+    "a = Mul(x, x)\nb = Mul(k, a)\nc = Add(o, b)\ns = Mul(x, r)\nd = Mul(s, c)\ne = Tanh(d)\nf = Add(e, u)\n"          \
     "g = Mul(x, h)\ny = Mul(g, f)\n-> y"
-#define HARD_SWISH(three, low, six, div) "x : 2,8\nt = [] " three "\nz = [] " low "\ns = [] " six "\nv = [] " div \
+#define HARD_SWISH(three, low, six, div)                                                                               \
+    "x : 2,8\nt = [] " three "\nz = [] " low "\ns = [] " six "\nv = [] " div                                           \
     "\na = Add(x, t)\nb = Clip(a, z, s)\nc = Mul(x, b)\ny = Div(c, v)\n-> y"
-#define SIXTH(sixth) "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\nv = [] " sixth                                      \
-    "\na = Add(x, t)\nb = Clip(a, z, s)\ny = Mul(b, v)\n-> y"
+#define SIXTH(sixth)                                                                                                   \
+    "x : 2,8\nt = [] 3\nz = [] 0\ns = [] 6\nv = [] " sixth "\na = Add(x, t)\nb = Clip(a, z, s)\ny = Mul(b, v)\n-> y"
 #define BY_UNIT(alpha, beta) "x : 2,8\na = HardSigmoid(x) alpha=" alpha " beta=" beta "\ny = Mul(x, a)\n-> y"
-#define LAYER_NORM(two) "x : 2,3,8\nt = [] " two "\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=-1,\n"         \
-    "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"           \
+#define LAYER_NORM(two)                                                                                                \
+    "x : 2,3,8\nt = [] " two "\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=-1,\n"                                 \
+    "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"            \
     "y = Mul(n, g)\n-> y"
-#define RMS_NORM(two, one) "x : 2,3,8\nt = [] " two "\no = [] " one "\ne = [] 0.00001\ng = [8]\nb = Abs(x)\n"        \
-    "p = Pow(b, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\ni = Div(o, s)\nn = Mul(b, i)\n"           \
+#define RMS_NORM(two, one)                                                                                             \
+    "x : 2,3,8\nt = [] " two "\no = [] " one "\ne = [] 0.00001\ng = [8]\nb = Abs(x)\n"                                 \
+    "p = Pow(b, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\ni = Div(o, s)\nn = Mul(b, i)\n"            \
     "y = Mul(g, n)\n-> y"
 
 /* Constants that are nearly those of an operator make another function: it stays as it is. */
@@ -84,8 +102,8 @@ static void constants_nearly_right(void **state)
         { "by a hard sigmoid, 0.1666668", BY_UNIT("0.1666668", "0.5"), "HardSigmoid Mul", 0 },
         { "by a hard sigmoid, 0.5000001", BY_UNIT("0.16666667", "0.5000001"), "HardSigmoid Mul", 0 },
         { "layer norm", LAYER_NORM("2"), "LayerNormalization", 0 },
-        { "layer norm, the power 2.000001", LAYER_NORM("2.000001"),
-          "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul", 0 },
+        { "layer norm, the power 2.000001", LAYER_NORM("2.000001"), "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul",
+          0 },
         { "rms norm", RMS_NORM("2", "1"), "Abs RMSNormalization", 0 },
         { "rms norm, the power 1.999999", RMS_NORM("1.999999", "1"), "Abs Pow ReduceMean Add Sqrt Div Mul Mul", 0 },
         { "rms norm, 1.000001 / deviation", RMS_NORM("2", "1.000001"), "Abs Mul ReduceMean Add Sqrt Div Mul Mul", 0 },
@@ -98,19 +116,28 @@ static void constants_nearly_right(void **state)
 static void norms(void **state)
 {
     static const row rows[] = {
-        { "layer norm", "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\n"
-                        "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
-                        "n = Div(d, s)\no = Mul(n, g)\ny = Add(o, b)\n-> y", "LayerNormalization", 0 },
-        { "layer norm without bias", "x : 2,3,8\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=2,\nd = Sub(x, m)\n"
-                                     "p = Mul(d, d)\nv = ReduceMean(p) axes=2,\nw = Add(e, v)\ns = Sqrt(w)\n"
-                                     "r = Reciprocal(s)\nn = Mul(d, r)\ny = Mul(g, n)\n-> y", "LayerNormalization", 0 },
-        { "layer norm over two axes", "x : 2,3,8\ne = [] 0.00001\ng = [3,8]\nm = ReduceMean(x) axes=1,2\n"
-                                      "d = Sub(x, m)\np = Mul(d, d)\nv = ReduceMean(p) axes=1,2\nw = Add(v, e)\n"
-                                      "s = Sqrt(w)\nn = Div(d, s)\ny = Mul(n, g)\n-> y", "LayerNormalization", 0 },
-        { "rms norm", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
-                      "s = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y", "RMSNormalization", 0 },
-        { "a residual before it", "x : 2,3,8\nz : 2,3,8\ng = [8]\nb = [8]\ns = Add(z, x)\n"
-                                  "y = LayerNormalization(s, g, b) axis=-1 epsilon=0.001\n-> y",
+        { "layer norm",
+          "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8]\nm = ReduceMean(x) axes=-1,\n"
+          "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
+          "n = Div(d, s)\no = Mul(n, g)\ny = Add(o, b)\n-> y",
+          "LayerNormalization", 0 },
+        { "layer norm without bias",
+          "x : 2,3,8\ne = [] 0.00001\ng = [8]\nm = ReduceMean(x) axes=2,\nd = Sub(x, m)\n"
+          "p = Mul(d, d)\nv = ReduceMean(p) axes=2,\nw = Add(e, v)\ns = Sqrt(w)\n"
+          "r = Reciprocal(s)\nn = Mul(d, r)\ny = Mul(g, n)\n-> y",
+          "LayerNormalization", 0 },
+        { "layer norm over two axes",
+          "x : 2,3,8\ne = [] 0.00001\ng = [3,8]\nm = ReduceMean(x) axes=1,2\n"
+          "d = Sub(x, m)\np = Mul(d, d)\nv = ReduceMean(p) axes=1,2\nw = Add(v, e)\n"
+          "s = Sqrt(w)\nn = Div(d, s)\ny = Mul(n, g)\n-> y",
+          "LayerNormalization", 0 },
+        { "rms norm",
+          "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
+          "s = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y",
+          "RMSNormalization", 0 },
+        { "a residual before it",
+          "x : 2,3,8\nz : 2,3,8\ng = [8]\nb = [8]\ns = Add(z, x)\n"
+          "y = LayerNormalization(s, g, b) axis=-1 epsilon=0.001\n-> y",
           "SkipLayerNormalization", 0 },
         { "a residual and a bias, the sum read again",
           "x : 2,3,8\nz : 2,3,8\ng = [8]\nb = [8]\nc = [8]\nw = [8,8]\np = MatMul(x, w)\nq = Add(c, p)\ns = Add(q, z)\n"
@@ -122,15 +149,19 @@ static void norms(void **state)
           "SkipLayerNormalization Tanh SkipLayerNormalization Exp Add", 0 },
         { "a residual before a norm by the mean square",
           "x : 2,S,8\nz : 2,S,8\ng = [8]\nb = [8]\na = Add(x, b)\ns = Add(z, a)\nn = RMSNormalization(s, g)\n"
-          "y = Sub(n, s)\n-> y", "SkipSimplifiedLayerNormalization Sub", 23 },
-        { "a sum that is an output", "x : 2,3,8\nz : 2,3,8\ng = [8]\ns = Add(z, x)\nn = LayerNormalization(s, g)\n"
-                                     "-> n, s", "Add LayerNormalization", 0 },
+          "y = Sub(n, s)\n-> y",
+          "SkipSimplifiedLayerNormalization Sub", 23 },
+        { "a sum that is an output",
+          "x : 2,3,8\nz : 2,3,8\ng = [8]\ns = Add(z, x)\nn = LayerNormalization(s, g)\n"
+          "-> n, s",
+          "Add LayerNormalization", 0 },
         { "a sum that broadcasts", "x : 2,3,8\nz : 3,8\ng = [8]\ns = Add(z, x)\ny = LayerNormalization(s, g)\n-> y",
           "Add LayerNormalization", 0 },
         { "a scale that is computed", "x : 2,3,8\nz : 2,3,8\ng : 8\ns = Add(z, x)\ny = LayerNormalization(s, g)\n-> y",
           "Add LayerNormalization", 0 },
-        { "over an axis in the middle", "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=1,\n"
-                                        "w = Add(v, e)\ns = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y",
+        { "over an axis in the middle",
+          "x : 2,3,8\ne = [] 0.00001\ng = [8]\np = Mul(x, x)\nv = ReduceMean(p) axes=1,\n"
+          "w = Add(v, e)\ns = Sqrt(w)\nn = Div(x, s)\ny = Mul(g, n)\n-> y",
           "Mul ReduceMean Add Sqrt Div Mul", 0 },
     };
 
@@ -141,64 +172,85 @@ static void norms(void **state)
 static void attention(void **state)
 {
     static const row rows[] = {
-        { "with a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nr = [] 2.828427\n"
-                         "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(d, m)\n"
-                         "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y", "Attention", 0 },
-        { "scaled operands, keys by position", "q : 2,4,5,8\nk : 2,6,4,8\nv : 2,4,6,8\nr = [] 0.5946\n"
-                                               "t = Transpose(k) perm=0,2,3,1\nu = Mul(t, r)\nw = Mul(q, r)\n"
-                                               "s = MatMul(w, u)\np = Softmax(s) axis=3\ny = MatMul(p, v)\n-> y",
+        { "with a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nr = [] 2.828427\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nd = Div(s, r)\na = Add(d, m)\n"
+          "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "scaled operands, keys by position",
+          "q : 2,4,5,8\nk : 2,6,4,8\nv : 2,4,6,8\nr = [] 0.5946\n"
+          "t = Transpose(k) perm=0,2,3,1\nu = Mul(t, r)\nw = Mul(q, r)\n"
+          "s = MatMul(w, u)\np = Softmax(s) axis=3\ny = MatMul(p, v)\n-> y",
           "Transpose Attention", 0 },
-        { "a mask that broadcasts along the keys", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,1\n"
-                                                   "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
-                                                   "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "a mask that broadcasts along the keys",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,1\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
+          "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
-        { "symbolic lengths", "x : B,S,6\nm : B,1,1,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
-                              "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
-                              "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nq = Transpose(a) perm=0,2,1,3\n"
-                              "k = Transpose(a) perm=0,2,3,1\nd = MatMul(q, k)\ne = Add(d, m)\np = Softmax(e) axis=-1\n"
-                              "y = MatMul(p, q)\n-> y", "Reshape Transpose Attention", 0 },
-        { "a past", "q : B,2,S,4\nk : B,2,S,4\nv : B,2,S,4\npk : B,2,P,4\npv : B,2,P,4\nm : 1,P\nn : 1,S\n"
-                    "kk = Concat(pk, k) axis=2\nvv = Concat(pv, v) axis=2\nmm = Concat(m, n) axis=-1\n"
-                    "t = Transpose(kk) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, mm)\np = Softmax(a) axis=-1\n"
-                    "y = MatMul(p, vv)\n-> y", "Concat Concat Concat Attention", 0 },
-        { "a mask of other length", "q : 2,2,S,4\nk : 2,2,P,4\nv : 2,2,P,4\nm : 1,T\nt = Transpose(k) perm=0,1,3,2\n"
-                                    "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "symbolic lengths",
+          "x : B,S,6\nm : B,1,1,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
+          "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
+          "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nq = Transpose(a) perm=0,2,1,3\n"
+          "k = Transpose(a) perm=0,2,3,1\nd = MatMul(q, k)\ne = Add(d, m)\np = Softmax(e) axis=-1\n"
+          "y = MatMul(p, q)\n-> y",
+          "Reshape Transpose Attention", 0 },
+        { "a past",
+          "q : B,2,S,4\nk : B,2,S,4\nv : B,2,S,4\npk : B,2,P,4\npv : B,2,P,4\nm : 1,P\nn : 1,S\n"
+          "kk = Concat(pk, k) axis=2\nvv = Concat(pv, v) axis=2\nmm = Concat(m, n) axis=-1\n"
+          "t = Transpose(kk) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, mm)\np = Softmax(a) axis=-1\n"
+          "y = MatMul(p, vv)\n-> y",
+          "Concat Concat Concat Attention", 0 },
+        { "a mask of other length",
+          "q : 2,2,S,4\nk : 2,2,P,4\nv : 2,2,P,4\nm : 1,T\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Shape Expand Add Attention", 0 },
-        { "a mask with more batches", "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\n"
-                                      "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
-                                      "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "a mask with more batches",
+          "q : 1,2,5,4\nk : 1,2,5,4\nv : 1,2,5,4\nm : 3,1,1,5\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
+          "p = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
-        { "two masks", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nn : 4,5,6\nt = Transpose(k) perm=0,1,3,2\n"
-                       "s = MatMul(q, t)\na = Add(s, n)\nb = Add(m, a)\np = Softmax(b) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "two masks",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nn : 4,5,6\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\na = Add(s, n)\nb = Add(m, a)\np = Softmax(b) axis=-1\ny = MatMul(p, v)\n-> y",
           "Add Attention", 0 },
-        { "where it may look", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
-                               "r = [] 0.3\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                               "d = Mul(s, r)\na = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "where it may look",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
+          "r = [] 0.3\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+          "d = Mul(s, r)\na = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Less Where Attention", 0 },
-        { "where it may not look, and a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\n"
-                               "l = [] -3e38\ng = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                               "d = Add(s, m)\na = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "where it may not look, and a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\n"
+          "l = [] -3e38\ng = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+          "d = Add(s, m)\na = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Greater Where Add Attention", 0 },
-        { "low, but not out of sight", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 0\nl = [] -10\n"
-                               "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                               "a = Where(g, s, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "low, but not out of sight",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 0\nl = [] -10\n"
+          "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+          "a = Where(g, s, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Less Transpose MatMul Where Softmax MatMul", 0 },
-        { "causal", "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [1,1,3,3] 0,-3e38,-3e38,0,0,-3e38,0,0,0\n"
-                    "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
-                    "y = MatMul(p, v)\n-> y", "Attention", 0 },
-        { "almost causal", "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [3,3] 0,-3e38,-3e38,0,0,-3e38,0,1,0\n"
-                    "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
-                    "y = MatMul(p, v)\n-> y", "Attention", 0 },
-        { "heads in groups", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
-                             "vu = Unsqueeze(v, ax)\nes = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
-                             "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
-                             "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
-                             "y = MatMul(p, vr)\n-> y", "Attention", 0 },
-        { "heads in turns", "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\n"
-                             "vu = Unsqueeze(v, ax)\nes = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
-                             "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
-                             "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
-                             "y = MatMul(p, vr)\n-> y",
+        { "causal",
+          "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [1,1,3,3] 0,-3e38,-3e38,0,0,-3e38,0,0,0\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
+          "y = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "almost causal",
+          "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [3,3] 0,-3e38,-3e38,0,0,-3e38,0,1,0\n"
+          "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
+          "y = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "heads in groups",
+          "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
+          "vu = Unsqueeze(v, ax)\nes = i[5] 2,2,3,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
+          "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
+          "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
+          "y = MatMul(p, vr)\n-> y",
+          "Attention", 0 },
+        { "heads in turns",
+          "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\n"
+          "vu = Unsqueeze(v, ax)\nes = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
+          "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
+          "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
+          "y = MatMul(p, vr)\n-> y",
           "Unsqueeze Unsqueeze Expand Expand Reshape Reshape Attention", 0 },
         { "heads of a cache, repeated as exporters do it",
           "q : B,4,S,8\nn : B,2,S,8\np : B,2,P,8\nk = Concat(p, n) axis=2\nax = i[1] 2\nku = Unsqueeze(k, ax)\n"
@@ -206,46 +258,62 @@ static void attention(void **state)
           "bu = Unsqueeze(b, z)\ntu = Unsqueeze(t, z)\nh = i[2] 2,2\nd = i[1] 8\nes = Concat(bu, h, tu, d) axis=0\n"
           "m = i[5] -1,-1,-1,-1,-1\no = i[5] 1,1,1,1,1\ne = Equal(es, m)\nw = Where(e, o, es)\nke = Expand(ku, w)\n"
           "h4 = i[1] 4\nrs = Concat(bu, h4, tu, d) axis=0\nkr = Reshape(ke, rs)\ntr = Transpose(kr) perm=0,1,3,2\n"
-          "sc = MatMul(q, tr)\npr = Softmax(sc) axis=-1\ny = MatMul(pr, kr)\n-> y", "Concat Attention", 0 },
-        { "softmax made safe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 0\nt = Transpose(k) perm=0,1,3,2\n"
-                               "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
-                               "y = MatMul(w, v)\n-> y", "Attention", 0 },
-        { "softmax made unsafe", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 1\nt = Transpose(k) perm=0,1,3,2\n"
-                               "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
-                               "y = MatMul(w, v)\n-> y", "Transpose MatMul Softmax IsNaN Where MatMul", 0 },
-        { "heads and batch in one axis", "x : S,B,12\nr = [] 2.0\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nl = Gather(s, i)\n"
-                               "b = Gather(s, j)\nt = i[] 3\nh = Mul(b, t)\nz = i[1] 0\nlu = Unsqueeze(l, z)\n"
-                               "hu = Unsqueeze(h, z)\nd = i[1] 4\nto = Concat(lu, hu, d) axis=0\na = Reshape(x, to)\n"
-                               "q = Transpose(a) perm=1,0,2\nqs = Div(q, r)\nk = Transpose(a) perm=1,2,0\n"
-                               "e = MatMul(qs, k)\np = Softmax(e) axis=-1\no = MatMul(p, q)\n"
-                               "c = Transpose(o) perm=1,0,2\ny = Neg(c)\n-> y",
-          "Shape Gather Gather Mul Unsqueeze Unsqueeze Concat Reshape Transpose Unsqueeze Attention Transpose "
-          "Squeeze Neg", 0 },
-        { "a mask of rank 3", "q : 6,5,8\nk : 6,7,8\nv : 6,7,4\nm : 6,1,7\nt = Transpose(k) perm=0,2,1\n"
-                              "s = MatMul(q, t)\na = Add(m, s)\np = Softmax(a) axis=2\ny = MatMul(p, v)\n-> y",
-          "Unsqueeze Unsqueeze Unsqueeze Attention Squeeze", 0 },
-        { "one head of keys for all", "q : 2,4,5,8\nk : 2,1,6,8\nv : 2,1,6,8\nt = Transpose(k) perm=0,1,3,2\n"
-                                      "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+          "sc = MatMul(q, tr)\npr = Softmax(sc) axis=-1\ny = MatMul(pr, kr)\n-> y",
+          "Concat Attention", 0 },
+        { "softmax made safe",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 0\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
+          "y = MatMul(w, v)\n-> y",
           "Attention", 0 },
-        { "keys of one batch for all", "q : 2,4,5,8\nk : 1,4,6,8\nv : 2,4,6,8\nt = Transpose(k) perm=0,1,3,2\n"
-                                       "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "softmax made unsafe",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nz = [] 1\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\np = Softmax(s) axis=-1\nn = IsNaN(p)\nw = Where(n, z, p)\n"
+          "y = MatMul(w, v)\n-> y",
+          "Transpose MatMul Softmax IsNaN Where MatMul", 0 },
+        { "heads and batch in one axis",
+          "x : S,B,12\nr = [] 2.0\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nl = Gather(s, i)\n"
+          "b = Gather(s, j)\nt = i[] 3\nh = Mul(b, t)\nz = i[1] 0\nlu = Unsqueeze(l, z)\n"
+          "hu = Unsqueeze(h, z)\nd = i[1] 4\nto = Concat(lu, hu, d) axis=0\na = Reshape(x, to)\n"
+          "q = Transpose(a) perm=1,0,2\nqs = Div(q, r)\nk = Transpose(a) perm=1,2,0\n"
+          "e = MatMul(qs, k)\np = Softmax(e) axis=-1\no = MatMul(p, q)\n"
+          "c = Transpose(o) perm=1,0,2\ny = Neg(c)\n-> y",
+          "Shape Gather Gather Mul Unsqueeze Unsqueeze Concat Reshape Transpose Unsqueeze Attention Transpose "
+          "Squeeze Neg",
+          0 },
+        { "a mask of rank 3",
+          "q : 6,5,8\nk : 6,7,8\nv : 6,7,4\nm : 6,1,7\nt = Transpose(k) perm=0,2,1\n"
+          "s = MatMul(q, t)\na = Add(m, s)\np = Softmax(a) axis=2\ny = MatMul(p, v)\n-> y",
+          "Unsqueeze Unsqueeze Unsqueeze Attention Squeeze", 0 },
+        { "one head of keys for all",
+          "q : 2,4,5,8\nk : 2,1,6,8\nv : 2,1,6,8\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Attention", 0 },
+        { "keys of one batch for all",
+          "q : 2,4,5,8\nk : 1,4,6,8\nv : 2,4,6,8\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Softmax MatMul", 0 },
-        { "a factor that adds an axis", "q : 4,5,8\nk : 1,4,6,8\nv : 1,4,6,8\nf = [1,1,1,1] 0.5\n"
-                                        "g = Mul(q, f)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(g, t)\n"
-                                        "p = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y", "Mul Attention", 0 },
-        { "a choice, then a mask", "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\nn : 2,1,1,6\no = [] 2.9\n"
-                               "l = [] -1e9\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
-                               "w = Where(g, s, l)\na = Add(w, n)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
+        { "a factor that adds an axis",
+          "q : 4,5,8\nk : 1,4,6,8\nv : 1,4,6,8\nf = [1,1,1,1] 0.5\n"
+          "g = Mul(q, f)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(g, t)\n"
+          "p = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
+          "Mul Attention", 0 },
+        { "a choice, then a mask",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\nn : 2,1,1,6\no = [] 2.9\n"
+          "l = [] -1e9\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
+          "w = Where(g, s, l)\na = Add(w, n)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Less Where Add Attention", 0 },
-        { "windows", "x : B,64,12\nm = [1,16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
-                     "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
-                     "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
-                     "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y",
+        { "windows",
+          "x : B,64,12\nm = [1,16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
+          "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
+          "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
+          "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y",
           "Reshape Transpose Shape Div Concat Expand Reshape Add Attention", 0 },
-        { "windows of one batch", "x : 16,4,12\nm = [16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
-                     "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
-                     "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
-                     "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y", "Reshape Transpose Attention", 0 },
+        { "windows of one batch",
+          "x : 16,4,12\nm = [16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
+          "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"
+          "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
+          "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y",
+          "Reshape Transpose Attention", 0 },
         { "rows of a mask that only the reader tells",
           "x : B,S,6\nm : 1,1,R,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
           "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
@@ -256,9 +324,11 @@ static void attention(void **state)
           "Reshape Transpose Attention Transpose Reshape", 0 },
         { "rows of a mask that nobody tells",
           "q : 2,2,S,4\nm : 1,1,R,S\nt = Transpose(q) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
-          "p = Softmax(a) axis=-1\ny = MatMul(p, q)\n-> y", "Transpose MatMul Add Softmax MatMul", 0 },
-        { "softmax along another axis", "q : 2,4,5,8\nk : 2,4,5,8\nv : 2,4,5,8\nt = Transpose(k) perm=0,1,3,2\n"
-                                        "s = MatMul(q, t)\np = Softmax(s) axis=2\ny = MatMul(p, v)\n-> y",
+          "p = Softmax(a) axis=-1\ny = MatMul(p, q)\n-> y",
+          "Transpose MatMul Add Softmax MatMul", 0 },
+        { "softmax along another axis",
+          "q : 2,4,5,8\nk : 2,4,5,8\nv : 2,4,5,8\nt = Transpose(k) perm=0,1,3,2\n"
+          "s = MatMul(q, t)\np = Softmax(s) axis=2\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Softmax MatMul", 0 },
     };
 
@@ -268,8 +338,8 @@ static void attention(void **state)
 
 /* What DynamicQuantizeLinear rounds keeps the nodes that make it: with others, of a value that lies at the edge of a
  * step the next one would come out. What comes after it is free again. */
-#define GELU(x, y, t)                                                                                         \
-    t "a = Div(" x ", r)\n" t "b = Erf(" t "a)\n" t "c = Add(" t "b, o)\n" t "d = Mul(" x ", " t "c)\n" y " = Mul(" t \
+#define GELU(x, y, t)                                                                                                  \
+    t "a = Div(" x ", r)\n" t "b = Erf(" t "a)\n" t "c = Add(" t "b, o)\n" t "d = Mul(" x ", " t "c)\n" y " = Mul(" t  \
       "d, h)\n"
 #define NUMBERS "r = [] 1.41421354\no = [] 1\nh = [] 0.5\n"
 #define ROUND(x, y) "q, s, z = DynamicQuantizeLinear(" x ")\n" y " = DequantizeLinear(q, s, z)\n"
@@ -282,14 +352,16 @@ static void quantized_later(void **state)
         { "gelu, and gelu of what was quantized",
           "x : 2,8\n" NUMBERS GELU("x", "g", "t") ROUND("g", "v") GELU("v", "y", "u") "-> y",
           "Div Erf Add Mul Mul DynamicQuantizeLinear DequantizeLinear Gelu", 0 },
-        { "swish, quantized after a product", "x : 2,8\nw = [8,8]\na = Sigmoid(x)\nb = Mul(a, x)\nc = MatMul(b, w)\n"
-                                              ROUND("c", "y") "-> y",
+        { "swish, quantized after a product",
+          "x : 2,8\nw = [8,8]\na = Sigmoid(x)\nb = Mul(a, x)\nc = MatMul(b, w)\n" ROUND("c", "y") "-> y",
           "Sigmoid Mul MatMul DynamicQuantizeLinear DequantizeLinear", 0 },
-        { "only the shape goes there", "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\nu : 16\nk = Shape(b)\n"
-                                       "v = Reshape(u, k)\n" ROUND("v", "y") "-> y, b",
+        { "only the shape goes there",
+          "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\nu : 16\nk = Shape(b)\n"
+          "v = Reshape(u, k)\n" ROUND("v", "y") "-> y, b",
           "Swish Reshape DynamicQuantizeLinear DequantizeLinear", 0 },
-        { "attention, quantized", "q0 : 2,3,4,8\nk0 : 2,3,8,5\nv0 : 2,3,5,8\nc = [] 0.35\na = MatMul(q0, k0)\n"
-                                  "b = Mul(a, c)\np = Softmax(b) axis=-1\ng = MatMul(p, v0)\n" ROUND("g", "y") "-> y",
+        { "attention, quantized",
+          "q0 : 2,3,4,8\nk0 : 2,3,8,5\nv0 : 2,3,5,8\nc = [] 0.35\na = MatMul(q0, k0)\n"
+          "b = Mul(a, c)\np = Softmax(b) axis=-1\ng = MatMul(p, v0)\n" ROUND("g", "y") "-> y",
           "MatMul Mul Softmax MatMul DynamicQuantizeLinear DequantizeLinear", 0 },
     };
 
@@ -301,11 +373,14 @@ static void quantized_later(void **state)
 static void levels_have_the_same_bits(void **state)
 {
     static const row r = {
-        "an encoder", "x : 1,N,8\nw = [8,8]\nu = [8,8]\ng = [8]\nt = [] 2\ne = [] 0.00001\n" NUMBERS
+        "an encoder",
+        "x : 1,N,8\nw = [8,8]\nu = [8,8]\ng = [8]\nt = [] 2\ne = [] 0.00001\n" NUMBERS
         "m = ReduceMean(x) axes=-1,\nd = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nl = Add(v, e)\n"
-        "i = Sqrt(l)\nn = Div(d, i)\nk = Mul(n, g)\n" ROUND("k", "f")
-        "a = MatMul(f, w)\n" GELU("a", "b", "t") "c = Add(b, x)\nw2 = Add(w, u)\nj = MatMul(c, w2)\n"
-        "q2, s2, z2 = DynamicQuantizeLinear(j)\ny = DequantizeLinear(q2, s2, z2)\n-> y, f", NULL, 0 };
+        "i = Sqrt(l)\nn = Div(d, i)\nk = Mul(n, g)\n" ROUND("k", "f") "a = MatMul(f, w)\n" GELU(
+            "a", "b", "t") "c = Add(b, x)\nw2 = Add(w, u)\nj = MatMul(c, w2)\n"
+                           "q2, s2, z2 = DynamicQuantizeLinear(j)\ny = DequantizeLinear(q2, s2, z2)\n-> y, f",
+        NULL, 0
+    };
     static const char *const levels[] = { "0", "1", "2", "99" };
 
     (void)state;
@@ -339,9 +414,11 @@ static void every_pass_has_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(activations), cmocka_unit_test(norms),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(activations),
+                                        cmocka_unit_test(norms),
                                         cmocka_unit_test(constants_nearly_right),
-                                        cmocka_unit_test(attention), cmocka_unit_test(quantized_later),
+                                        cmocka_unit_test(attention),
+                                        cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),
                                         cmocka_unit_test(every_pass_has_rows) };
 

@@ -12,10 +12,14 @@ typedef struct row {
 /* Inputs are floats from `low` to `low` + 1; rows that need other ones shift them. */
 static const row rows[] = {
     { "Abs", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Abs(m)\nY = Mul(t, a)", 0 },
-    { "Acos, Asin, Atan", "a : 4\nh = [] 0.25\nt = Mul(a, h)\nu = Acos(t)\nv = Asin(t)\nw = Atan(t)\nx = Mul(u, v)\n"
-                          "Y = Mul(x, w)", 0 },
-    { "Acosh, Asinh, Atanh", "a : 4\nh = [] 0.25\no = [] 1\nt = Mul(a, h)\ns = Add(a, o)\nu = Acosh(s)\nv = Asinh(t)\n"
-                             "w = Atanh(t)\nx = Mul(u, v)\nY = Mul(x, w)", 0 },
+    { "Acos, Asin, Atan",
+      "a : 4\nh = [] 0.25\nt = Mul(a, h)\nu = Acos(t)\nv = Asin(t)\nw = Atan(t)\nx = Mul(u, v)\n"
+      "Y = Mul(x, w)",
+      0 },
+    { "Acosh, Asinh, Atanh",
+      "a : 4\nh = [] 0.25\no = [] 1\nt = Mul(a, h)\ns = Add(a, o)\nu = Acosh(s)\nv = Asinh(t)\n"
+      "w = Atanh(t)\nx = Mul(u, v)\nY = Mul(x, w)",
+      0 },
     { "Add, broadcast both ways", "a : N,1,3\nb : 4,1\nt = Add(a, b)\nY = Mul(t, t)", 0 },
     { "Sub", "a : 2,1,3\nb : 4,N\nt = Sub(a, b)\nY = Mul(t, t)", 0 },
     { "Div", "a : 2,1,3\nb : 4,1\nt = Div(a, b)\nY = Mul(t, t)", 0 },
@@ -23,15 +27,18 @@ static const row rows[] = {
     { "Sum of four", "a : 3\nb : 2,3\nc : 1\nd : 2,1\nt = Sum(a, b, c, d)\nY = Mul(t, t)", 0 },
     { "Pow", "a : 2,3\nb : 3\nY = Pow(a, b)", 0 },
     { "Pow by a constant", "a : 2,3\nt = [] 3\nY = Pow(a, t)", 0 },
-    { "Neg, Exp, Log, Sqrt", "a : N\nt = Log(a)\nu = Sqrt(a)\nv = Neg(a)\nw = Exp(v)\nx = Mul(t, u)\nY = Mul(x, w)", 0 },
+    { "Neg, Exp, Log, Sqrt", "a : N\nt = Log(a)\nu = Sqrt(a)\nv = Neg(a)\nw = Exp(v)\nx = Mul(t, u)\nY = Mul(x, w)",
+      0 },
     { "Reciprocal", "a : 4\nt = Reciprocal(a)\nY = Mul(t, t)", 0 },
-    { "Sin, Cos, Tan", "a : 4\nt = Sin(a)\nu = Cos(a)\nh = [] 0.25\ns = Mul(a, h)\nv = Tan(s)\nw = Mul(t, u)\n"
-                       "Y = Mul(w, v)", 0 },
+    { "Sin, Cos, Tan",
+      "a : 4\nt = Sin(a)\nu = Cos(a)\nh = [] 0.25\ns = Mul(a, h)\nv = Tan(s)\nw = Mul(t, u)\n"
+      "Y = Mul(w, v)",
+      0 },
     { "Sinh, Cosh", "a : 4\nt = Sinh(a)\nu = Cosh(a)\nY = Mul(t, u)", 0 },
     { "Erf, Sigmoid, Tanh", "a : 4\nt = Erf(a)\nu = Sigmoid(a)\nv = Tanh(a)\nw = Mul(t, u)\nY = Mul(w, v)", 0 },
     { "Relu", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Relu(m)\nY = Mul(t, a)", 0 },
-    { "LeakyRelu, Elu", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = LeakyRelu(m) alpha=0.3\nu = Elu(m) alpha=0.7\nY = Mul(t, u)",
-      0 },
+    { "LeakyRelu, Elu",
+      "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = LeakyRelu(m) alpha=0.3\nu = Elu(m) alpha=0.7\nY = Mul(t, u)", 0 },
     { "Softplus, Softsign", "a : 4\nt = Softplus(a)\nu = Softsign(a)\nY = Mul(t, u)", 0 },
     { "Clip", "a : 9\nl = [] 0.75\nu = [] 1.25\nt = Clip(a, l, u)\nY = Mul(t, t)", 0 },
     { "Where", "a : 2,3\nb : 1\nm = [] 1\nc = Greater(a, m)\nt = Where(c, a, b)\nY = Mul(t, t)", 0 },
@@ -50,12 +57,16 @@ static const row rows[] = {
     { "ReduceSum, attribute", "a : 2,3\nt = ReduceSum(a) axes=1, keepdims=0\nY = Mul(t, t)", 11 },
     { "ReduceMean", "a : 2,N,4\nt = ReduceMean(a) axes=1,2 keepdims=0\nY = Mul(t, t)", 0 },
     { "ReduceMean, kept", "a : 2,3,4\nt = ReduceMean(a) axes=-1,\nu = Sub(a, t)\nY = Mul(u, u)", 0 },
-    { "ReduceL2, ReduceSumSquare", "a : 2,3\nt = ReduceL2(a) axes=1, keepdims=0\nu = ReduceSumSquare(a) axes=1, keepdims=0\n"
-                                   "Y = Mul(t, u)", 0 },
+    { "ReduceL2, ReduceSumSquare",
+      "a : 2,3\nt = ReduceL2(a) axes=1, keepdims=0\nu = ReduceSumSquare(a) axes=1, keepdims=0\n"
+      "Y = Mul(t, u)",
+      0 },
     { "ReduceLogSumExp", "a : 2,3\nt = ReduceLogSumExp(a) axes=1, keepdims=0\nY = Mul(t, t)", 0 },
     { "Reshape", "a : 2,N,4\ns = i[2] 4,-1\nt = Reshape(a, s)\nY = Exp(t)", 0 },
-    { "Flatten, Squeeze, Unsqueeze", "a : 2,1,4\ns = i[1] 1\nu = i[2] 0,3\nt = Squeeze(a, s)\nv = Unsqueeze(t, u)\n"
-                                     "w = Flatten(v)\nY = Exp(w)", 0 },
+    { "Flatten, Squeeze, Unsqueeze",
+      "a : 2,1,4\ns = i[1] 1\nu = i[2] 0,3\nt = Squeeze(a, s)\nv = Unsqueeze(t, u)\n"
+      "w = Flatten(v)\nY = Exp(w)",
+      0 },
     { "Transpose", "a : 2,3,4\nb : 4,2,3\nt = Transpose(a) perm=2,0,1\nY = Mul(t, b)", 0 },
     { "Transpose, reversed", "a : 2,N,4\nb : 4,N,2\nt = Transpose(a)\nY = Mul(t, b)", 0 },
     { "Expand", "a : 3,1\ns = i[3] 2,3,4\nt = Expand(a, s)\nY = Mul(t, t)", 0 },
@@ -63,9 +74,11 @@ static const row rows[] = {
     { "Softmax of old", "a : 2,3,4\nb : 2,3,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 11 },
     { "LogSoftmax", "a : 2,3\nb : 2,3\nt = LogSoftmax(a)\nY = Mul(t, b)", 0 },
     { "Concat", "a : 2,N\nb : 2,1\nt = Concat(a, b, a) axis=1\nY = Exp(t)", 0 },
-    { "layer norm, loss", "a : 2,6\nb : 6\nc : 6\nk = [] 2\ne = [] 0.00001\nm = ReduceMean(a) axes=-1,\nd = Sub(a, m)\n"
-                          "q = Pow(d, k)\nv = ReduceMean(q) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
-                          "o = Mul(n, b)\np = Add(o, c)\nr = Tanh(p)\nY = ReduceMean(r) keepdims=0", 0 },
+    { "layer norm, loss",
+      "a : 2,6\nb : 6\nc : 6\nk = [] 2\ne = [] 0.00001\nm = ReduceMean(a) axes=-1,\nd = Sub(a, m)\n"
+      "q = Pow(d, k)\nv = ReduceMean(q) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
+      "o = Mul(n, b)\np = Add(o, c)\nr = Tanh(p)\nY = ReduceMean(r) keepdims=0",
+      0 },
     { "nothing to do with b", "a : 3\nb : 2,2\nY = Exp(a)", 0 },
 };
 
@@ -189,8 +202,8 @@ static void expect_one(const char *script, float a, float b, float want)
 static void meanings(void **state)
 {
     (void)state;
-    expect_one("x : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(x) xs='x y=Y\ne = tr.Gradient(x) xs='x y=d\n-> e", 2, 0,
-               12);
+    expect_one("x : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(x) xs='x y=Y\ne = tr.Gradient(x) xs='x y=d\n-> e",
+               2, 0, 12);
     expect_one("x : -\nh : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(h) xs='x y=Y\n-> d", 2, 3, 27);
     expect_one("x : -\nz : -\nt = Mul(x, z)\nY = Mul(t, z)\nd = tr.Gradient(x, z) xs='x zs='z y=Y\n-> d", 2, 3, 9);
     expect_one("x : -\nh : -\nt = Mul(x, x)\nY = Mul(t, t)\nd = tr.Gradient(h) xs='t y=Y\n-> d", 2, 3, 6);

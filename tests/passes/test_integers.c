@@ -7,9 +7,10 @@
 #define WEIGHTS(shape) "f = " shape "\nw = QuantizeLinear(f, sc, z8)\nwd = DequantizeLinear(w, sc, z8)\n"
 #define INPUT "q = QuantizeLinear(x, sc, zu)\nd = DequantizeLinear(q, sc, zu)\n"
 /* A convolution of 4 channels, weights [4, 4 / group, 3, 3], between Q and DQ. */
-#define CONV(group, weights)                                                               \
-    "x : 1,4,6,6\n" CONSTANTS WEIGHTS(weights) INPUT "c = Conv(d, wd) group=" group "\n"   \
-    "p = QuantizeLinear(c, sc, zu)\ny = DequantizeLinear(p, sc, zu)\n-> y"
+#define CONV(group, weights)                                                                                           \
+    "x : 1,4,6,6\n" CONSTANTS WEIGHTS(weights) INPUT                                                                   \
+        "c = Conv(d, wd) group=" group "\n"                                                                            \
+        "p = QuantizeLinear(c, sc, zu)\ny = DequantizeLinear(p, sc, zu)\n-> y"
 #define PRODUCT(terms) "x : 3," terms "\n" CONSTANTS WEIGHTS("[" terms ",5]") INPUT "y = MatMul(d, wd)\n-> y"
 
 static void expect_ops(const char *script, const char *const *options, const char *want)
@@ -30,8 +31,8 @@ static void asks_for_each(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const char *const options[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", "level",
-                                        levels[i], NULL };
+        const char *const options[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference",
+                                        "level",       levels[i],    NULL };
 
         expect_ops(CONV("1", "[4,4,3,3]"), options, "QuantizeLinear QLinearConv DequantizeLinear");
         expect_ops(CONV("2", "[4,2,3,3]"), options,
@@ -129,9 +130,9 @@ static void no_overflow(void **state)
 /* ------------------------------------------------------------------ functions of com.microsoft */
 
 /* Two tensors of bytes, scales, zero points; what follows makes bytes p with scale s3 and zero point z3. */
-#define CONTRIBUTED                                                                                           \
-    "x : 2,4,6,6\nx2 : 1,4,1,1\ns1 = [] 0.05\ns2 = [] 0.03\ns3 = [] 0.07\nf1 = [] 90\nf2 = [] 120\nf3 = [] 100\n" \
-    "z1 = Cast(f1) to=2\nz2 = Cast(f2) to=2\nz3 = Cast(f3) to=2\nq = QuantizeLinear(x, s1, z1)\n"             \
+#define CONTRIBUTED                                                                                                    \
+    "x : 2,4,6,6\nx2 : 1,4,1,1\ns1 = [] 0.05\ns2 = [] 0.03\ns3 = [] 0.07\nf1 = [] 90\nf2 = [] 120\nf3 = [] 100\n"      \
+    "z1 = Cast(f1) to=2\nz2 = Cast(f2) to=2\nz3 = Cast(f3) to=2\nq = QuantizeLinear(x, s1, z1)\n"                      \
     "r = QuantizeLinear(x2, s2, z2)\n"
 #define SPELLED CONTRIBUTED "d = DequantizeLinear(q, s1, z1)\ne = DequantizeLinear(r, s2, z2)\n"
 #define END "y = DequantizeLinear(p, s3, z3)\n-> y"
@@ -201,9 +202,9 @@ static void contributed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each), cmocka_unit_test(nobody_wants_them),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each),  cmocka_unit_test(nobody_wants_them),
                                         cmocka_unit_test(ends_in_floats), cmocka_unit_test(contributed),
-                                        cmocka_unit_test(halves), cmocka_unit_test(no_overflow) };
+                                        cmocka_unit_test(halves),         cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,8 +111,8 @@ static const shaped *alike(maker *m, const shaped *v)
 
 static void unary(maker *m, const shaped *x)
 {
-    static const char *const exact[] = { "Neg", "Abs", "Relu", "Identity", "Floor", "Sign", "Round", "Ceil",
-                                         "Reciprocal", "Dropout", "Neg", "Relu" };
+    static const char *const exact[] = { "Neg",   "Abs",  "Relu",       "Identity", "Floor", "Sign",
+                                         "Round", "Ceil", "Reciprocal", "Dropout",  "Neg",   "Relu" };
     static const char *const rough[] = { "Sigmoid", "Tanh", "Relu", "Neg", "Erf", "Softplus", "Identity", "Abs" };
     const char *op = m->exact ? exact[pick(m, 12)] : rough[pick(m, 8)];
 
@@ -421,22 +421,26 @@ static void idiom(maker *m, const shaped *x)
     if (n == 0 || elements(x) == 0)
         return;
     if (which == 0) {
-        put(m, "m%d = ReduceMean(%s) axes=-1,\nd%d = Sub(%s, m%d)\nq%d = Mul(d%d, d%d)\ny%d = ReduceMean(q%d) axes=-1,\n"
-               "e%d = [] 0.01\nf%d = Add(y%d, e%d)\nr%d = Sqrt(f%d)\nt%d = Div(d%d, r%d)\ng%d = [%d]\n", k, x->name, k,
-            x->name, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, n);
+        put(m,
+            "m%d = ReduceMean(%s) axes=-1,\nd%d = Sub(%s, m%d)\nq%d = Mul(d%d, d%d)\ny%d = ReduceMean(q%d) axes=-1,\n"
+            "e%d = [] 0.01\nf%d = Add(y%d, e%d)\nr%d = Sqrt(f%d)\nt%d = Div(d%d, r%d)\ng%d = [%d]\n",
+            k, x->name, k, x->name, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, n);
         put(m, "%s = Mul(t%d, g%d)\n", fresh(m, x->rank, x->dims)->name, k, k);
     } else if (which == 1) {
         put(m, "a%d = Sigmoid(%s)\n", k, x->name);
         put(m, "%s = Mul(%s, a%d)\n", fresh(m, x->rank, x->dims)->name, x->name, k);
     } else if (which == 2) {
-        put(m, "r%d = [] 1.41421354\no%d = [] 1\nh%d = [] 0.5\na%d = Div(%s, r%d)\nb%d = Erf(a%d)\nc%d = Add(b%d, o%d)\n"
-               "d%d = Mul(%s, c%d)\n", k, k, k, k, x->name, k, k, k, k, k, k, k, x->name, k);
+        put(m,
+            "r%d = [] 1.41421354\no%d = [] 1\nh%d = [] 0.5\na%d = Div(%s, r%d)\nb%d = Erf(a%d)\nc%d = Add(b%d, o%d)\n"
+            "d%d = Mul(%s, c%d)\n",
+            k, k, k, k, x->name, k, k, k, k, k, k, k, x->name, k);
         put(m, "%s = Mul(d%d, h%d)\n", fresh(m, x->rank, x->dims)->name, k, k);
     } else if (x->rank >= 3) {
         memcpy(turned, x->dims, sizeof turned);
-        put(m, "r%d = [] 0.5\nt%d = Transpose(%s) perm=%s\nq%d = Mul(%s, r%d)\ns%d = MatMul(q%d, t%d)\n"
-               "p%d = Softmax(s%d) axis=-1\n", k, k, x->name, x->rank == 3 ? "0,2,1" : "0,1,3,2", k, x->name, k, k, k, k,
-            k, k);
+        put(m,
+            "r%d = [] 0.5\nt%d = Transpose(%s) perm=%s\nq%d = Mul(%s, r%d)\ns%d = MatMul(q%d, t%d)\n"
+            "p%d = Softmax(s%d) axis=-1\n",
+            k, k, x->name, x->rank == 3 ? "0,2,1" : "0,1,3,2", k, x->name, k, k, k, k, k, k);
         put(m, "%s = MatMul(p%d, %s)\n", fresh(m, x->rank, turned)->name, k, x->name);
     }
 }
@@ -444,14 +448,15 @@ static void idiom(maker *m, const shaped *x)
 static void make(maker *m, uint32_t seed, bool exact)
 {
     static const char *const sizes[] = { "3,4,5", "2,3,4,4", "N,6", "1,4", "2,0,3", "4,1,3", "1,2,6,6", "B,2,S", "" };
-    static const int dims[][MOST_AXES] = { { 3, 4, 5 }, { 2, 3, 4, 4 }, { 3, 6 }, { 1, 4 }, { 2, 0, 3 }, { 4, 1, 3 },
-                                           { 1, 2, 6, 6 }, { 3, 2, 3 }, { 0 } };
+    static const int dims[][MOST_AXES] = { { 3, 4, 5 }, { 2, 3, 4, 4 }, { 3, 6 },    { 1, 4 }, { 2, 0, 3 },
+                                           { 4, 1, 3 }, { 1, 2, 6, 6 }, { 3, 2, 3 }, { 0 } };
     static const int ranks[] = { 3, 4, 2, 2, 3, 3, 4, 3, 0 };
-    static void (*const any_op[])(maker *, const shaped *) = { unary, binary, unary, binary, cast, reshape,
-                                                               computed_reshape, squeeze, transpose, transpose, slice,
-                                                               slice, concat_or_split, widen, reduce, branch, choose };
-    static void (*const weighty_op[])(maker *, const shaped *) = { softmax, product, convolution, idiom, product,
-                                                                   convolution };
+    static void (*const any_op[])(maker *, const shaped *) = {
+        unary,     binary, unary, binary,          cast,  reshape, computed_reshape, squeeze, transpose,
+        transpose, slice,  slice, concat_or_split, widen, reduce,  branch,           choose
+    };
+    static void (*const weighty_op[])(maker *, const shaped *) = { softmax, product, convolution,
+                                                                   idiom,   product, convolution };
     int nodes, outputs;
 
     *m = (maker){ .seed = seed * 2654435761u + 1, .exact = exact };

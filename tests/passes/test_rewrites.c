@@ -25,8 +25,8 @@ static void no_ops(void **state)
         { "flatten of a matrix", "x : 2,3\na = Flatten(x) axis=1\ny = Neg(a)\n-> y", "Neg", 0 },
         { "clip without bounds", "x : 2,3\na = Clip(x)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "resize by ones", "x : 1,1,2,3\ns = [4] 1,1,1,1\na = Resize(x, _, s)\ny = Neg(a)\n-> y", "Neg", 0 },
-        { "dropout of nothing", "x : 2,3\nr = [] 0\nt = Greater(r, r)\na = Dropout(x, r, t)\ny = Neg(a)\n-> y",
-          "Neg", 0 },
+        { "dropout of nothing", "x : 2,3\nr = [] 0\nt = Greater(r, r)\na = Dropout(x, r, t)\ny = Neg(a)\n-> y", "Neg",
+          0 },
         { "an output keeps its name", "x : 2,3\ny = Identity(x)\n-> y", "Identity", 0 },
     };
 
@@ -37,28 +37,44 @@ static void no_ops(void **state)
 static void sequences(void **state)
 {
     static const row rows[] = {
-        { "an element of a list", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z, x)\ni = i[] -2\n"
-                                  "a = SequenceAt(q, i)\ny = Neg(a)\n-> y", "Neg", 0 },
+        { "an element of a list",
+          "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z, x)\ni = i[] -2\n"
+          "a = SequenceAt(q, i)\ny = Neg(a)\n-> y",
+          "Neg", 0 },
         { "elements that were added one by one",
           "x : 2,3\nz : 2,3\ne = SequenceEmpty()\nf = SequenceInsert(e, x)\nb = i[] 0\ng = SequenceInsert(f, z, b)\n"
           "m = i[] -1\nh = SequenceInsert(g, z, m)\na = SequenceAt(h, b)\nc = SequenceAt(h, m)\no = i[] 1\n"
-          "d = SequenceAt(h, o)\nj = Sub(a, c)\ny = Mul(j, d)\n-> y", "Sub Mul", 0 },
-        { "what is left of a list", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\no = i[] 0\nr = SequenceErase(q, o)\n"
-                                    "s = SequenceErase(q)\na = SequenceAt(r, o)\nb = SequenceAt(s, o)\ny = Sub(a, b)\n"
-                                    "-> y", "Sub", 0 },
-        { "its length", "x : 2,3\nq = SequenceConstruct(x, x, x)\nl = SequenceLength(q)\nf = Cast(l) to=1\n"
-                        "y = Mul(x, f)\n-> y", "Mul", 0 },
-        { "all of it side by side", "x : 2,3\nz : 2,4\nq = SequenceConstruct(x, z)\n"
-                                    "y = ConcatFromSequence(q) axis=1\n-> y", "Concat", 0 },
-        { "along a new axis", "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\n"
-                              "y = ConcatFromSequence(q) axis=1 new_axis=1\n-> y",
+          "d = SequenceAt(h, o)\nj = Sub(a, c)\ny = Mul(j, d)\n-> y",
+          "Sub Mul", 0 },
+        { "what is left of a list",
+          "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\no = i[] 0\nr = SequenceErase(q, o)\n"
+          "s = SequenceErase(q)\na = SequenceAt(r, o)\nb = SequenceAt(s, o)\ny = Sub(a, b)\n"
+          "-> y",
+          "Sub", 0 },
+        { "its length",
+          "x : 2,3\nq = SequenceConstruct(x, x, x)\nl = SequenceLength(q)\nf = Cast(l) to=1\n"
+          "y = Mul(x, f)\n-> y",
+          "Mul", 0 },
+        { "all of it side by side",
+          "x : 2,3\nz : 2,4\nq = SequenceConstruct(x, z)\n"
+          "y = ConcatFromSequence(q) axis=1\n-> y",
+          "Concat", 0 },
+        { "along a new axis",
+          "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\n"
+          "y = ConcatFromSequence(q) axis=1 new_axis=1\n-> y",
           "SequenceConstruct ConcatFromSequence", 0 },
-        { "parts of one size", "x : 2,7\ns = i[] 3\nq = SplitToSequence(x, s) axis=1\no = i[] 1\np = i[] 2\n"
-                               "a = SequenceAt(q, o)\nb = SequenceAt(q, p)\ny = Mul(a, b)\n-> y", "Split Mul", 0 },
-        { "parts of sizes of their own", "x : 7,2\ns = i[3] 1,2,4\nq = SplitToSequence(x, s)\no = i[] 1\n"
-                                         "a = SequenceAt(q, o)\ny = Neg(a)\n-> y", "Split Neg", 0 },
-        { "rows without their axis", "x : 3,2\nq = SplitToSequence(x) keepdims=0\no = i[] 1\na = SequenceAt(q, o)\n"
-                                     "y = Neg(a)\n-> y", "SplitToSequence SequenceAt Neg", 0 },
+        { "parts of one size",
+          "x : 2,7\ns = i[] 3\nq = SplitToSequence(x, s) axis=1\no = i[] 1\np = i[] 2\n"
+          "a = SequenceAt(q, o)\nb = SequenceAt(q, p)\ny = Mul(a, b)\n-> y",
+          "Split Mul", 0 },
+        { "parts of sizes of their own",
+          "x : 7,2\ns = i[3] 1,2,4\nq = SplitToSequence(x, s)\no = i[] 1\n"
+          "a = SequenceAt(q, o)\ny = Neg(a)\n-> y",
+          "Split Neg", 0 },
+        { "rows without their axis",
+          "x : 3,2\nq = SplitToSequence(x) keepdims=0\no = i[] 1\na = SequenceAt(q, o)\n"
+          "y = Neg(a)\n-> y",
+          "SplitToSequence SequenceAt Neg", 0 },
     };
 
     (void)state;
@@ -69,8 +85,10 @@ static void algebra(void **state)
 {
     static const row rows[] = {
         { "x * 1", "x : 2,3\nc = [] 1\na = Mul(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
-        { "1 * x that broadcasts", "x : 2,3\nc = [4,2,3] 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
-                                   "a = Mul(c, x)\ny = Neg(a)\n-> y", "Mul Neg", 0 },
+        { "1 * x that broadcasts",
+          "x : 2,3\nc = [4,2,3] 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+          "a = Mul(c, x)\ny = Neg(a)\n-> y",
+          "Mul Neg", 0 },
         { "x + 0 is not x for -0", "x : 2,3\nc = [] 0\na = Add(x, c)\ny = Neg(a)\n-> y", "Add Neg", 0 },
         { "x + -0", "x : 2,3\nc = [] -0\na = Add(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
         { "x - 0", "x : 2,3\nc = [] 0\na = Sub(x, c)\ny = Neg(a)\n-> y", "Neg", 0 },
@@ -114,8 +132,10 @@ static void repeated_work(void **state)
         { "an attribute that the second lacks",
           "x : 2,3\na = Clip(x) max=0.5 min=0.1\nb = Clip(x) max=0.5\ny = Add(a, b)\n-> y", "Clip Clip Add", 5 },
         { "two outputs", "x : 2,3\na = Exp(x)\nb = Exp(x)\n-> a, b", "Exp Exp", 0 },
-        { "random", "x : 2,3\na = RandomNormalLike(x) seed=1.0\nb = RandomNormalLike(x) seed=1.0\nc = Sub(a, a)\n"
-                    "d = Sub(b, b)\ny = Add(c, d)\n-> y", "RandomNormalLike RandomNormalLike Sub Sub Add", 0 },
+        { "random",
+          "x : 2,3\na = RandomNormalLike(x) seed=1.0\nb = RandomNormalLike(x) seed=1.0\nc = Sub(a, a)\n"
+          "d = Sub(b, b)\ny = Add(c, d)\n-> y",
+          "RandomNormalLike RandomNormalLike Sub Sub Add", 0 },
     };
 
     (void)state;
@@ -176,28 +196,44 @@ static void repeated_bodies(void **state)
 static void merged(void **state)
 {
     static const row rows[] = {
-        { "views", "x : 2,3,4\ns = i[2] 6,4\na = Reshape(x, s)\nb = Flatten(a) axis=0\nax = i[1] 0\n"
-                   "c = Squeeze(b, ax)\ny = Neg(c)\n-> y", "Reshape Neg", 0 },
-        { "views with a free size", "x : 2,N,4\ns = i[2] -1,4\na = Reshape(x, s)\nt = i[3] 2,-1,4\nb = Reshape(a, t)\n"
-                                    "y = Neg(b)\n-> y", "Neg", 0 },
+        { "views",
+          "x : 2,3,4\ns = i[2] 6,4\na = Reshape(x, s)\nb = Flatten(a) axis=0\nax = i[1] 0\n"
+          "c = Squeeze(b, ax)\ny = Neg(c)\n-> y",
+          "Reshape Neg", 0 },
+        { "views with a free size",
+          "x : 2,N,4\ns = i[2] -1,4\na = Reshape(x, s)\nt = i[3] 2,-1,4\nb = Reshape(a, t)\n"
+          "y = Neg(b)\n-> y",
+          "Neg", 0 },
         { "transposes", "x : 2,3,4\na = Transpose(x) perm=1,0,2\nb = Transpose(a) perm=2,1,0\ny = Neg(b)\n-> y",
           "Transpose Neg", 0 },
-        { "transposes that cancel", "x : 2,3,4\na = Transpose(x) perm=1,2,0\nb = Transpose(a) perm=2,0,1\ny = Neg(b)\n"
-                                    "-> y", "Neg", 0 },
-        { "transposes across", "x : 2,3,4\na = Transpose(x) perm=0,2,1\nc = [3]\nb = Mul(a, c)\nd = Relu(b)\n"
-                               "e = Transpose(d) perm=0,2,1\ny = Neg(e)\n-> y", "Mul Relu Neg", 0 },
-        { "transposes across, not quite", "x : 2,3,4\na = Transpose(x) perm=2,1,0\nb = Relu(a)\n"
-                                          "e = Transpose(b) perm=0,2,1\ny = Neg(e)\n-> y", "Transpose Relu Neg", 0 },
-        { "slices", "x : 4,5,6\nb1 = i[1] 1\ne1 = i[1] 3\na0 = i[1] 0\na2 = i[1] -1\na = Slice(x, b1, e1, a0)\n"
-                    "y = Slice(a, b1, e1, a2)\n-> y", "Slice", 0 },
-        { "slices of one axis", "x : 9,5\nb1 = i[1] 1\ne1 = i[1] 5\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
-                                "y = Slice(a, b1, e1, a0)\n-> y", "Slice", 0 },
+        { "transposes that cancel",
+          "x : 2,3,4\na = Transpose(x) perm=1,2,0\nb = Transpose(a) perm=2,0,1\ny = Neg(b)\n"
+          "-> y",
+          "Neg", 0 },
+        { "transposes across",
+          "x : 2,3,4\na = Transpose(x) perm=0,2,1\nc = [3]\nb = Mul(a, c)\nd = Relu(b)\n"
+          "e = Transpose(d) perm=0,2,1\ny = Neg(e)\n-> y",
+          "Mul Relu Neg", 0 },
+        { "transposes across, not quite",
+          "x : 2,3,4\na = Transpose(x) perm=2,1,0\nb = Relu(a)\n"
+          "e = Transpose(b) perm=0,2,1\ny = Neg(e)\n-> y",
+          "Transpose Relu Neg", 0 },
+        { "slices",
+          "x : 4,5,6\nb1 = i[1] 1\ne1 = i[1] 3\na0 = i[1] 0\na2 = i[1] -1\na = Slice(x, b1, e1, a0)\n"
+          "y = Slice(a, b1, e1, a2)\n-> y",
+          "Slice", 0 },
+        { "slices of one axis",
+          "x : 9,5\nb1 = i[1] 1\ne1 = i[1] 5\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
+          "y = Slice(a, b1, e1, a0)\n-> y",
+          "Slice", 0 },
         { "slices of one axis that nobody knows",
           "x : N,5\nb1 = i[1] 1\ne1 = i[1] 8\na0 = i[1] 0\nst = i[1] 2\na = Slice(x, b1, e1, a0, st)\n"
-          "y = Slice(a, b1, e1, a0)\n-> y", "Slice", 0 },
+          "y = Slice(a, b1, e1, a0)\n-> y",
+          "Slice", 0 },
         { "slices that count from an end that nobody knows",
           "x : N,5\nb1 = i[1] -2\ne1 = i[1] 8\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
-          "y = Slice(a, b1, e1, a0)\n-> y", "Slice Slice", 0 },
+          "y = Slice(a, b1, e1, a0)\n-> y",
+          "Slice Slice", 0 },
         { "concats", "x : 2,3\nz : 2,3\na = Concat(x, z) axis=1\ny = Concat(z, a, x) axis=-1\n-> y", "Concat", 0 },
         { "concats along others", "x : 2,2\nz : 2,2\na = Concat(x, z) axis=1\ny = Concat(a, a) axis=0\n-> y",
           "Concat Concat", 0 },
@@ -209,10 +245,11 @@ static void merged(void **state)
           "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=0\n-> y",
           "ReduceMax ReduceMax", 0 },
         { "reduction, then squeeze",
-          "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y",
+          "x : 2,3,4\nax = i[1] 1\na = ReduceSum(x, ax) keepdims=1\ny = Squeeze(a, ax)\n-> y", "ReduceSum", 0 },
+        { "reduction, then unsqueeze",
+          "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
+          "y = Unsqueeze(a, ax)\n-> y",
           "ReduceSum", 0 },
-        { "reduction, then unsqueeze", "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
-                                       "y = Unsqueeze(a, ax)\n-> y", "ReduceSum", 0 },
         { "what was quantized is quantized again",
           "x : 2,3\ns = [] 0.05\nzi = i[] 3\nz = Cast(zi) to=2\nq = QuantizeLinear(x, s, z)\n"
           "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, s, z)\ny = DequantizeLinear(p, s, z)\n-> y",
@@ -222,35 +259,50 @@ static void merged(void **state)
           "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, t, z)\ny = DequantizeLinear(p, t, z)\n-> y",
           "QuantizeLinear DequantizeLinear QuantizeLinear DequantizeLinear", 0 },
         { "what nobody reads", "x : 2,3\na = Exp(x)\nb = Neg(a)\ny = Tanh(x)\n-> y", "Tanh", 0 },
-        { "a branch that is known", "x : 2,3\nz = [] 0.0\no = [] 1.0\nt = Greater(z, o)\n"
-                                    "a = If(t) then:Neg(x) else:Exp(x)\ny = Tanh(a)\n-> y", "Exp Tanh", 0 },
-        { "a size that is known", "x : N,4,6\ns = Shape(x)\ni = i[1] 2\nb = Gather(s, i)\nm = i[1] -1\n"
-                                  "t = Concat(m, b) axis=0\ny = Reshape(x, t)\n-> y", "Reshape", 0 },
-        { "a shape that is computed", "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
-                                      "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y", "Reshape Neg",
-          0 },
-        { "heads are split and joined", "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
-                                        "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\n"
-                                        "h = i[2] 2,3\nt = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\n"
-                                        "c = Transpose(a) perm=0,2,1,3\nd = Relu(c)\ne = Transpose(d) perm=0,2,1,3\n"
-                                        "m = i[1] -1\nu = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\n"
-                                        "y = Neg(f)\n-> y",
+        { "a branch that is known",
+          "x : 2,3\nz = [] 0.0\no = [] 1.0\nt = Greater(z, o)\n"
+          "a = If(t) then:Neg(x) else:Exp(x)\ny = Tanh(a)\n-> y",
+          "Exp Tanh", 0 },
+        { "a size that is known",
+          "x : N,4,6\ns = Shape(x)\ni = i[1] 2\nb = Gather(s, i)\nm = i[1] -1\n"
+          "t = Concat(m, b) axis=0\ny = Reshape(x, t)\n-> y",
+          "Reshape", 0 },
+        { "a shape that is computed",
+          "x : N,4,6\ns = Shape(x)\nz = i[1] 0\nb = Gather(s, z)\nt = i[2] -1,3\n"
+          "u = Concat(b, t) axis=0\na = Reshape(x, u)\ny = Neg(a)\n-> y",
+          "Reshape Neg", 0 },
+        { "heads are split and joined",
+          "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
+          "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\n"
+          "h = i[2] 2,3\nt = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\n"
+          "c = Transpose(a) perm=0,2,1,3\nd = Relu(c)\ne = Transpose(d) perm=0,2,1,3\n"
+          "m = i[1] -1\nu = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\n"
+          "y = Neg(f)\n-> y",
           "Reshape Relu Reshape Neg", 0 },
-        { "sum between views", "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
-                               "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y", "Add Neg", 0 },
-        { "sum between other views", "x : 4,2,3\nm = [2,2,1,3]\ns = i[4] 2,2,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
-                                     "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+        { "sum between views",
+          "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
+          "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Add Neg", 0 },
+        { "sum between other views",
+          "x : 4,2,3\nm = [2,2,1,3]\ns = i[4] 2,2,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
+          "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
           "Reshape Add Reshape Neg", 0 },
-        { "sum between views that grows", "x : 4,2,3\nm = [2,1,1,1]\ns = i[4] 1,4,2,3\nt = i[3] 8,2,3\n"
-                                          "a = Reshape(x, s)\nb = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+        { "sum between views that grows",
+          "x : 4,2,3\nm = [2,1,1,1]\ns = i[4] 1,4,2,3\nt = i[3] 8,2,3\n"
+          "a = Reshape(x, s)\nb = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
           "Reshape Add Reshape Neg", 0 },
-        { "transposes before a sum", "x : 2,3,4\nz : 2,1,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
-                                     "c = Sub(a, b)\ny = Neg(c)\n-> y", "Sub Transpose Neg", 0 },
-        { "other transposes before a sum", "x : 2,3,3\nz : 3,2,3\na = Transpose(x) perm=1,2,0\n"
-                                           "b = Transpose(z) perm=0,2,1\nc = Sub(a, b)\ny = Neg(c)\n-> y",
+        { "transposes before a sum",
+          "x : 2,3,4\nz : 2,1,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
+          "c = Sub(a, b)\ny = Neg(c)\n-> y",
+          "Sub Transpose Neg", 0 },
+        { "other transposes before a sum",
+          "x : 2,3,3\nz : 3,2,3\na = Transpose(x) perm=1,2,0\n"
+          "b = Transpose(z) perm=0,2,1\nc = Sub(a, b)\ny = Neg(c)\n-> y",
           "Transpose Transpose Sub Neg", 13 },
-        { "transposes before concat", "x : 2,3,4\nz : 2,5,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
-                                      "c = Concat(a, b) axis=0\ny = Neg(c)\n-> y", "Concat Transpose Neg", 0 },
+        { "transposes before concat",
+          "x : 2,3,4\nz : 2,5,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
+          "c = Concat(a, b) axis=0\ny = Neg(c)\n-> y",
+          "Concat Transpose Neg", 0 },
         { "a computed shape with sizes of other places",
           "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\nz = i[1] 0\n"
           "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\n"
@@ -265,20 +317,28 @@ static void merged(void **state)
 static void convolutions(void **state)
 {
     static const row rows[] = {
-        { "batch norm", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
-                        "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y", "Conv", 0 },
-        { "batch norm behind a bias", "x : 1,2,5,5\nw = [4,1,3,3]\nc = [4]\ns = [4]\nb = [4]\nm = [4]\nv = [4]\n"
-                                      "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y",
+        { "batch norm",
+          "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
+          "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y",
           "Conv", 0 },
-        { "batch norm of a transposed one", "x : 1,4,5,5\nw = [4,3,2,2]\ns = [6]\nb = [6]\nm = [6]\nv = [6]\n"
-                                            "a = ConvTranspose(x, w) group=2 strides=2,2\n"
-                                            "y = BatchNormalization(a, s, b, m, v)\n-> y", "ConvTranspose", 0 },
-        { "batch norm of what others read", "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\n"
-                                            "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\n"
-                                            "y = Add(z, a)\n-> y",
+        { "batch norm behind a bias",
+          "x : 1,2,5,5\nw = [4,1,3,3]\nc = [4]\ns = [4]\nb = [4]\nm = [4]\nv = [4]\n"
+          "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y",
+          "Conv", 0 },
+        { "batch norm of a transposed one",
+          "x : 1,4,5,5\nw = [4,3,2,2]\ns = [6]\nb = [6]\nm = [6]\nv = [6]\n"
+          "a = ConvTranspose(x, w) group=2 strides=2,2\n"
+          "y = BatchNormalization(a, s, b, m, v)\n-> y",
+          "ConvTranspose", 0 },
+        { "batch norm of what others read",
+          "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\n"
+          "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\n"
+          "y = Add(z, a)\n-> y",
           "Conv BatchNormalization Add", 0 },
-        { "scale and offset", "x : 1,2,5\nw = [3,2,3]\ns = [3,1]\nb = [1,3,1]\nh = [] 2\na = Conv(x, w)\n"
-                              "c = Mul(s, a)\nd = Add(c, b)\ne = Div(d, h)\ny = Sub(e, h)\n-> y", "Conv", 0 },
+        { "scale and offset",
+          "x : 1,2,5\nw = [3,2,3]\ns = [3,1]\nb = [1,3,1]\nh = [] 2\na = Conv(x, w)\n"
+          "c = Mul(s, a)\nd = Add(c, b)\ne = Div(d, h)\ny = Sub(e, h)\n-> y",
+          "Conv", 0 },
         { "a sum that is no offset", "x : 1,2,5\nw = [3,2,3]\nb = [3]\na = Conv(x, w)\ny = Add(a, b)\n-> y", "Conv Add",
           0 },
         { "pad",
@@ -286,17 +346,22 @@ static void convolutions(void **state)
           "Conv", 0 },
         { "pad before a transposed one",
           "x : 1,2,5,5\nw = [2,3,3,3]\nb = [3]\np = i[8] 0,0,1,0,0,0,2,1\na = Pad(x, p)\n"
-          "y = ConvTranspose(a, w, b) pads=2,1,5,2 strides=2,2 output_padding=1,0\n-> y", "ConvTranspose", 0 },
+          "y = ConvTranspose(a, w, b) pads=2,1,5,2 strides=2,2 output_padding=1,0\n-> y",
+          "ConvTranspose", 0 },
         { "pad that a transposed one does not cut away",
           "x : 1,2,5,5\nw = [2,3,3,3]\np = i[8] 0,0,1,0,0,0,2,1\na = Pad(x, p)\n"
-          "y = ConvTranspose(a, w) pads=2,1,3,2 strides=2,2\n-> y", "Pad ConvTranspose", 0 },
+          "y = ConvTranspose(a, w) pads=2,1,3,2 strides=2,2\n-> y",
+          "Pad ConvTranspose", 0 },
         { "pad of channels",
-          "x : 1,1,5,5\nw = [3,2,3,3]\np = i[8] 0,1,0,0,0,0,0,0\na = Pad(x, p)\ny = Conv(a, w)\n-> y",
+          "x : 1,1,5,5\nw = [3,2,3,3]\np = i[8] 0,1,0,0,0,0,0,0\na = Pad(x, p)\ny = Conv(a, w)\n-> y", "Pad Conv", 0 },
+        { "pad with ones",
+          "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,1,0,0,1,1\no = [] 1\na = Pad(x, p, o)\n"
+          "y = Conv(a, w)\n-> y",
           "Pad Conv", 0 },
-        { "pad with ones", "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,1,0,0,1,1\no = [] 1\na = Pad(x, p, o)\n"
-                           "y = Conv(a, w)\n-> y", "Pad Conv", 0 },
-        { "pad before an average", "x : 1,2,5,5\np = i[8] 0,0,1,1,0,0,1,1\na = Pad(x, p)\n"
-                                   "y = AveragePool(a) kernel_shape=3,3\n-> y", "AveragePool", 0 },
+        { "pad before an average",
+          "x : 1,2,5,5\np = i[8] 0,0,1,1,0,0,1,1\na = Pad(x, p)\n"
+          "y = AveragePool(a) kernel_shape=3,3\n-> y",
+          "AveragePool", 0 },
     };
 
     (void)state;
@@ -309,29 +374,41 @@ static void products(void **state)
         { "matmul and bias", "x : 2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y", "Gemm", 0 },
         { "matmul of a batch stays", "x : 2,2,3\nw = [3,4]\nb = [4]\na = MatMul(x, w)\ny = Add(b, a)\n-> y",
           "MatMul Add", 0 },
-        { "transposed operands", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\nb = Transpose(z) perm=1,0\n"
-                                 "y = MatMul(a, b)\n-> y", "Gemm", 0 },
+        { "transposed operands",
+          "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\nb = Transpose(z) perm=1,0\n"
+          "y = MatMul(a, b)\n-> y",
+          "Gemm", 0 },
         { "transpose into gemm", "x : 3,2\nz : 4,3\na = Transpose(x) perm=1,0\ny = Gemm(a, z) transB=1 alpha=0.5\n-> y",
           "Gemm", 0 },
         { "gemm and sum", "x : 2,3\nw = [3,4]\nb = [2,4]\na = Gemm(x, w) alpha=0.5\ny = Add(a, b)\n-> y", "Gemm", 0 },
-        { "queries, keys, values", "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\n"
-                                   "g = MatMul(x, a)\nh = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\n"
-                                   "k = Add(h, e)\nl = Add(i, f)\nm = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o",
+        { "queries, keys, values",
+          "x : 1,3,4\na = [4,4]\nb = [4,4]\nc = [4,6]\nd = [4]\ne = [4]\nf = [6]\n"
+          "g = MatMul(x, a)\nh = MatMul(x, b)\ni = MatMul(x, c)\nj = Add(d, g)\n"
+          "k = Add(h, e)\nl = Add(i, f)\nm = Neg(j)\nn = Abs(k)\no = Exp(l)\n-> m, n, o",
           "MatMul Add Split Neg Abs Exp", 0 },
-        { "products without biases", "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
-                                     "n = Abs(h)\no = Relu(h)\n-> m, n, o", "MatMul Split Neg Abs Relu", 0 },
-        { "products of others", "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\n"
-                                "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
-        { "products with many rows", "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
-                                     "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul MatMul Neg Abs", 0 },
-        { "products with rows that nobody knows", "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\n"
-                                                  "h = MatMul(x, b)\nm = Neg(g)\nn = Abs(h)\n-> m, n",
+        { "products without biases",
+          "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n"
+          "n = Abs(h)\no = Relu(h)\n-> m, n, o",
+          "MatMul Split Neg Abs Relu", 0 },
+        { "products of others",
+          "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\n"
+          "m = Neg(g)\nn = Abs(h)\n-> m, n",
+          "MatMul MatMul Neg Abs", 0 },
+        { "products with many rows",
+          "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+          "m = Neg(g)\nn = Abs(h)\n-> m, n",
+          "MatMul MatMul Neg Abs", 0 },
+        { "products with rows that nobody knows",
+          "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\n"
+          "h = MatMul(x, b)\nm = Neg(g)\nn = Abs(h)\n-> m, n",
           "MatMul MatMul Neg Abs", 0 },
         { "products, one an output",
-          "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h",
-          "MatMul MatMul Neg", 0 },
-        { "products, one with a bias", "x : 2,4\na = [4,5]\nb = [4,3]\nc = [3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
-                                       "i = Add(h, c)\nm = Neg(g)\nn = Abs(i)\n-> m, n", "MatMul Gemm Neg Abs", 0 },
+          "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h", "MatMul MatMul Neg",
+          0 },
+        { "products, one with a bias",
+          "x : 2,4\na = [4,5]\nb = [4,3]\nc = [3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
+          "i = Add(h, c)\nm = Neg(g)\nn = Abs(i)\n-> m, n",
+          "MatMul Gemm Neg Abs", 0 },
         { "a sum that broadcasts the product", "x : 1,3\nw = [3,4]\nb = [2,4]\na = MatMul(x, w)\ny = Add(a, b)\n-> y",
           "MatMul Add", 0 },
     };
@@ -362,8 +439,9 @@ static void slices(void **state)
         (void)snprintf(script, sizeof script,
                        "x : %d,2\na0 = i[1] 0\ns0 = i[1] %lld\ne0 = i[1] %lld\nt0 = i[1] %lld\ns1 = i[1] %lld\n"
                        "e1 = i[1] %lld\nt1 = i[1] %lld\nv = Slice(x, s0, e0, a0, t0)\ny = Slice(v, s1, e1, a0, t1)\n"
-                       "-> y", round % 11, (long long)b[0][0], (long long)b[0][1], (long long)b[0][2],
-                       (long long)b[1][0], (long long)b[1][1], (long long)b[1][2]);
+                       "-> y",
+                       round % 11, (long long)b[0][0], (long long)b[0][1], (long long)b[0][2], (long long)b[1][0],
+                       (long long)b[1][1], (long long)b[1][2]);
         check_row(&r);
     }
 }
@@ -400,8 +478,8 @@ static void einsums(void **state)
           "MatMul Transpose MatMul", 0 },
         { "one operand", "x : N,3,4\ny = Einsum(x) equation=bnd->db\n-> y", "ReduceSum Transpose", 0 },
         { "one operand as it is", "x : N,3\na = Einsum(x) equation=bn->bn\ny = Neg(a)\n-> y", "Neg", 0 },
-        { "sizes that nobody knows to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y", "Einsum",
-          0 },
+        { "sizes that nobody knows to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y",
+          "Einsum", 0 },
         { "a sum over one operand", "x : 2,3\nz : 3,4\ny = Einsum(x, z) equation=ij,jk->k\n-> y", "Einsum", 0 },
         { "a diagonal", "x : 3,3\nz : 3,4\ny = Einsum(x, z) equation=ii,ij->j\n-> y", "Einsum", 0 },
         { "groups of sizes that nobody knows", "x : B,N,S,4\nz : B,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y",
@@ -421,8 +499,9 @@ static void many(void **state)
     (void)state;
     (void)strcpy(script, "x0 : 2,4\n");
     for (int i = 0; i < 100; i++) {
-        (void)snprintf(line, sizeof line, "a%d = [4,4]\nb%d = [4,4]\ng%d = MatMul(x%d, a%d)\nh%d = MatMul(x%d, b%d)\n"
-                                          "j%d = Tanh(h%d)\nk%d = Add(g%d, j%d)\nx%d = Tanh(k%d)\n",
+        (void)snprintf(line, sizeof line,
+                       "a%d = [4,4]\nb%d = [4,4]\ng%d = MatMul(x%d, a%d)\nh%d = MatMul(x%d, b%d)\n"
+                       "j%d = Tanh(h%d)\nk%d = Add(g%d, j%d)\nx%d = Tanh(k%d)\n",
                        i, i, i, i, i, i, i, i, i, i, i, i, i, i + 1, i);
         (void)strcat(script, line);
         (void)strcat(ops, "MatMul Split Tanh Add Tanh ");
@@ -453,13 +532,15 @@ static void many_values(void **state)
 
 /* What the optimiser may not touch, or does only when it is asked to. */
 /* Scales are powers of two: then floats are as exact as integers. */
-#define BYTES "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n" \
-              "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, zs)\nwd = DequantizeLinear(wq, s, zs)\n"
+#define BYTES                                                                                                          \
+    "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n"                  \
+    "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, zs)\nwd = DequantizeLinear(wq, s, zs)\n"
 static void quantized(void **state)
 {
     static const row rows[] = {
-        { "convolution", "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd) pads=1,1,1,1\n"
-                         "yq = QuantizeLinear(c, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
+        { "convolution",
+          "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd) pads=1,1,1,1\n"
+          "yq = QuantizeLinear(c, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
           "QuantizeLinear QLinearConv DequantizeLinear", 0 },
         { "convolution with a bias, Relu",
           "x : 1,2,5,5\nw = [3,2,3,3]\nb = [3] 0.5,-0.25,1\n" BYTES "c = Conv(d, wd, b) pads=1,1,1,1\nr = Relu(c)\n"
@@ -541,7 +622,8 @@ static void asked_for(void **state)
     };
     static const row asked = { "products with many rows, asked for",
                                "x : 1,N,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
-                               "m = Neg(g)\nn = Abs(h)\n-> m, n", "MatMul Split Neg Abs", 0 };
+                               "m = Neg(g)\nn = Abs(h)\n-> m, n",
+                               "MatMul Split Neg Abs", 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
     rig r;
@@ -581,9 +663,8 @@ static void every_pass_has_rows(void **state)
 static void pieces_of_constants(void **state)
 {
     static const row rows[] = {
-        { "a piece ahead",
-          "x : 4,3\nc = [6,3]\nb = i[1] 0\ne = i[1] 4\na = Slice(c, b, e)\ny = Add(x, a)\n-> y",
-          "Add", 0 },
+        { "a piece ahead", "x : 4,3\nc = [6,3]\nb = i[1] 0\ne = i[1] 4\na = Slice(c, b, e)\ny = Add(x, a)\n-> y", "Add",
+          0 },
         { "a piece from behind",
           "x : 1,2,3\nc = [1,6,3]\nb = i[1] -3\ne = i[1] -1\nd = i[1] -2\na = Slice(c, b, e, d)\n"
           "y = Add(x, a)\n-> y",

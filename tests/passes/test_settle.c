@@ -3,8 +3,8 @@
 
 static rig open_on(const char *script, const char *providers, const char *ops, const char *ns, inlay_diag *diag)
 {
-    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", providers,
-                              "level", "99", NULL };
+    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "",
+                              "providers",   providers,  "level", "99",    NULL };
     wire w = { 0 };
     rig r;
 
@@ -102,15 +102,14 @@ static void every_level(void **state)
     static const char *const rows[][3] = {
         { swish, " Sigmoid Mul ", " Swish Sigmoid Mul " },
         { gemm, " MatMul Add ", " Gemm MatMul Add " },
-        { norm, " ReduceMean Sub Pow Add Sqrt Div Mul ",
-          " LayerNormalization ReduceMean Sub Pow Add Sqrt Div Mul " },
+        { norm, " ReduceMean Sub Pow Add Sqrt Div Mul ", " LayerNormalization ReduceMean Sub Pow Add Sqrt Div Mul " },
     };
 
     (void)state;
     for (int i = 0; i < 3 * 2 * 5; i++) {
         static const char *const levels[] = { "0", "1", "2", "3", "99" };
-        const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow",
-                                  "level", levels[i % 5], NULL };
+        const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never",       "cache_dir", "",
+                                  "providers",   "narrow",   "level", levels[i % 5], NULL };
         const char *script = rows[i / 10][0];
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[512];
@@ -152,8 +151,8 @@ static void rules(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers",
-                                  "reference,narrow", pins[i][0], pins[i][1], NULL };
+        const char *options[] = { "plugin_dirs", NARROW_DIR,         "probe",    "never",    "cache_dir", "",
+                                  "providers",   "reference,narrow", pins[i][0], pins[i][1], NULL };
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[256];
         wire w = { 0 };
@@ -191,8 +190,8 @@ static void keep(void *user, const char *text, size_t bytes)
 static void saved_plans(void **state)
 {
     char plan_path[] = "/tmp/inlay-settled-XXXXXX";
-    const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers",
-                              "reference,narrow", "level", "99", "plan", plan_path, NULL };
+    const char *options[] = { "plugin_dirs",      NARROW_DIR, "probe", "never", "cache_dir", "",  "providers",
+                              "reference,narrow", "level",    "99",    "plan",  plan_path,   NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
     FILE *f = fdopen(mkstemp(plan_path), "w");
@@ -270,10 +269,17 @@ static void older_plugins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_originals), cmocka_unit_test(the_fused_form), cmocka_unit_test(by_cost),
-        cmocka_unit_test(declined_late),      cmocka_unit_test(every_level),    cmocka_unit_test(refusals),
-        cmocka_unit_test(rules),              cmocka_unit_test(bodies),         cmocka_unit_test(saved_plans),
-        cmocka_unit_test(the_manual),         cmocka_unit_test(older_plugins),
+        cmocka_unit_test(only_the_originals),
+        cmocka_unit_test(the_fused_form),
+        cmocka_unit_test(by_cost),
+        cmocka_unit_test(declined_late),
+        cmocka_unit_test(every_level),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(rules),
+        cmocka_unit_test(bodies),
+        cmocka_unit_test(saved_plans),
+        cmocka_unit_test(the_manual),
+        cmocka_unit_test(older_plugins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,8 +5,8 @@ enum { UNKNOWN = -1 }; /* trips: an input of the model says */
 
 typedef struct loop_row {
     const char *name;
-    int64_t trips;   /* what runs, and the constant that says so */
-    const char *cond; /* the condition that goes in: "" or the name of a constant */
+    int64_t trips;     /* what runs, and the constant that says so */
+    const char *cond;  /* the condition that goes in: "" or the name of a constant */
     const char *again; /* the body's condition */
     bool stays;
     int64_t opset;

@@ -129,8 +129,10 @@ static void test_exceptions(void **state)
         float x;
         inlay_status status;
         const char *text;
-    } cases[] = { { 0, INLAY_INTERNAL, "Fail: it broke" }, { 1, INLAY_INVALID_ARGUMENT, "Fail: one is not wanted" },
-                  { 2, INLAY_OUT_OF_MEMORY, "Fail: out of memory" }, { 3, INLAY_INTERNAL, "without a text" } };
+    } cases[] = { { 0, INLAY_INTERNAL, "Fail: it broke" },
+                  { 1, INLAY_INVALID_ARGUMENT, "Fail: one is not wanted" },
+                  { 2, INLAY_OUT_OF_MEMORY, "Fail: out of memory" },
+                  { 3, INLAY_INTERNAL, "without a text" } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

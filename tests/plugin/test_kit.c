@@ -113,13 +113,21 @@ static void cost_pick(const kit_node *node, const kit_plan *shapes, inlay_cost *
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Double", .since_min = 6, .since_max = 13, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE,
+    { .op_type = "Double",
+      .since_min = 6,
+      .since_max = 13,
+      .in_types = { KIT_BIT(FLOAT) },
+      .flags = KIT_IN_PLACE,
       .run = run_double },
     { .op_type = "Double", .since_min = 14, .in_types = { KIT_BIT(INT32) }, .run = run_fail },
     { .op_type = "Sum", .run = run_sum },
     { .op_type = "Pick", .supports = supports_pick, .cost = cost_pick, .run = run_double },
-    { .op_type = "Scale", .domain = "com.example", .prepare = prepare_scale, .release = release_scale,
-      .shape = shape_scale, .run = run_scale },
+    { .op_type = "Scale",
+      .domain = "com.example",
+      .prepare = prepare_scale,
+      .release = release_scale,
+      .shape = shape_scale,
+      .run = run_scale },
     { .op_type = "Positive", .flags = KIT_SHAPES_AT_RUN, .run = run_positive },
     { .op_type = "Fail", .run = run_fail },
     { .op_type = "AddInPlace", .flags = KIT_IN_PLACE, .run = run_sum },
@@ -151,8 +159,12 @@ static made *new_graph(void)
 {
     made *m = calloc(1, sizeof *m);
 
-    m->graph = (inlay_graph){ .struct_size = sizeof m->graph, .name = text("g"), .nodes = m->nodes, .values = m->values,
-                              .node_stride = sizeof m->nodes[0], .value_stride = sizeof m->values[0] };
+    m->graph = (inlay_graph){ .struct_size = sizeof m->graph,
+                              .name = text("g"),
+                              .nodes = m->nodes,
+                              .values = m->values,
+                              .node_stride = sizeof m->nodes[0],
+                              .value_stride = sizeof m->values[0] };
     return m;
 }
 
@@ -163,8 +175,12 @@ static uint32_t add_value(made *m, const char *name, inlay_dtype dtype, int64_t 
 
     m->dims[v] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
     m->sizes[v] = size;
-    m->values[v] = (inlay_value_info){ .name = text(name), .kind = INLAY_VALUE_TENSOR, .dtype = dtype, .rank = 1,
-                                       .dims = &m->dims[v], .producer = INLAY_NONE };
+    m->values[v] = (inlay_value_info){ .name = text(name),
+                                       .kind = INLAY_VALUE_TENSOR,
+                                       .dtype = dtype,
+                                       .rank = 1,
+                                       .dims = &m->dims[v],
+                                       .producer = INLAY_NONE };
     m->states[v] = (inlay_value_state){ .dims = &m->sizes[v], .rank = 1, .dtype = dtype };
     return v;
 }
@@ -184,9 +200,14 @@ static uint32_t add_node(made *m, const char *op_type, uint32_t since, const uin
     memcpy(list, in, in_count * sizeof *in);
     list[in_count] = out;
     m->listed += in_count + 1;
-    m->nodes[n] = (inlay_node_info){ .name = text("node"), .domain = text("ai.onnx"), .op_type = text(op_type),
-                                     .since_version = since, .inputs = list, .outputs = list + in_count,
-                                     .input_count = in_count, .output_count = out != INLAY_NONE,
+    m->nodes[n] = (inlay_node_info){ .name = text("node"),
+                                     .domain = text("ai.onnx"),
+                                     .op_type = text(op_type),
+                                     .since_version = since,
+                                     .inputs = list,
+                                     .outputs = list + in_count,
+                                     .input_count = in_count,
+                                     .output_count = out != INLAY_NONE,
                                      .attr_stride = sizeof(inlay_attr_info) };
     m->values[out].producer = n;
     return n;
@@ -317,8 +338,12 @@ static void costs(void **unused)
     uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), n;
     inlay_cost cost = { .struct_size = sizeof cost };
     inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
-    inlay_cost_request request = { .struct_size = sizeof request, .graph = &m->graph, .offer = &offer,
-                                   .values = m->states, .value_stride = sizeof m->states[0], .max_threads = 1 };
+    inlay_cost_request request = { .struct_size = sizeof request,
+                                   .graph = &m->graph,
+                                   .offer = &offer,
+                                   .values = m->states,
+                                   .value_stride = sizeof m->states[0],
+                                   .max_threads = 1 };
     double one_thread;
 
     (void)unused;
@@ -352,11 +377,16 @@ static void costs_of_a_chain(void **unused)
     const uint32_t nodes[] = { add_node(m, "Double", 6, &x, 1, y),
                                add_node(m, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
     inlay_cost cost = { .struct_size = sizeof cost };
-    const inlay_offer offer = { .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes,
-                                .node_count = 2 };
-    const inlay_cost_request request = { .struct_size = sizeof request, .graph = &m->graph, .offer = &offer,
-                                         .values = m->states, .value_stride = sizeof m->states[0],
-                                         .value_count = m->graph.value_count, .max_threads = 1 };
+    const inlay_offer offer = {
+        .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes, .node_count = 2
+    };
+    const inlay_cost_request request = { .struct_size = sizeof request,
+                                         .graph = &m->graph,
+                                         .offer = &offer,
+                                         .values = m->states,
+                                         .value_stride = sizeof m->states[0],
+                                         .value_count = m->graph.value_count,
+                                         .max_threads = 1 };
 
     (void)unused;
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
@@ -412,15 +442,27 @@ static inlay_status build(region *r)
     uint32_t nodes[MOST];
     uint64_t cookies[MOST] = { 0 };
     inlay_placement placements[MOST] = { { 0 } };
-    inlay_compile_request request = { .struct_size = sizeof request, .handle = &hooks, .graph = &r->m->graph,
-                                      .nodes = nodes, .cookies = cookies, .inputs = r->inputs, .outputs = r->outputs,
-                                      .node_count = r->m->graph.node_count, .offer_count = r->m->graph.node_count,
-                                      .input_count = r->input_count, .output_count = r->output_count,
-                                      .placements = placements, .placement_stride = sizeof placements[0],
+    inlay_compile_request request = { .struct_size = sizeof request,
+                                      .handle = &hooks,
+                                      .graph = &r->m->graph,
+                                      .nodes = nodes,
+                                      .cookies = cookies,
+                                      .inputs = r->inputs,
+                                      .outputs = r->outputs,
+                                      .node_count = r->m->graph.node_count,
+                                      .offer_count = r->m->graph.node_count,
+                                      .input_count = r->input_count,
+                                      .output_count = r->output_count,
+                                      .placements = placements,
+                                      .placement_stride = sizeof placements[0],
                                       .constants = r->fates };
-    inlay_specialize_request shapes = { .struct_size = sizeof shapes, .values = r->m->states,
-                                        .value_count = r->m->graph.value_count, .value_stride = sizeof r->m->states[0],
-                                        .max_threads = 1, .outputs = r->plans, .output_count = r->output_count,
+    inlay_specialize_request shapes = { .struct_size = sizeof shapes,
+                                        .values = r->m->states,
+                                        .value_count = r->m->graph.value_count,
+                                        .value_stride = sizeof r->m->states[0],
+                                        .max_threads = 1,
+                                        .outputs = r->plans,
+                                        .output_count = r->output_count,
                                         .output_stride = sizeof r->plans[0] };
     inlay_status status;
 
@@ -438,9 +480,15 @@ static inlay_status build(region *r)
 static inlay_status run_region(region *r, void *const *in, void *const *out)
 {
     inlay_tensor_arg inputs[MOST] = { { { 0 }, NULL, 0, 0 } }, outputs[4] = { { { 0 }, NULL, 0, 0 } };
-    inlay_exec_args args = { .struct_size = sizeof args, .run = &r->run, .inputs = inputs, .outputs = outputs,
-                             .input_count = r->input_count, .output_count = r->output_count,
-                             .arg_stride = sizeof inputs[0], .cancel = &r->cancel, .diag = &r->diag,
+    inlay_exec_args args = { .struct_size = sizeof args,
+                             .run = &r->run,
+                             .inputs = inputs,
+                             .outputs = outputs,
+                             .input_count = r->input_count,
+                             .output_count = r->output_count,
+                             .arg_stride = sizeof inputs[0],
+                             .cancel = &r->cancel,
+                             .diag = &r->diag,
                              .workspace = { .handle = (uintptr_t)r->workspace } };
 
     r->run = (inlay_run){ .cancel = &r->cancel, .max_threads = 1, .ctx = r, .output_alloc = output_alloc };
@@ -601,8 +649,13 @@ static void regions_are_kept(void **unused)
     y = add_value(m, "y", INLAY_FLOAT, 3);
     add_node(m, "Double", 13, &x, 1, in[0]);
     add_node(m, "Scale", 1, in, 3, y);
-    const inlay_compile_request request = { .struct_size = sizeof request, .graph = &m->graph, .nodes = nodes,
-                                            .node_count = 2, .inputs = &x, .outputs = &y, .input_count = 1,
+    const inlay_compile_request request = { .struct_size = sizeof request,
+                                            .graph = &m->graph,
+                                            .nodes = nodes,
+                                            .node_count = 2,
+                                            .inputs = &x,
+                                            .outputs = &y,
+                                            .input_count = 1,
                                             .output_count = 1 };
     assert_int_equal(kit_region_keep(&request, 1024, 2, &kept, &diag), INLAY_OK);
     assert_int_equal(kept.node_count, 2);

@@ -80,18 +80,22 @@ static void the_sentence_says_what_is_there(void **state)
         const char *domain, *op_type;
         int64_t version;
         const char *words[4]; /* that must be there */
-        const char *not;      /* that must not, or NULL */
+        const char * not ;    /* that must not, or NULL */
     } rows[] = {
-        { "org.example.lake", "Late", 2,
-          { "operator Late of domain 'org.example.lake'", "did you mean domain 'org.example.late'?", "Searched: ",
-            "versions" },
+        { "org.example.lake",
+          "Late",
+          2,
+          { "operator Late of domain 'org.example.lake'", "did you mean domain 'org.example.late'?",
+            "Searched: ", "versions" },
           NULL },
         { "com.nowhere", "Blur", 1, { "operator Blur of domain 'com.nowhere'", "Searched: " }, "did you mean" },
         { "ai.onnx.mk", "Scaler", 1, { "did you mean domain 'ai.onnx.ml'?" }, NULL },
-        { "org.example.late", "Late", 1, { "from version 2 on (2, 5)", "imports version 1", "'org.example.late'" },
+        { "org.example.late",
+          "Late",
+          1,
+          { "from version 2 on (2, 5)", "imports version 1", "'org.example.late'" },
           "did you mean" },
-        { "org.example.late", "Lake", 5, { "no operator Lake", "did you mean Late?", "'org.example.late'" },
-          NULL },
+        { "org.example.late", "Lake", 5, { "no operator Lake", "did you mean Late?", "'org.example.late'" }, NULL },
         { "org.example.late", "Something", 5, { "no operator Something", "they have: Late" }, "did you mean" },
     };
 
@@ -103,8 +107,8 @@ static void the_sentence_says_what_is_there(void **state)
         for (size_t w = 0; w < 4 && rows[r].words[w] != NULL; w++)
             if (strstr(diag.text, rows[r].words[w]) == NULL)
                 fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words[w]);
-        if (rows[r].not != NULL && strstr(diag.text, rows[r].not) != NULL)
-            fail_msg("row %zu: '%s' says '%s'", r, diag.text, rows[r].not);
+        if (rows[r].not != NULL && strstr(diag.text, rows[r].not ) != NULL)
+            fail_msg("row %zu: '%s' says '%s'", r, diag.text, rows[r].not );
         if (strstr(diag.text, "Not loaded") != NULL)
             fail_msg("row %zu: '%s' speaks of files that are not there", r, diag.text);
     }

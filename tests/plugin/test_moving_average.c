@@ -37,8 +37,8 @@ static inlay_options *options_of(const char *names, const char *policy, const ch
 }
 
 /* Runs x through one provider into y, as doubles. */
-static void run_one(const char *provider, const onnx_bytes *file, inlay_dtype dtype, uint32_t rank,
-                    const int64_t *dims, double *y)
+static void run_one(const char *provider, const onnx_bytes *file, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                    double *y)
 {
     inlay_options *options = options_of(provider, "cost", "2");
     inlay_session *session = NULL;
@@ -104,11 +104,12 @@ static void check(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t
     for (int64_t i = 0; i < count; i++) {
         for (int p = 0; p < PROVIDERS; p++) {
             if (isfinite(want[i]) ? fabs(got[p][i] - want[i]) <= tolerance * (1 + fabs(want[i]))
-                                  : isnan(want[i]) ? isnan(got[p][i]) != 0 : got[p][i] == want[i])
+                : isnan(want[i])  ? isnan(got[p][i]) != 0
+                                  : got[p][i] == want[i])
                 continue;
-            fail_msg("%s, %s, rank %u, rows of %lld, window %lld: element %lld is %.17g instead of %.17g",
-                     providers[p], inlay_dtype_name(dtype), rank, (long long)dims[rank - 1], (long long)window,
-                     (long long)i, got[p][i], want[i]);
+            fail_msg("%s, %s, rank %u, rows of %lld, window %lld: element %lld is %.17g instead of %.17g", providers[p],
+                     inlay_dtype_name(dtype), rank, (long long)dims[rank - 1], (long long)window, (long long)i,
+                     got[p][i], want[i]);
         }
     }
 }
@@ -123,9 +124,9 @@ static const struct {
     uint32_t rank;
     int64_t dims[5];
 } shapes[] = {
-    { 1, { 1 } },          { 1, { 7 } },          { 1, { 0 } },       { 1, { 10007 } },        { 2, { 3, 64 } },
-    { 2, { 0, 5 } },       { 2, { 5, 0 } },       { 2, { 100, 1 } },  { 3, { 2, 3, 33 } },     { 3, { 2, 0, 33 } },
-    { 4, { 2, 1, 5, 16 } }, { 5, { 1, 2, 1, 2, 9 } },
+    { 1, { 1 } },        { 1, { 7 } },        { 1, { 0 } },           { 1, { 10007 } },
+    { 2, { 3, 64 } },    { 2, { 0, 5 } },     { 2, { 5, 0 } },        { 2, { 100, 1 } },
+    { 3, { 2, 3, 33 } }, { 3, { 2, 0, 33 } }, { 4, { 2, 1, 5, 16 } }, { 5, { 1, 2, 1, 2, 9 } },
 };
 
 static void every_shape_window_and_type(void **state)

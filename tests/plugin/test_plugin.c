@@ -88,10 +88,14 @@ static void refused_files_say_why(void **state)
     static const struct {
         const char *variant, *words;
     } rows[] = {
-        { "next_major", "built for plugin ABI 2.0" }, { "no_symbol", "exports no inlay_plugin_open" },
-        { "refuses", "not on a Friday" },             { "no_execute", "lacks one of" },
-        { "low_flag", "flags 0x200" },                { "onnx_domain", "is ONNX's own" },
-        { "bad_signature", "com.example.Blur" },      { "bad_default", "'many' is not an integer" },
+        { "next_major", "built for plugin ABI 2.0" },
+        { "no_symbol", "exports no inlay_plugin_open" },
+        { "refuses", "not on a Friday" },
+        { "no_execute", "lacks one of" },
+        { "low_flag", "flags 0x200" },
+        { "onnx_domain", "is ONNX's own" },
+        { "bad_signature", "com.example.Blur" },
+        { "bad_default", "'many' is not an integer" },
         { "nothing", "neither providers nor operators" },
     };
 
@@ -162,7 +166,9 @@ static void directories_that_are_refused(void **state)
 {
     static const struct {
         const char *dir, *words;
-    } rows[] = { { "", "working directory" }, { ".", "working directory" }, { "/does/not/exist", "No such file" },
+    } rows[] = { { "", "working directory" },
+                 { ".", "working directory" },
+                 { "/does/not/exist", "No such file" },
                  { "/dev/null", "not a directory" } };
 
     (void)state;
@@ -307,16 +313,11 @@ static void texts_without_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_without_an_end),
-        cmocka_unit_test(a_good_plugin),
-        cmocka_unit_test(sizes_of_other_versions),
-        cmocka_unit_test(refused_files_say_why),
-        cmocka_unit_test(files_that_are_no_plugins),
-        cmocka_unit_test(directories_that_are_refused),
-        cmocka_unit_test(two_providers_of_one_name),
-        cmocka_unit_test(opening_and_sharing),
-        cmocka_unit_test(wrong_names_and_values),
-        cmocka_unit_test(typed_values),
+        cmocka_unit_test(texts_without_an_end),      cmocka_unit_test(a_good_plugin),
+        cmocka_unit_test(sizes_of_other_versions),   cmocka_unit_test(refused_files_say_why),
+        cmocka_unit_test(files_that_are_no_plugins), cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(two_providers_of_one_name), cmocka_unit_test(opening_and_sharing),
+        cmocka_unit_test(wrong_names_and_values),    cmocka_unit_test(typed_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,18 +80,18 @@ static UNUSED const inlay_option options[] = {
 #endif
 };
 
-#define PROVIDER(name_)                                                                                           \
-    {                                                                                                             \
-        .struct_size = sizeof(inlay_provider), .name = name_, .description = "offers nothing",                    \
-        .device_kind = INLAY_DEVICE_CPU, .options = options, .option_count = sizeof options / sizeof options[0],  \
-        .option_stride = sizeof options[0], .create = create, .destroy = destroy, .assess = assess, .cost = cost, \
-        .compile = compile, .release_compiled = release_compiled, .specialize = specialize,                       \
-        .release_instance = release_instance, .execute = execute                                                  \
+#define PROVIDER(name_)                                                                                                \
+    {                                                                                                                  \
+        .struct_size = sizeof(inlay_provider), .name = name_, .description = "offers nothing",                         \
+        .device_kind = INLAY_DEVICE_CPU, .options = options, .option_count = sizeof options / sizeof options[0],       \
+        .option_stride = sizeof options[0], .create = create, .destroy = destroy, .assess = assess, .cost = cost,      \
+        .compile = compile, .release_compiled = release_compiled, .specialize = specialize,                            \
+        .release_instance = release_instance, .execute = execute                                                       \
     }
 
-#define PLUGIN(list)                                                                                          \
-    .struct_size = sizeof(inlay_plugin), .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR,          \
-    .name = "variant", .version = "1.0", .build_id = "v", .providers = list, .provider_count = 1,             \
+#define PLUGIN(list)                                                                                                   \
+    .struct_size = sizeof(inlay_plugin), .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR,                   \
+    .name = "variant", .version = "1.0", .build_id = "v", .providers = list, .provider_count = 1,                      \
     .provider_stride = sizeof list[0], .shutdown = shutdown
 
 #if defined(VARIANT_older)

@@ -1,10 +1,10 @@
 /* A plugin that brings operators of a domain of its own in versions that do not start at 1, and no provider. */
 #include "inlay/plugin.h"
 
-#define LATE(version)                                                                                      \
-    {                                                                                                      \
-        .struct_size = sizeof(inlay_operator), .domain = "org.example.late", .op_type = "Late",            \
-        .signature = "X:T -> Y:T; T=float", .since_version = version                                       \
+#define LATE(version)                                                                                                  \
+    {                                                                                                                  \
+        .struct_size = sizeof(inlay_operator), .domain = "org.example.late", .op_type = "Late",                        \
+        .signature = "X:T -> Y:T; T=float", .since_version = version                                                   \
     }
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)

@@ -10,8 +10,9 @@ static inlay_tensor_view floats(const float *data, const int64_t *dims, uint32_t
 
     for (uint32_t i = 0; i < rank; i++)
         count *= dims[i];
-    return (inlay_tensor_view){ .data = data, .bytes = (uint64_t)count * sizeof *data, .dims = dims, .rank = rank,
-                                .dtype = INLAY_FLOAT };
+    return (inlay_tensor_view){
+        .data = data, .bytes = (uint64_t)count * sizeof *data, .dims = dims, .rank = rank, .dtype = INLAY_FLOAT
+    };
 }
 
 static agree compared(agree_metric metric, const float *want, const float *got, const int64_t *dims, uint32_t rank)
@@ -118,9 +119,10 @@ static void refusals_and_edges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_outputs),   cmocka_unit_test(other_outputs),
-                                        cmocka_unit_test(divergence_of_probabilities), cmocka_unit_test(overlap),
-                                        cmocka_unit_test(not_numbers),     cmocka_unit_test(refusals_and_edges) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_outputs), cmocka_unit_test(other_outputs), cmocka_unit_test(divergence_of_probabilities),
+        cmocka_unit_test(overlap),       cmocka_unit_test(not_numbers),   cmocka_unit_test(refusals_and_edges)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,9 +147,9 @@ static void compensation_lowers_the_error_of_products(void **state)
             weights_nibbles(&m, importance, codes, scales, zeros);
         else
             for (int64_t r = 0; r < ROWS; r += WEIGHTS_TOGETHER)
-                loss[way] += weights_nibbles_compensated(&m, &in, r, ROWS - r < WEIGHTS_TOGETHER ? ROWS - r
-                                                                                                 : WEIGHTS_TOGETHER,
-                                                         codes, scales, zeros, scratch);
+                loss[way] +=
+                    weights_nibbles_compensated(&m, &in, r, ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER,
+                                                codes, scales, zeros, scratch);
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
                 double sum = 0;
@@ -210,9 +210,17 @@ static void products_of_blocks(void **state)
             for (int j = 0; j < COLUMNS; j++)
                 for (int k = 0; k < LONG; k++)
                     want[i * LINE + j] -= 0.5F * (turned ? a[k * LINE + i] : a[i * LINE + k]) * b[k * LINE + j];
-        blockmul_add(&(blockmul){ .c = c, .a = a, .b = b, .rows = ROWS_C, .columns = COLUMNS, .depth = LONG,
-                                  .c_row = LINE, .a_row = turned ? 1 : LINE, .a_step = turned ? LINE : 1,
-                                  .b_row = LINE, .factor = -0.5F });
+        blockmul_add(&(blockmul){ .c = c,
+                                  .a = a,
+                                  .b = b,
+                                  .rows = ROWS_C,
+                                  .columns = COLUMNS,
+                                  .depth = LONG,
+                                  .c_row = LINE,
+                                  .a_row = turned ? 1 : LINE,
+                                  .a_step = turned ? LINE : 1,
+                                  .b_row = LINE,
+                                  .factor = -0.5F });
     }
     for (int i = 0; i < LINE * LINE; i++)
         assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* and nothing beside the block */

@@ -1,5 +1,5 @@
-/* counting.h - how often a process asks the allocator for memory, and takes locks, while `counting` is set: functions of
- * the C library's names, which all libraries of the process find first. For one source of a program. Not with a
+/* counting.h - how often a process asks the allocator for memory, and takes locks, while `counting` is set: functions
+ * of the C library's names, which all libraries of the process find first. For one source of a program. Not with a
  * sanitizer, which brings an allocator itself. */
 #ifndef COUNTING_H
 #define COUNTING_H

@@ -50,8 +50,12 @@ static inline void kernel_case_value(kernel_case *c, uint32_t at, inlay_dtype dt
         c->dims[at][d] = (inlay_dim){ .value = dims[d], .kind = INLAY_DIM_FIXED };
         t->count *= dims[d];
     }
-    c->values[at] = (inlay_value_info){ .kind = INLAY_VALUE_TENSOR, .flags = flags, .dtype = dtype, .rank = rank,
-                                        .dims = c->dims[at], .producer = INLAY_NONE };
+    c->values[at] = (inlay_value_info){ .kind = INLAY_VALUE_TENSOR,
+                                        .flags = flags,
+                                        .dtype = dtype,
+                                        .rank = rank,
+                                        .dims = c->dims[at],
+                                        .producer = INLAY_NONE };
     if ((flags & INLAY_VALUE_CONSTANT) != 0) {
         c->values[at].data = data;
         c->values[at].data_bytes = kit_bytes(dtype, t->count);
@@ -120,22 +124,37 @@ static inline inlay_status kernel_case_loop(void *ctx, inlay_run *run, int64_t c
 /* prepare and shape of the table's kernel for the operator; a refusal is INLAY_UNSUPPORTED. */
 static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *table)
 {
-    kit_node node = { .host = &c->host, .graph = &c->graph, .info = &c->info, .compile_handle = c,
-                      .constant_fate = c->fates, .provider = (void *)(uintptr_t)c->provider };
+    kit_node node = { .host = &c->host,
+                      .graph = &c->graph,
+                      .info = &c->info,
+                      .compile_handle = c,
+                      .constant_fate = c->fates,
+                      .provider = (void *)(uintptr_t)c->provider };
     kit_refusal why;
     inlay_status status = INLAY_OK;
     size_t page_room;
 
     c->diag = (inlay_diag)INLAY_DIAG_INIT;
-    c->host = (inlay_host){ .struct_size = sizeof c->host, .ctx = c, .align_constant = kernel_case_align,
-                            .parallel_for = kernel_case_loop };
-    c->info = (inlay_node_info){ .name = { "case", 4 }, .domain = { "ai.onnx", 7 },
-                                 .op_type = { c->op_type, strlen(c->op_type) }, .since_version = c->since_version,
-                                 .inputs = c->indexes, .outputs = c->indexes + KERNEL_CASE_VALUES,
-                                 .input_count = c->in_count, .output_count = c->out_count, .attrs = c->attrs,
-                                 .attr_count = c->attr_count, .attr_stride = sizeof c->attrs[0] };
-    c->graph = (inlay_graph){ .struct_size = sizeof c->graph, .nodes = &c->info, .values = c->values, .node_count = 1,
-                              .node_stride = sizeof c->info, .value_count = 2 * KERNEL_CASE_VALUES,
+    c->host = (inlay_host){
+        .struct_size = sizeof c->host, .ctx = c, .align_constant = kernel_case_align, .parallel_for = kernel_case_loop
+    };
+    c->info = (inlay_node_info){ .name = { "case", 4 },
+                                 .domain = { "ai.onnx", 7 },
+                                 .op_type = { c->op_type, strlen(c->op_type) },
+                                 .since_version = c->since_version,
+                                 .inputs = c->indexes,
+                                 .outputs = c->indexes + KERNEL_CASE_VALUES,
+                                 .input_count = c->in_count,
+                                 .output_count = c->out_count,
+                                 .attrs = c->attrs,
+                                 .attr_count = c->attr_count,
+                                 .attr_stride = sizeof c->attrs[0] };
+    c->graph = (inlay_graph){ .struct_size = sizeof c->graph,
+                              .nodes = &c->info,
+                              .values = c->values,
+                              .node_count = 1,
+                              .node_stride = sizeof c->info,
+                              .value_count = 2 * KERNEL_CASE_VALUES,
                               .value_stride = sizeof c->values[0] };
     for (uint32_t i = 0; i < table->count; i++)
         if (strcmp(table->kernels[i].op_type, c->op_type) == 0)
@@ -146,8 +165,11 @@ static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *
         status = c->kernel->prepare(&node, &c->state, &c->diag);
     if (status != INLAY_OK)
         return status;
-    c->plan = (kit_plan){ .in = c->tensors, .out = c->tensors + KERNEL_CASE_VALUES, .in_count = c->in_count,
-                          .out_count = c->out_count, .max_threads = c->threads > 0 ? c->threads : 1 };
+    c->plan = (kit_plan){ .in = c->tensors,
+                          .out = c->tensors + KERNEL_CASE_VALUES,
+                          .in_count = c->in_count,
+                          .out_count = c->out_count,
+                          .max_threads = c->threads > 0 ? c->threads : 1 };
     for (uint32_t i = 0; i < c->in_count; i++)
         if (c->fates[i] != INLAY_CONST_BORROWED)
             c->tensors[i].data = NULL;
@@ -160,10 +182,16 @@ static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *
 
 static inline inlay_status kernel_case_run(kernel_case *c)
 {
-    kit_call call = { .in = c->tensors, .out = c->tensors + KERNEL_CASE_VALUES, .in_count = c->in_count,
-                      .out_count = c->out_count, .state = c->state, .plan = c->plan.plan,
-                      .workspace = c->workspace.data, .max_threads = c->plan.max_threads,
-                      .host = &c->host, .diag = &c->diag };
+    kit_call call = { .in = c->tensors,
+                      .out = c->tensors + KERNEL_CASE_VALUES,
+                      .in_count = c->in_count,
+                      .out_count = c->out_count,
+                      .state = c->state,
+                      .plan = c->plan.plan,
+                      .workspace = c->workspace.data,
+                      .max_threads = c->plan.max_threads,
+                      .host = &c->host,
+                      .diag = &c->diag };
     return c->kernel->run(&call);
 }
 

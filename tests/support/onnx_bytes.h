@@ -115,18 +115,16 @@ static inline void onnx_value(onnx_bytes *g, uint32_t field, const char *name, i
     onnx_message(&value, 2, &type);
     onnx_message(g, field, &value);
 }
-static inline void onnx_input(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
-                              const int64_t *dims)
+static inline void onnx_input(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     onnx_value(g, 11, name, dtype, rank, dims);
 }
-static inline void onnx_output(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
-                               const int64_t *dims)
+static inline void onnx_output(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     onnx_value(g, 12, name, dtype, rank, dims);
 }
-static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank,
-                                 const int64_t *dims, const void *data, size_t bytes)
+static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                 const void *data, size_t bytes)
 {
     onnx_bytes tensor = { .count = 0 };
 

@@ -10,8 +10,22 @@
 
 /* The messages of onnx.proto that matter here. */
 enum {
-    MSG_NONE, MSG_MODEL, MSG_GRAPH, MSG_NODE, MSG_ATTRIBUTE, MSG_TENSOR, MSG_VALUE_INFO, MSG_TYPE, MSG_TENSOR_TYPE,
-    MSG_LIST_TYPE, MSG_SHAPE, MSG_DIM, MSG_FUNCTION, MSG_SPARSE, MSG_OPSET, MSG_COUNT
+    MSG_NONE,
+    MSG_MODEL,
+    MSG_GRAPH,
+    MSG_NODE,
+    MSG_ATTRIBUTE,
+    MSG_TENSOR,
+    MSG_VALUE_INFO,
+    MSG_TYPE,
+    MSG_TENSOR_TYPE,
+    MSG_LIST_TYPE,
+    MSG_SHAPE,
+    MSG_DIM,
+    MSG_FUNCTION,
+    MSG_SPARSE,
+    MSG_OPSET,
+    MSG_COUNT
 };
 
 typedef struct tree_field {

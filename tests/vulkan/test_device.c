@@ -348,7 +348,7 @@ static void pipelines_are_kept(void **state)
         assert_int_equal(fseek(f, 0, SEEK_END), 0);
         sizes[round] = ftell(f);
         assert_true(sizes[round] > 8); /* more than its sum */
-        if (round == 1) /* the next process finds half of it */
+        if (round == 1)                /* the next process finds half of it */
             assert_int_equal(ftruncate(fileno(f), sizes[round] - 3), 0);
         assert_int_equal(fclose(f), 0);
     }
@@ -386,10 +386,15 @@ static void work_hangs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(caches_stay_on_the_device), cmocka_unit_test(handles_are_wrapped),
+        cmocka_unit_test(caches_stay_on_the_device),
+        cmocka_unit_test(handles_are_wrapped),
         cmocka_unit_test(memory_is_apart),
-        cmocka_unit_test(device_by_name), cmocka_unit_test(sizes_change),  cmocka_unit_test(sizes_from_data),
-        cmocka_unit_test(many_threads),   cmocka_unit_test(many_sessions), cmocka_unit_test(memory_ends),
+        cmocka_unit_test(device_by_name),
+        cmocka_unit_test(sizes_change),
+        cmocka_unit_test(sizes_from_data),
+        cmocka_unit_test(many_threads),
+        cmocka_unit_test(many_sessions),
+        cmocka_unit_test(memory_ends),
         cmocka_unit_test(pipelines_are_kept),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(work_hangs),

@@ -143,11 +143,12 @@ static void tuning_ends(void **state)
     beside_need_device();
     assert_non_null(mkdtemp(dir)); /* nothing is known of the device */
     script_model(&w, script, 13);
-    assert_int_equal(rig_try_open(&w,
-                                  (const char *const[]){ "providers", "vulkan", "vulkan.device", "auto", "vulkan.fault",
-                                                         "hang:2", "vulkan.timeout_ms", "1500", "cache_dir", dir, NULL },
-                                  &r, &diag),
-                     INLAY_OK);
+    assert_int_equal(
+        rig_try_open(&w,
+                     (const char *const[]){ "providers", "vulkan", "vulkan.device", "auto", "vulkan.fault", "hang:2",
+                                            "vulkan.timeout_ms", "1500", "cache_dir", dir, NULL },
+                     &r, &diag),
+        INLAY_OK);
     assert_int_equal(inlay_tune(r.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
     if (strstr(diag.text, "did not end its work in 1500 ms (option timeout_ms)") == NULL)
         fail_msg("%s", diag.text);
@@ -172,12 +173,9 @@ static void faults_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_lost),
-        cmocka_unit_test(memory_ends),
-        cmocka_unit_test(others_take_over),
+        cmocka_unit_test(devices_are_lost), cmocka_unit_test(memory_ends), cmocka_unit_test(others_take_over),
 #ifndef __SANITIZE_ADDRESS__
-        cmocka_unit_test(devices_hang),
-        cmocka_unit_test(tuning_ends),
+        cmocka_unit_test(devices_hang),     cmocka_unit_test(tuning_ends),
 #endif
         cmocka_unit_test(faults_are_named),
     };

@@ -42,7 +42,9 @@ static void make_region(region *r, uint32_t count)
     r->in.dispatches = r->dispatches;
     r->in.buffers = r->buffers;
     for (uint32_t k = 0; k < count + 2; k++)
-        r->buffers[k] = (vr_buffer){ .kind = k == 0 ? VR_INPUT : k == 1 ? VR_OUTPUT : VR_WORK,
+        r->buffers[k] = (vr_buffer){ .kind = k == 0   ? VR_INPUT
+                                             : k == 1 ? VR_OUTPUT
+                                                      : VR_WORK,
                                      .bytes = 4 + 4 * below(500),
                                      .first = INLAY_NONE };
     for (uint32_t i = 0; i < count; i++) {
@@ -177,7 +179,8 @@ static void submissions_are_short(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(regions_are_ordered), cmocka_unit_test(submissions_are_short) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(regions_are_ordered),
+                                        cmocka_unit_test(submissions_are_short) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

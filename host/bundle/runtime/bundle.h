@@ -10,9 +10,9 @@
 /* Where a tensor lies. */
 enum { BUNDLE_SLAB, BUNDLE_INPUT, BUNDLE_OUTPUT, BUNDLE_DATA };
 typedef struct bundle_place {
-    uint32_t kind;    /* BUNDLE_* */
-    uint32_t index;   /* of the model's input or output */
-    uint64_t offset;  /* SLAB */
+    uint32_t kind;   /* BUNDLE_* */
+    uint32_t index;  /* of the model's input or output */
+    uint64_t offset; /* SLAB */
     uint64_t bytes;
     const void *data; /* DATA */
 } bundle_place;
@@ -66,9 +66,9 @@ typedef struct bundle_model {
     const bundle_pack *packs; /* sorted by key */
     const char *packs_data;
     uint32_t region_count, step_count, input_count, output_count, pack_count;
-    uint32_t packs_levels; /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
+    uint32_t packs_levels;  /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
     uint32_t has_originals; /* what is not packed at this CPU's level can be packed when it starts */
-    const char *isa; /* the most that kernels may use, NULL: what the CPU has */
+    const char *isa;        /* the most that kernels may use, NULL: what the CPU has */
     uint64_t slab_bytes;
     uint64_t arena_bytes; /* that starting and running take together, as measured; 0 = not known */
 } bundle_model;
@@ -90,7 +90,8 @@ uint64_t bundle_arena_peak(void);
 uint64_t bundle_allocations(void);
 /* Calls `each` for the packs that starting had to make. Only while the bundle is made. */
 void bundle_made_packs(void (*each)(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes), void *ctx);
-/* Number of the constants of region `r` that were packed, see inlay_compile_request.constants; NULL before the start. */
+/* Number of the constants of region `r` that were packed, see inlay_compile_request.constants; NULL before the start.
+ */
 const uint8_t *bundle_constant_fates(uint32_t region);
 /* The main program of a bundle; generated code calls it. */
 int bundle_main(const bundle_model *model, const char *name, int argc, char **argv);

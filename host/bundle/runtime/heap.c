@@ -19,7 +19,8 @@ enum { HEAD = sizeof(block), PIECE = 16 << 20 };
 
 static block *free_list;
 static char *begin, *end; /* of the fixed arena */
-static char *clean, *clean_end; /* of the newest piece: what was never handed out, and is zero but for heads of blocks */
+static char *clean,
+    *clean_end; /* of the newest piece: what was never handed out, and is zero but for heads of blocks */
 static uint64_t in_use, peak, calls;
 static int is_fixed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

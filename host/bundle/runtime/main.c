@@ -71,9 +71,11 @@ static int write_npy(const char *path, const bundle_tensor *t, const char *from)
 
 static void usage(const bundle_model *m, const char *name)
 {
-    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
-                 "Runs the model that is in this file. Inputs without a file are zeros; with -o, each output is written "
-                 "to DIR/NUMBER.npy.\n", name);
+    (void)printf(
+        "Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
+        "Runs the model that is in this file. Inputs without a file are zeros; with -o, each output is written "
+        "to DIR/NUMBER.npy.\n",
+        name);
     for (uint32_t i = 0; i < m->input_count; i++)
         (void)printf("input %u: %s, %llu bytes\n", i, m->inputs[i].name, (unsigned long long)m->inputs[i].bytes);
     for (uint32_t i = 0; i < m->output_count; i++)

@@ -181,7 +181,8 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
         return INLAY_OK;
     }
     if (now->has_originals == 0)
-        return inlay_fail(&diag, INLAY_INTERNAL, "the program was made without weights for this CPU; INLAY_ISA=avx2 in "
+        return inlay_fail(&diag, INLAY_INTERNAL,
+                          "the program was made without weights for this CPU; INLAY_ISA=avx2 in "
                           "the environment may help");
     for (m = made_packs; m != NULL; m = m->next) {
         if (m->key[0] == k[0] && m->key[1] == k[1] && m->bytes == bytes && m->kept) {
@@ -252,8 +253,9 @@ static void *take(uint64_t count, uint64_t bytes)
 
 static inlay_status open_providers(const inlay_provider **tables, void **states)
 {
-    const inlay_create_args args = { .struct_size = sizeof args, .option_stride = sizeof(inlay_option_value),
-                                     .first_domain = 1, .max_threads = 1 };
+    const inlay_create_args args = {
+        .struct_size = sizeof args, .option_stride = sizeof(inlay_option_value), .first_domain = 1, .max_threads = 1
+    };
 
     for (uint32_t i = 0; i < BUNDLE_PROVIDERS; i++) {
         inlay_status status;
@@ -274,15 +276,30 @@ static inlay_status compile_region(const bundle_region *b, ready *r, uint64_t *w
 {
     inlay_placement *placements = take((uint64_t)b->input_count + b->output_count, sizeof *placements);
     inlay_output_plan *outputs = take(b->output_count, sizeof *outputs);
-    inlay_compile_request c = { .struct_size = sizeof c, .handle = (void *)(uintptr_t)b, .graph = b->graph,
-                                .nodes = b->nodes, .cookies = b->cookies, .inputs = b->inputs, .outputs = b->outputs,
-                                .node_count = b->node_count, .offer_count = b->cookie_count,
-                                .input_count = b->input_count, .output_count = b->output_count,
-                                .placements = placements, .placement_stride = sizeof *placements,
-                                .profile = b->states, .profile_stride = sizeof *b->states, .max_threads = 1 };
-    inlay_specialize_request s = { .struct_size = sizeof s, .values = b->states, .value_count = b->graph->value_count,
-                                   .value_stride = sizeof *b->states, .max_threads = 1, .workspace_alignment = 64,
-                                   .outputs = outputs, .output_count = b->output_count,
+    inlay_compile_request c = { .struct_size = sizeof c,
+                                .handle = (void *)(uintptr_t)b,
+                                .graph = b->graph,
+                                .nodes = b->nodes,
+                                .cookies = b->cookies,
+                                .inputs = b->inputs,
+                                .outputs = b->outputs,
+                                .node_count = b->node_count,
+                                .offer_count = b->cookie_count,
+                                .input_count = b->input_count,
+                                .output_count = b->output_count,
+                                .placements = placements,
+                                .placement_stride = sizeof *placements,
+                                .profile = b->states,
+                                .profile_stride = sizeof *b->states,
+                                .max_threads = 1 };
+    inlay_specialize_request s = { .struct_size = sizeof s,
+                                   .values = b->states,
+                                   .value_count = b->graph->value_count,
+                                   .value_stride = sizeof *b->states,
+                                   .max_threads = 1,
+                                   .workspace_alignment = 64,
+                                   .outputs = outputs,
+                                   .output_count = b->output_count,
                                    .output_stride = sizeof *outputs };
     inlay_status status = INLAY_OK;
 
@@ -347,11 +364,16 @@ static inlay_status make_call(call *c, const bundle_step *s, char *workspace)
         fill_tensor(&c->tensors[i], &s->in[i], &b->states[b->inputs[i]]);
     for (uint32_t i = 0; i < b->output_count; i++)
         fill_tensor(&c->tensors[b->input_count + i], &s->out[i], &b->states[b->outputs[i]]);
-    c->args = (inlay_exec_args){ .struct_size = sizeof c->args, .run = &run, .inputs = c->tensors,
-                                 .outputs = c->tensors + b->input_count, .input_count = b->input_count,
-                                 .output_count = b->output_count, .arg_stride = sizeof *c->tensors, .diag = &diag };
-    workspace = (char *)(((uintptr_t)workspace + r->workspace_alignment - 1) / r->workspace_alignment *
-                         r->workspace_alignment);
+    c->args = (inlay_exec_args){ .struct_size = sizeof c->args,
+                                 .run = &run,
+                                 .inputs = c->tensors,
+                                 .outputs = c->tensors + b->input_count,
+                                 .input_count = b->input_count,
+                                 .output_count = b->output_count,
+                                 .arg_stride = sizeof *c->tensors,
+                                 .diag = &diag };
+    workspace =
+        (char *)(((uintptr_t)workspace + r->workspace_alignment - 1) / r->workspace_alignment * r->workspace_alignment);
     c->args.workspace = (inlay_buffer){ .handle = (uintptr_t)workspace, .bytes = r->workspace_bytes };
     return INLAY_OK;
 }
@@ -394,7 +416,8 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     if (model->isa != NULL)
         bundle_cap(model->isa);
     if (arena != NULL && ((uintptr_t)arena % 64 != 0 || bytes < 4096)) {
-        status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "the arena must begin at a multiple of 64 bytes and have "
+        status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
+                            "the arena must begin at a multiple of 64 bytes and have "
                             "at least 4096");
     } else {
         heap_open(arena, bytes);
@@ -494,7 +517,8 @@ int bundle_run(const bundle_model *model, const void *const *inputs, void *const
         }
     }
     if (left_out)
-        status = inlay_fail(&diag, INLAY_INTERNAL, "the program was made without a kernel that it needs on this CPU; "
+        status = inlay_fail(&diag, INLAY_INTERNAL,
+                            "the program was made without a kernel that it needs on this CPU; "
                             "INLAY_ISA=avx2 in the environment may help");
     return status;
 }

@@ -71,7 +71,11 @@ static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint3
 
 static inlay_status check_counts(const conv_attrs *attrs, uint32_t spatial, inlay_diag *diag)
 {
-    const struct { const char *name; int32_t count; uint32_t want; } rows[] = {
+    const struct {
+        const char *name;
+        int32_t count;
+        uint32_t want;
+    } rows[] = {
         { "kernel_shape", attrs->kernel_count, spatial },
         { "strides", attrs->strides_count, spatial },
         { "dilations", attrs->dilations_count, spatial },
@@ -97,8 +101,13 @@ inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *x, const ki
                           "the input has rank %u and the weights %u; a convolution takes two of rank 3 to 5", x->rank,
                           w->rank);
     INLAY_TRY(check_counts(attrs, spatial, diag));
-    *g = (conv_geometry){ .images = x->dims[0], .group = attrs->group, .channels = x->dims[1], .filters = w->dims[0],
-                          .taps = 1, .positions = 1, .in_positions = 1 };
+    *g = (conv_geometry){ .images = x->dims[0],
+                          .group = attrs->group,
+                          .channels = x->dims[1],
+                          .filters = w->dims[0],
+                          .taps = 1,
+                          .positions = 1,
+                          .in_positions = 1 };
     if (g->channels % g->group != 0 || g->filters % g->group != 0 || w->dims[1] != g->channels / g->group)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "%lld channels, %lld filters over %lld channels and %lld groups do not go together",

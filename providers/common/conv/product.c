@@ -30,10 +30,10 @@ static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run
 
     while (position < end) {
         int64_t n = g->out[2] - w < end - position ? g->out[2] - w : end - position;
-        runs[count++] = (run_of_positions){
-            .from = (d * g->stride[0] * p->stage.padded[1] + h * g->stride[1]) * p->stage.row + w, .to = to,
-            .count = (int32_t)n
-        };
+        runs[count++] =
+            (run_of_positions){ .from = (d * g->stride[0] * p->stage.padded[1] + h * g->stride[1]) * p->stage.row + w,
+                                .to = to,
+                                .count = (int32_t)n };
         to += (int32_t)n;
         position += n;
         w = 0;
@@ -45,19 +45,19 @@ static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run
     return count;
 }
 
-#define WIDE_COPY(T, name)                                                                                    \
-    KIT_MULTIVERSION static void name(const T *base, const int64_t *offset, int64_t depth,                    \
-                                      const run_of_positions *runs, uint32_t run_count, uint32_t width, T *to) \
-    {                                                                                                         \
-        enum { STEP = 64 / sizeof(T) };                                                                       \
-        for (int64_t k = 0; k < depth; k++, to += width) {                                                    \
-            const T *x = base + offset[k];                                                                    \
-            for (uint32_t r = 0; r < run_count; r++) {                                                        \
-                const T *from = x + runs[r].from;                                                             \
-                for (int32_t i = 0; i < runs[r].count; i += STEP)                                             \
-                    memcpy(to + runs[r].to + i, from + i, 64);                                                \
-            }                                                                                                 \
-        }                                                                                                     \
+#define WIDE_COPY(T, name)                                                                                             \
+    KIT_MULTIVERSION static void name(const T *base, const int64_t *offset, int64_t depth,                             \
+                                      const run_of_positions *runs, uint32_t run_count, uint32_t width, T *to)         \
+    {                                                                                                                  \
+        enum { STEP = 64 / sizeof(T) };                                                                                \
+        for (int64_t k = 0; k < depth; k++, to += width) {                                                             \
+            const T *x = base + offset[k];                                                                             \
+            for (uint32_t r = 0; r < run_count; r++) {                                                                 \
+                const T *from = x + runs[r].from;                                                                      \
+                for (int32_t i = 0; i < runs[r].count; i += STEP)                                                      \
+                    memcpy(to + runs[r].to + i, from + i, 64);                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 WIDE_COPY(uint32_t, copy_32)
 WIDE_COPY(uint64_t, copy_64)

@@ -56,22 +56,22 @@ static bool is_met(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
     return false;
 }
 
-#define STAGE_ROW(name, S, D, LOAD)                                                                     \
-    static inline void name(const S *from, int64_t step, int64_t count, int32_t zero, D *to)            \
-    {                                                                                                   \
-        (void)zero;                                                                                     \
-        if (step == 1)                                                                                  \
-            for (int64_t i = 0; i < count; i++)                                                         \
-                to[i] = LOAD(from[i]);                                                                  \
-        else if (step == 2)                                                                             \
-            for (int64_t i = 0; i < count; i++)                                                         \
-                to[i] = LOAD(from[2 * i]);                                                              \
-        else                                                                                            \
-            for (int64_t i = 0; i < count; i++)                                                         \
-                to[i] = LOAD(from[step * i]);                                                           \
+#define STAGE_ROW(name, S, D, LOAD)                                                                                    \
+    static inline void name(const S *from, int64_t step, int64_t count, int32_t zero, D *to)                           \
+    {                                                                                                                  \
+        (void)zero;                                                                                                    \
+        if (step == 1)                                                                                                 \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                to[i] = LOAD(from[i]);                                                                                 \
+        else if (step == 2)                                                                                            \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                to[i] = LOAD(from[2 * i]);                                                                             \
+        else                                                                                                           \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                to[i] = LOAD(from[step * i]);                                                                          \
     }
 #define AS_IS(x) (x)
-#define LESS_ZERO(x) ((int16_t)((x) - zero))
+#define LESS_ZERO(x) ((int16_t)((x)-zero))
 STAGE_ROW(row_32, uint32_t, uint32_t, AS_IS)
 STAGE_ROW(row_64, uint64_t, uint64_t, AS_IS)
 STAGE_ROW(row_f16, uint16_t, float, f16_to_f32)

@@ -12,9 +12,9 @@ typedef struct packing {
     const gemm_kernel *kernel;
     const gemm_operand *source; /* data: the constant, at any address */
     int64_t lines, k;
-    size_t element;   /* bytes of one of the constant's */
-    char *room;       /* of a piece */
-    uint64_t unread;  /* bytes read since pages were given back */
+    size_t element;  /* bytes of one of the constant's */
+    char *room;      /* of a piece */
+    uint64_t unread; /* bytes read since pages were given back */
 } packing;
 
 /* Copies lines [l0, l1) and k [k0, k1) of a matrix to the room: as it lies, without what is between. */
@@ -37,8 +37,8 @@ static gemm_operand gather(const packing *p, int64_t matrix, int64_t l0, int64_t
     piece.line_stride = along ? run : 1;
     piece.k_stride = along ? 1 : run;
     if (s->zero != NULL)
-        piece.zero = (const char *)s->zero +
-                     (size_t)(matrix * s->zero_matrix_stride + l0 * s->zero_stride) * p->element;
+        piece.zero =
+            (const char *)s->zero + (size_t)(matrix * s->zero_matrix_stride + l0 * s->zero_stride) * p->element;
     return piece;
 }
 
@@ -86,8 +86,8 @@ static inlay_status pack_matrices(packing *p, int64_t matrices, uint64_t each, c
 /* A number for the zero points, which are few; FNV-1a. */
 static uint64_t hash_zeros(const gemm_operand *o, int64_t matrices, int64_t lines, size_t element)
 {
-    uint64_t count = (uint64_t)(o->zero_stride != 0 ? lines : 1) *
-                     (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
+    uint64_t count =
+        (uint64_t)(o->zero_stride != 0 ? lines : 1) * (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
     for (uint64_t i = 0; o->zero != NULL && i < count * element; i++)
@@ -101,13 +101,29 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
 {
     const inlay_value_info *info = kit_input(node, input);
     const size_t element = inlay_dtype_bits(info->dtype) / 8;
-    const uint64_t key[] = { KEY_FORMAT, info->content_hash, hash_zeros(operand, matrices, lines, element),
-                             info->dtype, width, kernel->in_bytes, kernel->acc_bytes, kernel->k_step,
-                             (uint64_t)gemm_depth(kernel, k), (uint64_t)operand->line_stride,
-                             (uint64_t)operand->k_stride, (uint64_t)operand->matrix_stride, (uint64_t)matrices,
-                             (uint64_t)lines, (uint64_t)k };
-    packing p = { .node = node, .input = input, .width = width, .kernel = kernel, .source = operand, .lines = lines,
-                  .k = k, .element = element };
+    const uint64_t key[] = { KEY_FORMAT,
+                             info->content_hash,
+                             hash_zeros(operand, matrices, lines, element),
+                             info->dtype,
+                             width,
+                             kernel->in_bytes,
+                             kernel->acc_bytes,
+                             kernel->k_step,
+                             (uint64_t)gemm_depth(kernel, k),
+                             (uint64_t)operand->line_stride,
+                             (uint64_t)operand->k_stride,
+                             (uint64_t)operand->matrix_stride,
+                             (uint64_t)matrices,
+                             (uint64_t)lines,
+                             (uint64_t)k };
+    packing p = { .node = node,
+                  .input = input,
+                  .width = width,
+                  .kernel = kernel,
+                  .source = operand,
+                  .lines = lines,
+                  .k = k,
+                  .element = element };
     inlay_status status = INLAY_OK;
     uint64_t each, all;
 

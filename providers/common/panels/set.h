@@ -3,8 +3,8 @@
 #define PANELS_SET_H
 #include "panels.h"
 
-#define PANELS_FUNCTION(name)                                                                                     \
-    void name(const panels *p, const void *packed, int64_t first, int64_t end, bool backwards, int64_t rows, \
+#define PANELS_FUNCTION(name)                                                                                          \
+    void name(const panels *p, const void *packed, int64_t first, int64_t end, bool backwards, int64_t rows,           \
               const void *const *x, const void *start, void *const *y);
 PANELS_FUNCTION(panels_f32_base) /* what the compiler's target has */
 PANELS_FUNCTION(panels_f64_base)

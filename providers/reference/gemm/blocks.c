@@ -184,9 +184,7 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
 
     for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
         int64_t k1 = gemm_min(k0 + depth, job->k), rounded = gemm_round_up(k1 - k0, kernel->k_step);
-        k_block block = { .a = a_room, .b = b_room,
-                        .packed_depth = rounded,
-                        .add = k0 > 0 || job->init != NULL };
+        k_block block = { .a = a_room, .b = b_room, .packed_depth = rounded, .add = k0 > 0 || job->init != NULL };
 
         if (job->a.packed != NULL)
             block.a = packed_at(job, &job->a, kernel->mr, job->m, tile->batch, tile->i0, k0, rounded);

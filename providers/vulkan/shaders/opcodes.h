@@ -86,7 +86,7 @@
 #define PRODUCT_TAIL 32u        /* columns of the last panel are no columns of the result */
 #define PRODUCT_LOOPED 64u
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip, then the next */
-#define PRODUCT_SIBLINGS 128u /* each of the first batches has a B, inputs and a result of its own */
+#define PRODUCT_SIBLINGS 128u    /* each of the first batches has a B, inputs and a result of its own */
 
 /* Pools, and a convolution with a filter a channel. */
 #define POOL_MAX 0u
