@@ -180,13 +180,19 @@ done:
 
 static inlay_status to_floats(const rg_constant *from, inlay_dtype dtype, int64_t count, float **out, inlay_diag *diag)
 {
+    const size_t bytes = ((size_t)count * inlay_dtype_bits(dtype) + 7) / 8;
+    void *aligned = dtype == INLAY_FLOAT ? NULL : malloc(bytes); /* the file has it at any address */
+
     *out = malloc((size_t)count * sizeof **out);
-    if (*out == NULL)
-        return no_memory(diag, count);
-    if (dtype == INLAY_FLOAT) /* at any address */
-        memcpy(*out, from->data, (size_t)count * sizeof **out);
+    if (*out == NULL || (dtype != INLAY_FLOAT && aligned == NULL)) {
+        free(aligned);
+        return no_memory(diag, count); /* *out is the caller's */
+    }
+    if (aligned == NULL)
+        memcpy(*out, from->data, bytes);
     else
-        convert_to_f32(*out, dtype, from->data, 0, count);
+        convert_to_f32(*out, dtype, memcpy(aligned, from->data, bytes), 0, count);
+    free(aligned);
     return INLAY_OK;
 }
 
