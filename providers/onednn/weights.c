@@ -252,7 +252,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
 {
     void *unpacked = NULL;
     const void *source;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
     if (k->entries.count > 0 && sparse_pack_entries(k, &p->plain, &p->md, p->data))
         goto made;
