@@ -212,6 +212,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         stats_add_request(&j->model->stats, answered - x->arrived_ns, j->model->settings.batch_target_us);
         trace_request(x->server->trace, j, answered);
     }
+    sequence_leave(j);
     if (x->queued)
         grpc_finished(x);
 }

@@ -1,4 +1,5 @@
 /* POST /v2/models/NAME[/versions/VERSION]/infer */
+#include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/trace.h"
 #include <string.h>
@@ -36,6 +37,7 @@ static void finish(job *j, const inlay_diag *failure, const infer_output *output
         stats_add_request(&m->stats, answered - x->arrived_ns, m->settings.batch_target_us);
         trace_request(x->server->trace, j, answered);
     }
+    sequence_leave(j); /* before the client knows: who ends one has a place for the next */
     if (x->suspended)
         exchange_wake(x);
 }
