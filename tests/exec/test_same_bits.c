@@ -261,8 +261,8 @@ static void blocks(void **state)
         "m = GlobalAveragePool(k)\nn = Conv(m, p)\no = Relu(n)\nr = Conv(o, q)\ns = Sigmoid(r)\ny = Mul(k, s)\n-> y",
         "x : 1,24,61,59\nw = [72,24,3,3]\nk = Conv(x, w) strides=2,2\ny = GlobalAveragePool(k)\n-> y",
         "x : 1,24,31,29\nw = [300,24,1,1]\nk = Conv(x, w)\nr = Relu(k)\ny = GlobalAveragePool(r)\n-> y",
-        "x : 1,64,27,27\nw = [96,64,3,3]\nv = [32,64,1,1]\na = Conv(x, w) pads=1,1,1,1\nb = Conv(x, v)\n"
-        "c = Concat(a, b) axis=1\nu = [70,128,1,1]\ny = Conv(c, u)\n-> y",
+        ("x : 1,64,27,27\nw = [96,64,3,3]\nv = [32,64,1,1]\na = Conv(x, w) pads=1,1,1,1\nb = Conv(x, v)\n"
+         "c = Concat(a, b) axis=1\nu = [70,128,1,1]\ny = Conv(c, u)\n-> y"),
         "x : 1,48,23,21\nw = [48,30,4,4]\nb = [30]\ny = ConvTranspose(x, w, b) strides=2,2 pads=1,1,1,1\n-> y",
         "x : 1,48,23,21\nw = [48,30,2,2]\ny = ConvTranspose(x, w) strides=2,2\n-> y",
         "x : 1,48,33,21\nw = [48,15,3,3]\ny = ConvTranspose(x, w) strides=1,1 group=2\n-> y",
@@ -341,8 +341,8 @@ static void attentions(void **state)
         "q : 1,2,801,32\nk : 1,2,801,32\nv : 1,2,801,32\ny = Attention(q, k, v) is_causal=1\n-> y",
         "q : 1,8,301,32\nk : 1,2,301,32\nv : 1,2,301,32\ny = Attention(q, k, v) is_causal=1\n-> y",
         "q : 1,1,5,700\nk : 1,1,40,700\nv : 1,1,40,700\ny = Attention(q, k, v)\n-> y",
-        "x : 1,8,130,64\nb : 1,8,64,130\nv : 1,8,130,64\ns = [] 0.125\np = MatMul(x, b)\nt = Mul(p, s)\n"
-        "u = Softmax(t)\ny = MatMul(u, v)\n-> y",
+        ("x : 1,8,130,64\nb : 1,8,64,130\nv : 1,8,130,64\ns = [] 0.125\np = MatMul(x, b)\nt = Mul(p, s)\n"
+         "u = Softmax(t)\ny = MatMul(u, v)\n-> y"),
     };
 
     (void)state;
@@ -430,8 +430,8 @@ static void rows_alone(void **state)
         "x : N,96,15,15\nw = [96,96,3,3]\nb = [96]\nk = Conv(x, w, b) pads=1,1,1,1\ny = Relu(k)\n-> y",
         "x : N,240,7,7\nw = [40,240,1,1]\nk = Conv(x, w)\nm = GlobalAveragePool(k)\ny = Flatten(m)\n-> y",
         "x : N,48,19,17\nw = [48,1,3,3]\nv = [8,48,1,1]\nk = Conv(x, w) pads=1,1,1,1 group=48\ny = Conv(k, v)\n-> y",
-        "x : N,24,14,14\nw = [144,24,1,1]\nd = [144,1,3,3]\nh = Conv(x, w)\ni = Relu(h)\n"
-        "y = Conv(i, d) pads=1,1,1,1 group=144\n-> y",
+        ("x : N,24,14,14\nw = [144,24,1,1]\nd = [144,1,3,3]\nh = Conv(x, w)\ni = Relu(h)\n"
+         "y = Conv(i, d) pads=1,1,1,1 group=144\n-> y"),
         "x : N,3,64\nt = Transpose(x) perm=0,2,1\ns = MatMul(x, t)\np = Softmax(s)\ny = MatMul(p, x)\n-> y",
         "x : N,2,401,32\ny = Attention(x, x, x) is_causal=1\n-> y",
         "x : N,770\ns = [770]\nb = [770]\ny = LayerNormalization(x, s, b)\n-> y",

@@ -268,8 +268,8 @@ static void windows(void **state)
 static void transposed(void **state)
 {
     static const char *const scripts[] = {
-        "x : 2,16,7,5\nw = [16,1,3,3]\nb = [16]\na = ConvTranspose(x, w, b) group=16 strides=2,2 pads=1,1,1,1\n"
-        "y = Relu(a)\n-> y",
+        ("x : 2,16,7,5\nw = [16,1,3,3]\nb = [16]\na = ConvTranspose(x, w, b) group=16 strides=2,2 pads=1,1,1,1\n"
+         "y = Relu(a)\n-> y"),
         "x : 2,16,7,5\nw = [16,1,2,2]\na = ConvTranspose(x, w) group=16 strides=2,2\ny = LeakyRelu(a) alpha=0.3\n-> y",
         "x : 2,16,7,5\nw = [16,1,4,4]\ny = ConvTranspose(x, w) group=16 strides=2,2 pads=1,1,1,1\n-> y",
         "x : 2,16,9\nw = [16,1,4]\nb = [16]\na = ConvTranspose(x, w, b) group=16 strides=2,\ny = Relu(a)\n-> y",
