@@ -19,11 +19,11 @@
 enum { GPU_ALIGNMENT = 256, GPU_NAME = 256, GPU_MOST_DEVICES = 16 };
 
 /* Element types as shaders load and store them: load_f32, store_f32. */
+/* clang-format off */
 #define GPU_ELEMENTS(X)                                                                                                \
-    X(F32, f32)                                                                                                        \
-    X(F16, f16)                                                                                                        \
-    X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(BOOL, bool)        \
-        X(F64, f64)
+    X(F32, f32) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32)          \
+    X(I64, i64) X(BOOL, bool) X(F64, f64)
+/* clang-format on */
 enum {
 #define X(name, text) EL_##name,
     GPU_ELEMENTS(X)

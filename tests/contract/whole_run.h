@@ -3,11 +3,11 @@
 #define WHOLE_RUN_H
 #include "whole.h"
 
-#define WHOLE_OPS(OP)                                                                                                  \
-    OP(Identity)                                                                                                       \
-    OP(Neg)                                                                                                            \
-    OP(Abs) OP(Relu) OP(Not) OP(Cast) OP(Add) OP(Sub) OP(Mul) OP(Mod) OP(Less) OP(Greater) OP(Equal) OP(And) OP(Or)    \
-        OP(Swish) OP(Sigmoid) OP(If) OP(Loop) OP(Scan)
+/* clang-format off */
+#define WHOLE_OPS(OP) \
+    OP(Identity) OP(Neg) OP(Abs) OP(Relu) OP(Not) OP(Cast) OP(Add) OP(Sub) OP(Mul) OP(Mod) OP(Less) OP(Greater) \
+    OP(Equal) OP(And) OP(Or) OP(Swish) OP(Sigmoid) OP(If) OP(Loop) OP(Scan)
+/* clang-format on */
 enum {
 #define OP(name) WHOLE_##name,
     WHOLE_OPS(OP)

@@ -91,22 +91,19 @@ typedef int OrtCompiledModelCompatibility;
 typedef int OrtCustomOpInputOutputCharacteristic;
 enum { ORT_REQUIRED, ORT_OPTIONAL, ORT_VARIADIC };
 
+/* clang-format off */
 #define ORT_CLASSES(X)                                                                                                 \
-    X(Env)                                                                                                             \
-    X(Status)                                                                                                          \
-    X(MemoryInfo)                                                                                                      \
-    X(IoBinding)                                                                                                       \
-    X(Session) X(Value) X(RunOptions) X(TypeInfo) X(TensorTypeAndShapeInfo) X(MapTypeInfo) X(SequenceTypeInfo)         \
-        X(OptionalTypeInfo) X(SessionOptions) X(CustomOpDomain) X(ModelMetadata) X(ThreadingOptions) X(ArenaCfg)       \
-            X(PrepackedWeightsContainer) X(TensorRTProviderOptions) X(TensorRTProviderOptionsV2)                       \
-                X(CUDAProviderOptions) X(CUDAProviderOptionsV2) X(CANNProviderOptions) X(DnnlProviderOptions)          \
-                    X(ROCMProviderOptions) X(MIGraphXProviderOptions) X(OpenVINOProviderOptions) X(Op) X(OpAttr)       \
-                        X(Logger) X(ShapeInferContext) X(LoraAdapter) X(ValueInfo) X(Node) X(Graph) X(Model)           \
-                            X(HardwareDevice) X(EpDevice) X(KeyValuePairs) X(SyncStream) X(ExternalInitializerInfo)    \
-                                X(DeviceEpIncompatibilityDetails) X(EpAssignedSubgraph) X(EpAssignedNode)              \
-                                    X(KernelInfo) X(KernelContext) X(Api) X(TrainingApi) X(ModelEditorApi)             \
-                                        X(CompileApi) X(InteropApi) X(EpApi) X(ThreadPoolCallbacksConfig) X(Allocator) \
-                                            X(CustomOp) X(ApiBase) X(EnvCreationOptions)
+    X(Env) X(Status) X(MemoryInfo) X(IoBinding) X(Session) X(Value) X(RunOptions) X(TypeInfo)                          \
+    X(TensorTypeAndShapeInfo) X(MapTypeInfo) X(SequenceTypeInfo) X(OptionalTypeInfo) X(SessionOptions)                 \
+    X(CustomOpDomain) X(ModelMetadata) X(ThreadingOptions) X(ArenaCfg) X(PrepackedWeightsContainer)                    \
+    X(TensorRTProviderOptions) X(TensorRTProviderOptionsV2) X(CUDAProviderOptions) X(CUDAProviderOptionsV2)            \
+    X(CANNProviderOptions) X(DnnlProviderOptions) X(ROCMProviderOptions) X(MIGraphXProviderOptions)                    \
+    X(OpenVINOProviderOptions) X(Op) X(OpAttr) X(Logger) X(ShapeInferContext) X(LoraAdapter) X(ValueInfo) X(Node)      \
+    X(Graph) X(Model) X(HardwareDevice) X(EpDevice) X(KeyValuePairs) X(SyncStream) X(ExternalInitializerInfo)          \
+    X(DeviceEpIncompatibilityDetails) X(EpAssignedSubgraph) X(EpAssignedNode) X(KernelInfo) X(KernelContext) X(Api)    \
+    X(TrainingApi) X(ModelEditorApi) X(CompileApi) X(InteropApi) X(EpApi) X(ThreadPoolCallbacksConfig) X(Allocator)    \
+    X(CustomOp) X(ApiBase) X(EnvCreationOptions)
+/* clang-format on */
 #define ORT_CLASS(name) typedef struct Ort##name Ort##name;
 ORT_CLASSES(ORT_CLASS)
 #undef ORT_CLASS
