@@ -73,8 +73,9 @@ static uint32_t find_graph_index(const json_t *saved, const char *path)
     json_t *g;
     size_t i;
 
-    json_array_foreach(json_object_get(saved, "graphs"), i,
-                       g) if (strcmp(json_string_value(json_object_get(g, "graph")), path) == 0) return (uint32_t)i;
+    json_array_foreach(json_object_get(saved, "graphs"), i, g)
+        if (strcmp(json_string_value(json_object_get(g, "graph")), path) == 0)
+            return (uint32_t)i;
     return INLAY_NONE;
 }
 
@@ -117,13 +118,12 @@ static json_t *who_runs(const json_t *saved)
     json_t *all = json_array(), *g, *o, *node;
     size_t i, k, n;
 
-    json_array_foreach(json_object_get(saved, "graphs"), i, g)
-    {
+    json_array_foreach(json_object_get(saved, "graphs"), i, g) {
         json_t *where = json_object();
 
         json_array_foreach(json_object_get(g, "offers"), k, o)
-            json_array_foreach(json_object_get(o, "nodes"), n, node)(void)
-                json_object_set(where, json_string_value(node), json_object_get(o, "provider"));
+            json_array_foreach(json_object_get(o, "nodes"), n, node)
+                (void)json_object_set(where, json_string_value(node), json_object_get(o, "provider"));
         if (json_array_append_new(all, where) != 0) {
             json_decref(all);
             return NULL;
@@ -160,8 +160,8 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
 
     INLAY_TRY(trial_run(a->s, &limit, 1, &t, diag));
     INLAY_TRY(read_plan(t.session, &a->mine, diag));
-    json_array_foreach(json_object_get(a->mine, "graphs"), i, g) offers +=
-        json_array_size(json_object_get(g, "offers"));
+    json_array_foreach(json_object_get(a->mine, "graphs"), i, g)
+        offers += json_array_size(json_object_get(g, "offers"));
     a->units = calloc(offers + 1, sizeof *a->units);
     if (a->units == NULL || !order_units(a, t.session->main)) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
@@ -190,11 +190,11 @@ static bool add_base(const assignment *a, const unit *u, json_t *offers)
     const json_t *where = json_array_get(a->base, u->graph), *name;
     size_t i;
 
-    json_array_foreach(
-        json_object_get(u->offer, "nodes"), i,
-        name) if (json_array_append_new(offers, json_pack("{s:O, s:[O]}", "provider",
-                                                          json_object_get(where, json_string_value(name)), "nodes",
-                                                          name)) != 0) return false;
+    json_array_foreach(json_object_get(u->offer, "nodes"), i, name)
+        if (json_array_append_new(offers, json_pack("{s:O, s:[O]}", "provider",
+                                                    json_object_get(where, json_string_value(name)), "nodes", name)) !=
+            0)
+            return false;
     return true;
 }
 
@@ -205,7 +205,8 @@ static json_t *mix(const assignment *a)
     size_t i;
     bool ok = saved != NULL;
 
-    json_array_foreach(graphs, i, g) ok = ok && json_object_set_new(g, "offers", json_array()) == 0;
+    json_array_foreach(graphs, i, g)
+        ok = ok && json_object_set_new(g, "offers", json_array()) == 0;
     for (uint32_t u = 0; ok && u < a->count; u++) {
         json_t *offers = json_object_get(json_array_get(graphs, a->units[u].graph), "offers");
         json_t *copy = a->units[u].kept ? json_deep_copy(a->units[u].offer) : NULL;
@@ -350,8 +351,7 @@ static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
         memcpy(units, a->units, u * sizeof *units);
         memcpy(units + u + 1 + more, a->units + u + 1, (a->count - u - 1) * sizeof *units);
     }
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach(names, i, name) {
         ok = ok &&
              json_array_append_new(a->split, json_pack("{s:O, s:[O]}", "provider",
                                                        json_object_get(old.offer, "provider"), "nodes", name)) == 0;
@@ -439,8 +439,7 @@ static inlay_status describe(assignment *a, const program *main, place *out, con
         (void)snprintf(out->graph, sizeof out->graph, "%s", path);
         (void)snprintf(out->provider, sizeof out->provider, "%s",
                        json_string_value(json_object_get(a->units[u].offer, "provider")));
-        json_array_foreach(json_object_get(a->units[u].offer, "nodes"), i, name)
-        {
+        json_array_foreach(json_object_get(a->units[u].offer, "nodes"), i, name) {
             const graph_node *n = NULL;
 
             for (uint32_t k = 0; k < in->node_count && n == NULL; k++)

@@ -134,8 +134,7 @@ static inlay_status write_all(sink *s, const inlay_options *options, const json_
     sha256_init(&s->sum);
     put(s, head, bytes);
     put(s, "\n", 1);
-    json_array_foreach(files, i, file)
-    {
+    json_array_foreach(files, i, file) {
         if (cli_progress(NULL, (double)i / (double)json_array_size(files), "exporting") != 0)
             return inlay_fail(diag, INLAY_CANCELLED, "stopped");
         INLAY_TRY(put_file(s, options, file, diag));
@@ -162,8 +161,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     *out = (cache_file_result){ 0 };
     INLAY_TRY(list_folder(common->options, "costs", costs, &out->bytes, diag));
     out->bytes = 0;
-    json_array_foreach(costs, i, file)
-    {
+    json_array_foreach(costs, i, file) {
         if (!is_cost_file(json_string_value(json_object_get(file, "name"))))
             continue;
         (void)json_array_append(files, file);
@@ -260,8 +258,7 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s is of a machine of the other byte order", path);
     if (json_array_size(json_object_get(head, "files")) > MOST_FILES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.200s has more than %d files", path, MOST_FILES);
-    json_array_foreach(json_object_get(head, "files"), i, file)
-    {
+    json_array_foreach(json_object_get(head, "files"), i, file) {
         const char *name = text_at(file, "name"), *slash = strchr(name, '/');
         const json_int_t size = json_integer_value(json_object_get(file, "bytes"));
         const bool code = strncmp(name, "packs/", 6) == 0 || strncmp(name, "compiled/", 9) == 0;
@@ -343,8 +340,7 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
         return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
     INLAY_TRY(read_head(from, path, &head, diag));
     INLAY_TRY(check_head(head, path, diag));
-    json_array_foreach(json_object_get(head, "files"), i, file)
-    {
+    json_array_foreach(json_object_get(head, "files"), i, file) {
         const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
 
         if (cli_progress(NULL, (double)i / (double)json_array_size(json_object_get(head, "files")), "importing") != 0) {

@@ -244,9 +244,9 @@ static void print_nodes(const verdict *v)
         (void)printf("%zu nodes of one region, wrong only together: ", count);
     else if (count > 1)
         (void)printf("%zu nodes together: ", count);
-    json_array_foreach(v->place.nodes, i, node)(void)
-        printf("%s%s '%s'", i > 0 ? ", " : "", json_string_value(json_object_get(node, "op")),
-               json_string_value(json_object_get(node, "name")));
+    json_array_foreach(v->place.nodes, i, node)
+        (void)printf("%s%s '%s'", i > 0 ? ", " : "", json_string_value(json_object_get(node, "op")),
+                     json_string_value(json_object_get(node, "name")));
     (void)printf(" on %s", v->place.provider);
     if (v->place.graph[0] != '\0')
         (void)printf(", in the body %s", v->place.graph);

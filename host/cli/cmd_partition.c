@@ -170,7 +170,8 @@ static int print_plan(const cli_common *common, const text *plan)
 
     if (common->json || root == NULL)
         return cli_print_json(common, root, CLI_OK);
-    json_array_foreach(json_object_get(root, "graphs"), i, graph) print_graph(graph);
+    json_array_foreach(json_object_get(root, "graphs"), i, graph)
+        print_graph(graph);
     json_decref(root);
     return CLI_OK;
 }

@@ -136,7 +136,8 @@ static void print_names(const char *what, const json_t *list)
     json_t *name;
 
     (void)printf("%s:", what);
-    json_array_foreach(list, i, name)(void) printf("%s %s", i > 0 ? "," : "", json_string_value(name));
+    json_array_foreach(list, i, name)
+        (void)printf("%s %s", i > 0 ? "," : "", json_string_value(name));
     (void)printf("\n");
 }
 

@@ -185,12 +185,11 @@ static int print_operators(const cli_common *common, const plugin_set *set)
 
     if (common->json)
         return cli_print_json(common, json_pack("{s:o}", "operators", list), CLI_OK);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         (void)printf("%s.%s", json_string_value(json_object_get(one, "domain")),
                      json_string_value(json_object_get(one, "operator")));
-        json_array_foreach(json_object_get(one, "versions"), k, version)(void)
-            printf("%s%d", k == 0 ? " " : ", ", (int)json_integer_value(version));
+        json_array_foreach(json_object_get(one, "versions"), k, version)
+            (void)printf("%s%d", k == 0 ? " " : ", ", (int)json_integer_value(version));
         (void)putchar('\n');
     }
     json_decref(list);

@@ -28,8 +28,9 @@ static double chosen_ns(const json_t *node)
     const json_t *offer;
     size_t i;
 
-    json_array_foreach(json_object_get(node, "offers"), i,
-                       offer) if (json_is_true(json_object_get(offer, "chosen"))) return number_of(offer, "cost_ns", 0);
+    json_array_foreach(json_object_get(node, "offers"), i, offer)
+        if (json_is_true(json_object_get(offer, "chosen")))
+            return number_of(offer, "cost_ns", 0);
     return 0;
 }
 
@@ -40,22 +41,22 @@ static void take_times(const json_t *of, json_t *times)
     const json_t *nodes = json_object_get(of, "nodes"), *region, *index, *body;
     size_t i, k;
 
-    json_array_foreach(json_object_get(of, "regions"), i, region)
-    {
+    json_array_foreach(json_object_get(of, "regions"), i, region) {
         const json_t *list = json_object_get(region, "nodes");
         const double whole = number_of(region, "measured_ns", number_of(region, "cost_ns", 0));
         const char *key;
         double sum = 0;
 
-        json_array_foreach(list, k, index) sum += chosen_ns(json_array_get(nodes, (size_t)json_integer_value(index)));
         json_array_foreach(list, k, index)
-        {
+            sum += chosen_ns(json_array_get(nodes, (size_t)json_integer_value(index)));
+        json_array_foreach(list, k, index) {
             const json_t *node = json_array_get(nodes, (size_t)json_integer_value(index));
             const double share = sum > 0 ? chosen_ns(node) / sum : 1.0 / (double)json_array_size(list);
 
             (void)json_object_set_new(times, text_of(node, "name"), json_real(whole * share));
         }
-        json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body) take_times(body, times);
+        json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body)
+            take_times(body, times);
     }
 }
 
@@ -84,8 +85,7 @@ static void look_opset(doctor *d, const json_t *nodes)
     const char *op;
     size_t i;
 
-    json_array_foreach(nodes, i, node)
-    {
+    json_array_foreach(nodes, i, node) {
         uint32_t since = 0;
 
         if (strcmp(text_of(node, "domain"), "ai.onnx") != 0 ||
@@ -99,12 +99,12 @@ static void look_opset(doctor *d, const json_t *nodes)
             (void)json_object_set_new(entry, "count",
                                       json_integer(json_integer_value(json_object_get(entry, "count")) + 1));
     }
-    json_object_foreach(seen, op, entry)(void)
-        doctor_add(d, DOCTOR_OPSET_OLD, d->model->main, NULL, INLAY_NONE,
-                   "the model spells out %.60s %d times: "
-                   "opset %lld does not have it, opset %d does",
-                   op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
-                   (int)json_integer_value(json_object_get(entry, "since")));
+    json_object_foreach(seen, op, entry)
+        (void)doctor_add(d, DOCTOR_OPSET_OLD, d->model->main, NULL, INLAY_NONE,
+                         "the model spells out %.60s %d times: "
+                         "opset %lld does not have it, opset %d does",
+                         op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
+                         (int)json_integer_value(json_object_get(entry, "since")));
     json_decref(seen);
 }
 
@@ -124,8 +124,9 @@ static const json_t *refusal_by(const json_t *node, const char *provider)
     const json_t *r;
     size_t i;
 
-    json_array_foreach(json_object_get(node, "refused_by"), i,
-                       r) if (strcmp(text_of(r, "provider"), provider) == 0) return r;
+    json_array_foreach(json_object_get(node, "refused_by"), i, r)
+        if (strcmp(text_of(r, "provider"), provider) == 0)
+            return r;
     return NULL;
 }
 
@@ -136,10 +137,9 @@ static double copies_ns(const json_t *of, size_t region)
     double sum = 0;
     size_t i;
 
-    json_array_foreach(json_object_get(of, "copies"), i,
-                       copy) if (number_of(copy, "from_region", -1) == (double)region ||
-                                 number_of(copy, "to_region", -1) == (double)region) sum +=
-        number_of(copy, "measured_ns", number_of(copy, "cost_ns", 0));
+    json_array_foreach(json_object_get(of, "copies"), i, copy)
+        if (number_of(copy, "from_region", -1) == (double)region || number_of(copy, "to_region", -1) == (double)region)
+            sum += number_of(copy, "measured_ns", number_of(copy, "cost_ns", 0));
     return sum;
 }
 

@@ -32,8 +32,7 @@ static inlay_status read_stretches(finder *f, stages *out)
     out->list = calloc(json_array_size(list) + 1, sizeof *out->list);
     if (out->list == NULL)
         return no_memory(f->diag);
-    json_array_foreach(list, k, s)
-    {
+    json_array_foreach(list, k, s) {
         const size_t first = (size_t)json_integer_value(json_object_get(s, "first_region"));
         const size_t count = (size_t)json_integer_value(json_object_get(s, "regions"));
 
@@ -41,8 +40,7 @@ static inlay_status read_stretches(finder *f, stages *out)
         if (out->list[out->count++].provider == NULL)
             return no_memory(f->diag);
         for (size_t r = first; r < first + count; r++)
-            json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index)
-            {
+            json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index) {
                 const char *name = json_string_value(
                     json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "name"));
 

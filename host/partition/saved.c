@@ -138,12 +138,11 @@ static void compare(saved_plan *s, const part_job *job)
     size_t i;
     char was[32], is[32];
 
-    json_array_foreach(json_object_get(s->root, "graphs"), i,
-                       saved) if (strcmp(text_of(saved, "graph"), job->path) == 0 &&
-                                  strcmp(text_of(saved, "hash"), hash_text(r->snapshot->content_hash, is)) != 0)
-        note_difference(s, "model", text_of(saved, "hash"), is);
-    json_array_foreach(json_object_get(s->root, "providers"), i, saved)
-    {
+    json_array_foreach(json_object_get(s->root, "graphs"), i, saved)
+        if (strcmp(text_of(saved, "graph"), job->path) == 0 &&
+            strcmp(text_of(saved, "hash"), hash_text(r->snapshot->content_hash, is)) != 0)
+            note_difference(s, "model", text_of(saved, "hash"), is);
+    json_array_foreach(json_object_get(s->root, "providers"), i, saved) {
         for (uint32_t p = 0; p < r->provider_count; p++) {
             const part_provider *now = &r->providers[p];
             if (strcmp(now->name, text_of(saved, "name")) != 0)
@@ -204,13 +203,13 @@ bool saved_plan_names(const saved_plan *s, const char *path, names_table *out)
     size_t i, k, m;
     bool added = true;
 
-    json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of)
-    {
+    json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of) {
         if (strcmp(text_of(graph_json_of, "graph"), path) != 0)
             continue;
         json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved)
-            json_array_foreach(json_object_get(saved, "nodes"), m, name) if (added && json_string_value(name) != NULL)
-                added = names_add(out, json_string_value(name), strlen(json_string_value(name)), (uint32_t)m, NULL);
+            json_array_foreach(json_object_get(saved, "nodes"), m, name)
+                if (added && json_string_value(name) != NULL)
+                    added = names_add(out, json_string_value(name), strlen(json_string_value(name)), (uint32_t)m, NULL);
     }
     return added;
 }
@@ -274,8 +273,7 @@ static inlay_status follow_offer(follower *f, const json_t *saved)
     uint32_t count = 0, offer;
     size_t i;
 
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach(names, i, name) {
         const char *text = json_string_value(name) != NULL ? json_string_value(name) : "";
         uint32_t n = names_find(&f->names, text, strlen(text));
 
@@ -344,11 +342,11 @@ inlay_status saved_plan_follow(const saved_plan *s, const part_job *job, const u
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to follow plan %s", s->path);
         goto done;
     }
-    json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of)
-    {
+    json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of) {
         if (strcmp(text_of(graph_json_of, "graph"), job->path) != 0)
             continue;
-        json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved) INLAY_TRY(follow_offer(&f, saved));
+        json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved)
+            INLAY_TRY(follow_offer(&f, saved));
     }
     for (uint32_t n = 0; n < g->node_count; n++)
         if (candidates[n] && choice[n] == INLAY_NONE) {

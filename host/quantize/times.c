@@ -40,8 +40,7 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
     const json_t *steps = json_object_get(profile, "steps"), *step;
     size_t i;
 
-    json_array_foreach(steps, i, step)
-    {
+    json_array_foreach(steps, i, step) {
         const char *name = json_string_value(json_object_get(step, "name"));
 
         if (name == NULL || !json_is_true(json_object_get(step, "leaf")))

@@ -19,8 +19,7 @@ uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
         root = json_loadb(text.data, text.size, 0, NULL);
     buf_deinit(&text);
     list = json_object_get(root, "providers");
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));
         json_int_t nodes = json_integer_value(json_object_get(item, "nodes"));
 

@@ -243,25 +243,14 @@ static const inlay_tensor_view sound_in[] = { FLOATS(sound, sound_dims), PP_VIEW
 static const inlay_tensor_view parts_out[] = { FLOATS(parts, parts_dims) },
                                squares_out[] = { FLOATS(squares, norm_dims) };
 static const inlay_attr_info half[] = { PP_ATTR_INT("onesided", 1) };
-#define EXAMPLE(title, ins, outs)                                                                                      \
-    {                                                                                                                  \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
-        .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = 1e-6                                               \
-    }
+#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 1e-6)
 static const inlay_op_example negpos_examples[] = { EXAMPLE("four numbers", signs_in, signs_out) };
 static const inlay_op_example inverse_examples[] = { EXAMPLE("two by two", matrix_in, matrix_out) };
 static const inlay_op_example stft_examples[] = { PP_EXAMPLE("three frames", half, sound_in, parts_out, 1e-6) };
 static const inlay_op_example norm_examples[] = { PP_EXAMPLE("three frames", half, sound_in, squares_out, 1e-6) };
 
 #define NUMBERS(name, type, sign, text, shapes, list, ...)                                                             \
-    const pp_operator pp_##name = { .op_type = (type),                                                                 \
-                                    .signature = (sign),                                                               \
-                                    .doc = (text),                                                                     \
-                                    .extensions = true,                                                                \
-                                    .infer = (shapes),                                                                 \
-                                    PP_EXAMPLES(list),                                                                 \
-                                    .kernel = {                                                                        \
-                                        .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name, __VA_ARGS__ } };
+    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name, __VA_ARGS__)
 NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float",
         "The numbers below 0, and those above; 0 for the others.", infer_both, negpos_examples, .prepare = NULL)
 NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "The inverse of a square matrix, computed in double.", infer_inverse,

@@ -80,7 +80,24 @@ inlay_status pp_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint3
         .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins), .outputs = (outs),     \
         .output_count = KIT_COUNT(outs), .atol = (tolerance)                                                           \
     }
+/* The same without attributes. */
+#define PP_PLAIN_EXAMPLE(title, ins, outs, tolerance)                                                                  \
+    {                                                                                                                  \
+        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
+        .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = (tolerance)                                        \
+    }
 #define PP_EXAMPLES(list) .examples = (list), .example_count = KIT_COUNT(list)
+
+/* pp_##name: an operator of onnxruntime-extensions with outputs whose sizes are known when it has run. What follows the
+ * list of examples are members of its kernel. */
+#define PP_EXTENSION(name, type, sign, text, shapes, list, ...)                                                        \
+    const pp_operator pp_##name = { .op_type = (type),                                                                 \
+                                    .signature = (sign),                                                               \
+                                    .doc = (text),                                                                     \
+                                    .extensions = true,                                                                \
+                                    .infer = (shapes),                                                                 \
+                                    PP_EXAMPLES(list),                                                                 \
+                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, __VA_ARGS__ } };
 
 /* ------------------------------------------------------------------ kernels */
 

@@ -192,24 +192,14 @@ static const inlay_tensor_view words_in[] = { NUMBERS(starts, four_dims), TEXTS(
 static const inlay_tensor_view words_out[] = { TEXTS(in_rows, table_dims) };
 static const inlay_tensor_view marks_in[] = { NUMBERS(marks, six_dims) };
 static const inlay_tensor_view marks_out[] = { NUMBERS(spans, pair_dims), NUMBERS(marked, two_dims) };
-#define EXAMPLE(title, ins, outs)                                                                                      \
-    {                                                                                                                  \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
-        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
-    }
+#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example sparse_examples[] = { EXAMPLE("lists of 2, 0 and 1 values", starts_in, sparse_out) };
 static const inlay_op_example dense_examples[] = { EXAMPLE("lists of 2, 0 and 1 numbers", dense_in, dense_out) };
 static const inlay_op_example words_examples[] = { EXAMPLE("lists of 2, 0 and 1 texts", words_in, words_out) };
 static const inlay_op_example marks_examples[] = { EXAMPLE("two segments", marks_in, marks_out) };
 
 #define RAGGED(name, type, sign, text, shapes, list)                                                                   \
-    const pp_operator pp_##name = { .op_type = (type),                                                                 \
-                                    .signature = (sign),                                                               \
-                                    .doc = (text),                                                                     \
-                                    .extensions = true,                                                                \
-                                    .infer = (shapes),                                                                 \
-                                    PP_EXAMPLES(list),                                                                 \
-                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_##name } };
+    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name)
 RAGGED(sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
        "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.",
        infer_sparse, sparse_examples)

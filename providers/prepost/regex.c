@@ -410,25 +410,13 @@ static const inlay_tensor_view split_in[] = { TEXTS(hello, one_dims), TEXTS(spac
 static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PP_VIEW(begins, three_dims, INLAY_INT64),
                                                PP_VIEW(ends, three_dims, INLAY_INT64),
                                                PP_VIEW(rows, two_dims, INLAY_INT64) };
-#define EXAMPLE(title, ins, outs)                                                                                      \
-    {                                                                                                                  \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
-        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
-    }
+#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python as ones in C", re2_in, replaced) };
 static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python as ones in C", ecma_in, replaced) };
 static const inlay_op_example split_examples[] = { EXAMPLE("two words and the space", split_in, split_out) };
 
 #define REGEX(name, verb, type, sign, text, shapes, list)                                                              \
-    const pp_operator pp_##name = {                                                                                    \
-        .op_type = (type),                                                                                             \
-        .signature = (sign),                                                                                           \
-        .doc = (text),                                                                                                 \
-        .extensions = true,                                                                                            \
-        .infer = (shapes),                                                                                             \
-        PP_EXAMPLES(list),                                                                                             \
-        .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_search, .prepare = prepare_regex, .run = run_##verb }     \
-    };
+    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_search, .prepare = prepare_regex, .run = run_##verb)
 REGEX(re2_replace, replace, "StringRegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
       "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is "

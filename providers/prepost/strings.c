@@ -430,11 +430,7 @@ static const inlay_tensor_view split_out[] = { PP_VIEW(places, places_dims, INLA
 static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PP_VIEW(second, two_dims, INLAY_BOOL) };
 static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
 
-#define EXAMPLE(title, ins, outs)                                                                                      \
-    {                                                                                                                  \
-        .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
-        .outputs = (outs), .output_count = KIT_COUNT(outs)                                                             \
-    }
+#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
 static const inlay_op_example lower_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, lowers_out) };
 static const inlay_op_example strip_examples[] = { EXAMPLE("at both ends", mixed_in, stripped_out) };
@@ -446,13 +442,7 @@ static const inlay_op_example split_examples[] = { EXAMPLE("without empty pieces
 static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two", masked_in, masked_out) };
 
 #define STRINGS(name, type, sign, text, shapes, list)                                                                  \
-    const pp_operator pp_##name = { .op_type = (type),                                                                 \
-                                    .signature = (sign),                                                               \
-                                    .doc = (text),                                                                     \
-                                    .extensions = true,                                                                \
-                                    .infer = (shapes),                                                                 \
-                                    PP_EXAMPLES(list),                                                                 \
-                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_texts, .run = run_##name } };
+    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
 STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Letters A to Z as a to z.", infer_same, lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",

@@ -1,5 +1,6 @@
 /* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13): elements move by their size. */
 #include "args.h"
+#include "indices.h"
 #include "reference.h"
 #include "strided.h"
 
@@ -18,38 +19,6 @@ static inlay_status prepare_gather(const kit_node *node, void **out_state, inlay
         state->batch_dims = kit_attr_int(node->info, "batch_dims", 0);
     }
     return status;
-}
-
-/* Do all lie in [-dim, dim)? Without branches, so that it vectorises. */
-KIT_MULTIVERSION static bool indices_inside(const kit_tensor *indices, int64_t dim)
-{
-    const int64_t *wide = indices->data, count = indices->count;
-    const int32_t *narrow = indices->data;
-    int64_t outside = 0;
-
-    if (indices->dtype == INLAY_INT64)
-        for (int64_t i = 0; i < count; i++)
-            outside |= (wide[i] < -dim) | (wide[i] >= dim);
-    else
-        for (int64_t i = 0; i < count; i++)
-            outside |= (narrow[i] < -dim) | (narrow[i] >= dim);
-    return outside == 0;
-}
-
-/* Every index must lie in [-dim, dim): checked before anything is read, on the calling thread, so that the sentence can
- * name the first bad one. */
-static inlay_status check_indices(const kit_call *call, const kit_tensor *indices, int64_t dim)
-{
-    if (indices_inside(indices, dim))
-        return INLAY_OK;
-    for (int64_t i = 0; i < indices->count; i++) {
-        int64_t index = arg_index(indices, i);
-
-        if (index < -dim || index >= dim)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
-                              (long long)i, (long long)index, (long long)dim, (long long)dim);
-    }
-    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ Gather */
@@ -110,7 +79,7 @@ static inlay_status run_gather(const kit_call *call)
     for (uint32_t i = axis + 1; i < x->rank; i++)
         dims[indices->rank + i - 1] = x->dims[i];
     INLAY_TRY(arg_expect_dims(call->diag, y, x->rank + indices->rank - 1, dims));
-    INLAY_TRY(check_indices(call, indices, x->dims[axis]));
+    INLAY_TRY(indices_check(call, indices, x->dims[axis]));
     if (y->count == 0)
         goto done;
     job.dim = x->dims[axis];
@@ -188,7 +157,7 @@ static inlay_status run_gather_elements(const kit_call *call)
         if (i != axis && indices->dims[i] > x->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
                               (long long)indices->dims[i], i, (long long)x->dims[i]);
-    INLAY_TRY(check_indices(call, indices, x->dims[axis]));
+    INLAY_TRY(indices_check(call, indices, x->dims[axis]));
     if (y->count == 0)
         goto done;
     job.dim = x->dims[axis];

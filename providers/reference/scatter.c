@@ -3,6 +3,7 @@
  * updates count in their order. */
 #include "args.h"
 #include "convert.h"
+#include "indices.h"
 #include "reference.h"
 #include "strided.h"
 #include "work.h"
@@ -277,16 +278,6 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Are all of them within [-dim, dim)? Without branches. */
-KIT_MULTIVERSION static bool all_inside(const int64_t *indices, int64_t count, int64_t dim)
-{
-    uint64_t outside = 0;
-
-    for (int64_t i = 0; i < count; i++)
-        outside |= (uint64_t)indices[i] + (uint64_t)dim >= 2 * (uint64_t)dim;
-    return outside == 0;
-}
-
 static inlay_status check_elements(const kit_call *call, uint32_t axis)
 {
     const kit_tensor *x = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
@@ -300,16 +291,7 @@ static inlay_status check_elements(const kit_call *call, uint32_t axis)
         if (i != axis && indices->dims[i] > x->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
                               (long long)indices->dims[i], i, (long long)x->dims[i]);
-    if (indices->dtype == INLAY_INT64 && all_inside(indices->data, indices->count, dim))
-        return INLAY_OK;
-    for (int64_t i = 0; i < indices->count; i++) {
-        const int64_t index = arg_index(indices, i);
-
-        if (index < -dim || index >= dim)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
-                              (long long)i, (long long)index, (long long)dim, (long long)dim);
-    }
-    return INLAY_OK;
+    return indices_check(call, indices, dim);
 }
 
 static inlay_status run_scatter_elements(const kit_call *call)

@@ -72,8 +72,7 @@ static inlay_status read_cut(const source *s, const json_t *step)
     inlay_status status = INLAY_OK;
 
     if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(step, "pretokenizers"), i, item)
-        {
+        json_array_foreach(json_object_get(step, "pretokenizers"), i, item) {
             status = read_cut(s, item);
             if (status != INLAY_OK)
                 return status;
@@ -113,8 +112,7 @@ static inlay_status read_words(const source *s, const json_t *words)
     size_t i;
 
     if (json_is_array(words)) { /* of Unigram: text and score, by number */
-        json_array_foreach(words, i, item)
-        {
+        json_array_foreach(words, i, item) {
             const json_t *piece = json_array_get(item, 0);
 
             if (!json_is_string(piece) ||
@@ -125,8 +123,7 @@ static inlay_status read_words(const source *s, const json_t *words)
         }
         return INLAY_OK;
     }
-    json_object_foreach((json_t *)(uintptr_t)words, text, item)
-    {
+    json_object_foreach((json_t *)(uintptr_t)words, text, item) {
         if (!json_is_integer(item) ||
             !vocabulary_set(&s->t->model.words, json_integer_value(item), text, strlen(text), 0))
             return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
@@ -143,8 +140,7 @@ static inlay_status read_merges(const source *s, const json_t *merges)
 
     if (!model_room(m, json_array_size(merges)))
         return no_memory(s);
-    json_array_foreach(merges, i, item)
-    {
+    json_array_foreach(merges, i, item) {
         const char *left = json_string_value(json_is_array(item) ? json_array_get(item, 0) : item);
         const char *right = json_string_value(json_array_get(item, 1));
         const char *space = left != NULL && right == NULL ? strchr(left, ' ') : NULL;
@@ -234,8 +230,7 @@ static inlay_status read_added(const source *s, const json_t *list)
     json_t *item;
     size_t i;
 
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         const char *text = text_of(item, "content");
         const int64_t id = json_integer_value(json_object_get(item, "id"));
         const bool special = flag_of(item, "special", false);
@@ -282,8 +277,7 @@ static inlay_status read_template(const source *s, const json_t *step)
     json_t *item;
     size_t i, k;
 
-    json_array_foreach(json_object_get(step, "single"), i, item)
-    {
+    json_array_foreach(json_object_get(step, "single"), i, item) {
         const char *name = text_of(json_object_get(item, "SpecialToken"), "id");
         json_t *id;
 
@@ -291,8 +285,7 @@ static inlay_status read_template(const source *s, const json_t *step)
             behind = true;
             continue;
         }
-        json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id)
-        {
+        json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id) {
             const inlay_status status = put_around(s, behind, json_integer_value(id));
 
             if (status != INLAY_OK)
@@ -312,8 +305,7 @@ static inlay_status read_post(const source *s, const json_t *step)
     if (!json_is_object(step) || strcmp(type, "ByteLevel") == 0)
         return INLAY_OK;
     if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(step, "processors"), i, item)
-        {
+        json_array_foreach(json_object_get(step, "processors"), i, item) {
             status = read_post(s, item);
             if (status != INLAY_OK)
                 return status;
@@ -349,7 +341,8 @@ static void read_decoder(text_tokenizer *t, const json_t *step)
     } else if (strcmp(type, "Strip") == 0) {
         t->strip_first = true;
     }
-    json_array_foreach(json_object_get(step, "decoders"), i, item) read_decoder(t, item);
+    json_array_foreach(json_object_get(step, "decoders"), i, item)
+        read_decoder(t, item);
 }
 
 inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)

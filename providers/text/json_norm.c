@@ -95,8 +95,7 @@ inlay_status read_norm(const source *s, const json_t *step)
     json_t *item;
 
     if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(step, "normalizers"), i, item)
-        {
+        json_array_foreach(json_object_get(step, "normalizers"), i, item) {
             const inlay_status status = read_norm(s, item);
 
             if (status != INLAY_OK)

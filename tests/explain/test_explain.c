@@ -61,7 +61,8 @@ static void check_sums(const json_t *g)
     assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(g, "nodes")));
     assert_int_equal((int)sum(stretches, "regions"), json_array_size(regions));
     for (size_t i = 0; i < json_array_size(regions); i++)
-        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body) check_sums(body);
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
+            check_sums(body);
 }
 
 /* What the regions of a graph do, and their bodies as often as they run. */
@@ -73,8 +74,8 @@ static double sum_runs(const json_t *g, const char *name)
     json_t *body;
 
     for (size_t i = 0; i < json_array_size(regions); i++)
-        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body) total +=
-            number(body, "times") * sum_runs(body, name);
+        json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
+            total += number(body, "times") * sum_runs(body, name);
     return total;
 }
 
@@ -278,7 +279,8 @@ static double measured_of(const json_t *g, const char *provider)
         executions = number(r, "calls") > executions ? number(r, "calls") : executions;
         if (strcmp(json_string_value(json_object_get(r, "provider")), provider) == 0)
             once += number(r, "measured_ns");
-        json_object_foreach(bodies, attr, body) inner += measured_of(body, provider);
+        json_object_foreach(bodies, attr, body)
+            inner += measured_of(body, provider);
     }
     return once * executions + inner;
 }

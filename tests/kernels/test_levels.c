@@ -119,11 +119,11 @@ static void tiles(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int rows = 1; rows <= TILE_ROWS; rows++)
-        for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
-            for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
-                if (depths[d] < 100 || columns > 26)
-                    one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
+        for (int rows = 1; rows <= TILE_ROWS; rows++)
+            for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
+                for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
+                    if (depths[d] < 100 || columns > 26)
+                        one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
 }
 
 /* Transforms there and back are a convolution: of one window, by weights of 3x3. */
@@ -180,10 +180,10 @@ static void windows(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
-        one_window(l, 4, channels);
-        one_window(l, 6, channels);
-    }
+        for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
+            one_window(l, 4, channels);
+            one_window(l, 6, channels);
+        }
 }
 
 /* NaN stays, infinities have limits. */
@@ -195,34 +195,34 @@ static void functions(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int fn = 0; fn < 5; fn++) {
-        static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
-        const sg_post post = { .fn = fns[fn], .alpha = 1 };
-        float y[COUNT + 1];
+        for (int fn = 0; fn < 5; fn++) {
+            static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
+            const sg_post post = { .fn = fns[fn], .alpha = 1 };
+            float y[COUNT + 1];
 
-        memcpy(y, x, sizeof x);
-        y[COUNT] = guard;
-        if (fn >= 3)
-            l->products->post(&post, y, COUNT, 1, COUNT);
-        else
-            assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
-        assert_true(y[COUNT] == guard);
-        for (int i = 0; i < COUNT; i++) {
-            const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
-            const double tanh_of = 0.5 * (1 + tanh(0.7978845608028654 * (t + 0.044715 * t * t * t)));
-            const double want[] = { 1 / (1 + exp(-t)), t / (1 + exp(-t)), t * share, 0.5 * t * erfc(-t / sqrt(2)),
-                                    t * tanh_of };
-
-            if (isnan(t))
-                assert_true(isnan(y[i]));
-            else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
-                assert_true(!(y[i] > 0));
-            else if (isinf(t))
-                assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
+            memcpy(y, x, sizeof x);
+            y[COUNT] = guard;
+            if (fn >= 3)
+                l->products->post(&post, y, COUNT, 1, COUNT);
             else
-                expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
+                assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
+            assert_true(y[COUNT] == guard);
+            for (int i = 0; i < COUNT; i++) {
+                const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
+                const double tanh_of = 0.5 * (1 + tanh(0.7978845608028654 * (t + 0.044715 * t * t * t)));
+                const double want[] = { 1 / (1 + exp(-t)), t / (1 + exp(-t)), t * share, 0.5 * t * erfc(-t / sqrt(2)),
+                                        t * tanh_of };
+
+                if (isnan(t))
+                    assert_true(isnan(y[i]));
+                else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
+                    assert_true(!(y[i] > 0));
+                else if (isinf(t))
+                    assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
+                else
+                    expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
+            }
         }
-    }
 }
 
 /* ------------------------------------------------------------------ products */
@@ -273,8 +273,7 @@ static void product(const level *l, int64_t m, int64_t n, int64_t k)
 static void products(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
-    {
+    EACH_LEVEL(l) {
         for (int64_t m = 1; m <= 14; m++)
             for (int64_t n = 1; n <= 70; n += n < 4 ? 1 : 7)
                 product(l, m, n, 1 + (m * 5 + n) % 23);
@@ -288,42 +287,42 @@ static void scores(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t count = 1; count <= 37; count += 4) {
-        const int64_t rows = count % 19 + 1, row = 48;
-        float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
-              factors[GUARD], *out = filled(rows * row);
-        const sg_scores s = {
-            .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f, .factors = factors
-        };
+        for (int64_t count = 1; count <= 37; count += 4) {
+            const int64_t rows = count % 19 + 1, row = 48;
+            float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
+                  factors[GUARD], *out = filled(rows * row);
+            const sg_scores s = {
+                .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f, .factors = factors
+            };
 
-        l->products->dots(x, row, rows, lines, row, count, count, out, row);
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t i = 0; i < count; i++) {
+            l->products->dots(x, row, rows, lines, row, count, count, out, row);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < count; i++) {
+                    double sum = 0;
+
+                    for (int64_t k = 0; k < count; k++)
+                        sum += (double)x[r * row + k] * (double)lines[i * row + k];
+                    expect(l, "dot", (double)out[r * row + i], sum, (double)count);
+                }
+            l->products->panel(lines, row, count, count, panel);
+            for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
+                for (int64_t k = 0; k < count; k++)
+                    assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
+            kept = malloc((size_t)(rows * row) * sizeof *kept);
+            assert_non_null(kept);
+            memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
+            l->products->softmax(&s);
+            for (int64_t r = 0; r < rows; r++) {
                 double sum = 0;
 
-                for (int64_t k = 0; k < count; k++)
-                    sum += (double)x[r * row + k] * (double)lines[i * row + k];
-                expect(l, "dot", (double)out[r * row + i], sum, (double)count);
+                for (int64_t i = 0; i < count; i++)
+                    sum += exp(0.7 * (double)kept[r * row + i]);
+                for (int64_t i = 0; i < count; i++)
+                    expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
+                           exp(0.7 * (double)kept[r * row + i]) / sum, 1);
             }
-        l->products->panel(lines, row, count, count, panel);
-        for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
-            for (int64_t k = 0; k < count; k++)
-                assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
-        kept = malloc((size_t)(rows * row) * sizeof *kept);
-        assert_non_null(kept);
-        memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
-        l->products->softmax(&s);
-        for (int64_t r = 0; r < rows; r++) {
-            double sum = 0;
-
-            for (int64_t i = 0; i < count; i++)
-                sum += exp(0.7 * (double)kept[r * row + i]);
-            for (int64_t i = 0; i < count; i++)
-                expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
-                       exp(0.7 * (double)kept[r * row + i]) / sum, 1);
+            free(x), free(lines), free(panel), free(kept), free(out);
         }
-        free(x), free(lines), free(panel), free(kept), free(out);
-    }
 }
 
 /* ------------------------------------------------------------------ single channels */
@@ -447,11 +446,11 @@ static void planes(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
-        for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
-            for (int64_t stride = 1; stride <= 3; stride++)
-                for (int32_t rows = 1; rows <= PL_ROWS; rows++)
-                    one_plane(l, sides[s], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
+        for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+            for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+                for (int64_t stride = 1; stride <= 3; stride++)
+                    for (int32_t rows = 1; rows <= PL_ROWS; rows++)
+                        one_plane(l, sides[s], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
 /* Every so many, put between each other, filled and added. */
@@ -459,29 +458,29 @@ static void parts_of_rows(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t step = 1; step <= 4; step++)
-        for (int64_t n = 1; n < 70; n += 3) {
-            float *x = filled(step * n), *parts = filled(step * (n + 1)), *y = filled(step * n + 1);
+        for (int64_t step = 1; step <= 4; step++)
+            for (int64_t n = 1; n < 70; n += 3) {
+                float *x = filled(step * n), *parts = filled(step * (n + 1)), *y = filled(step * n + 1);
 
-            y[step * n] = guard;
-            for (int64_t p = 0; p < step; p++)
-                l->planes->every(x + p, step, parts + p * (n + 1), n);
-            for (int64_t p = 0; p < step; p++)
-                for (int64_t i = 0; i < n; i++)
-                    assert_true(parts[p * (n + 1) + i] == x[i * step + p]);
-            for (int64_t less = 0; step > 1 && less < step; less++) {
-                l->planes->join(parts, n + 1, step, y, step * n - less);
-                assert_memory_equal(x, y, (size_t)(step * n - less) * sizeof *x);
+                y[step * n] = guard;
+                for (int64_t p = 0; p < step; p++)
+                    l->planes->every(x + p, step, parts + p * (n + 1), n);
+                for (int64_t p = 0; p < step; p++)
+                    for (int64_t i = 0; i < n; i++)
+                        assert_true(parts[p * (n + 1) + i] == x[i * step + p]);
+                for (int64_t less = 0; step > 1 && less < step; less++) {
+                    l->planes->join(parts, n + 1, step, y, step * n - less);
+                    assert_memory_equal(x, y, (size_t)(step * n - less) * sizeof *x);
+                }
+                l->planes->fill(y, 2, step * n);
+                l->planes->add(x, y, step * n);
+                for (int64_t i = 0; i < step * n; i++)
+                    assert_true(y[i] == 2 + x[i]);
+                assert_true(y[step * n] == guard);
+                free(x);
+                free(parts);
+                free(y);
             }
-            l->planes->fill(y, 2, step * n);
-            l->planes->add(x, y, step * n);
-            for (int64_t i = 0; i < step * n; i++)
-                assert_true(y[i] == 2 + x[i]);
-            assert_true(y[step * n] == guard);
-            free(x);
-            free(parts);
-            free(y);
-        }
 }
 
 static void panels(void **state)
@@ -490,48 +489,48 @@ static void panels(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t at = 0; at < 2 * PL_PANEL; at += 5)
-        for (int64_t n = 1; n < 2 * PL_PANEL; n += 9) {
-            float *x = filled(n), y[MOST];
+        for (int64_t at = 0; at < 2 * PL_PANEL; at += 5)
+            for (int64_t n = 1; n < 2 * PL_PANEL; n += 9) {
+                float *x = filled(n), y[MOST];
 
-            for (int64_t i = 0; i < MOST; i++)
-                y[i] = guard;
-            l->planes->put(x, n, y, STEP, at);
-            for (int64_t i = 0; i < MOST; i++) {
-                const int64_t column = i / STEP * PL_PANEL + i % STEP;
+                for (int64_t i = 0; i < MOST; i++)
+                    y[i] = guard;
+                l->planes->put(x, n, y, STEP, at);
+                for (int64_t i = 0; i < MOST; i++) {
+                    const int64_t column = i / STEP * PL_PANEL + i % STEP;
 
-                if (i % STEP < PL_PANEL && column >= at && column < at + n)
-                    assert_true(y[i] == x[column - at]);
-                else
-                    assert_true(y[i] == guard);
+                    if (i % STEP < PL_PANEL && column >= at && column < at + n)
+                        assert_true(y[i] == x[column - at]);
+                    else
+                        assert_true(y[i] == guard);
+                }
+                free(x);
             }
-            free(x);
-        }
 }
 
 static void greater(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t n = 1; n < 200; n += 7) {
-        float *x = filled(n), *y = filled(n + 1);
+        for (int64_t n = 1; n < 200; n += 7) {
+            float *x = filled(n), *y = filled(n + 1);
 
-        for (int64_t i = 0; i < n; i++)
-            x[i] = i % 5 == 0 ? 0.25f : x[i];
-        x[n / 2] = INFINITY;
-        y[n] = guard;
-        l->rows->greater(x, y, n);
-        for (int64_t i = 0; i < n; i++) {
-            int64_t above = 0;
+            for (int64_t i = 0; i < n; i++)
+                x[i] = i % 5 == 0 ? 0.25f : x[i];
+            x[n / 2] = INFINITY;
+            y[n] = guard;
+            l->rows->greater(x, y, n);
+            for (int64_t i = 0; i < n; i++) {
+                int64_t above = 0;
 
-            for (int64_t j = 0; j < n; j++)
-                above += x[j] > x[i];
-            assert_true(y[i] == (float)above);
+                for (int64_t j = 0; j < n; j++)
+                    above += x[j] > x[i];
+                assert_true(y[i] == (float)above);
+            }
+            assert_true(y[n] == guard);
+            free(x);
+            free(y);
         }
-        assert_true(y[n] == guard);
-        free(x);
-        free(y);
-    }
 }
 
 static void depthwise(void **state)
@@ -540,12 +539,12 @@ static void depthwise(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
-        for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
-            for (int64_t stride = 1; stride <= 2; stride++) {
-                one_depthwise(l, channels, pixels[p], stride, false);
-                one_depthwise(l, channels, pixels[p], stride, true);
-            }
+        for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
+            for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
+                for (int64_t stride = 1; stride <= 2; stride++) {
+                    one_depthwise(l, channels, pixels[p], stride, false);
+                    one_depthwise(l, channels, pixels[p], stride, true);
+                }
 }
 
 /* ------------------------------------------------------------------ moves */
@@ -554,24 +553,24 @@ static void moves(void **state)
 {
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
-        for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
-            float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
-                  *z = filled(rows * columns + GUARD);
+        for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
+            for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
+                float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
+                      *z = filled(rows * columns + GUARD);
 
-            for (int64_t i = 0; i < GUARD; i++)
-                y[rows * columns + i] = z[rows * columns + i] = guard;
-            l->moves->turn(x, columns + 3, y, rows, rows, columns);
-            l->moves->rows(x, columns + 3, z, columns, rows, columns);
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t c = 0; c < columns; c++) {
-                    assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
-                    assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
-                }
-            for (int64_t i = 0; i < GUARD; i++)
-                assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
-            free(x), free(y), free(z);
-        }
+                for (int64_t i = 0; i < GUARD; i++)
+                    y[rows * columns + i] = z[rows * columns + i] = guard;
+                l->moves->turn(x, columns + 3, y, rows, rows, columns);
+                l->moves->rows(x, columns + 3, z, columns, rows, columns);
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t c = 0; c < columns; c++) {
+                        assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
+                        assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
+                    }
+                for (int64_t i = 0; i < GUARD; i++)
+                    assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
+                free(x), free(y), free(z);
+            }
 }
 
 /* Elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several of them. */
@@ -582,27 +581,27 @@ static void turns(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t log = 0; log < 3; log++)
-        for (int which = 0; which < COUNT * COUNT; which++) {
-            const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
-            const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
-            char *x = malloc((size_t)(rows * x_row + 1)),
-                 *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
+        for (int64_t log = 0; log < 3; log++)
+            for (int which = 0; which < COUNT * COUNT; which++) {
+                const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
+                const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
+                char *x = malloc((size_t)(rows * x_row + 1)),
+                     *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
 
-            assert_true(x != NULL && y != NULL);
-            for (int64_t i = 0; i <= rows * x_row; i++)
-                x[i] = (char)(noise() * 127);
-            memset(y, 77, (size_t)(columns * y_row + 1));
-            l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
-            for (int64_t c = 0; c < columns; c++) {
-                for (int64_t r = 0; r < rows; r++)
-                    assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
-                for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
-                    assert_int_equal(y[1 + c * y_row + i], 77);
+                assert_true(x != NULL && y != NULL);
+                for (int64_t i = 0; i <= rows * x_row; i++)
+                    x[i] = (char)(noise() * 127);
+                memset(y, 77, (size_t)(columns * y_row + 1));
+                l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
+                for (int64_t c = 0; c < columns; c++) {
+                    for (int64_t r = 0; r < rows; r++)
+                        assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
+                    for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
+                        assert_int_equal(y[1 + c * y_row + i], 77);
+                }
+                assert_true(y[0] == 77);
+                free(x), free(y);
             }
-            assert_true(y[0] == 77);
-            free(x), free(y);
-        }
 }
 
 /* ------------------------------------------------------------------ bytes */
@@ -614,28 +613,28 @@ static void bytes(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-    for (int64_t n = 1; n <= MOST; n++) {
-        const bool is_signed = n % 2 != 0;
-        const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
-        const float zero = low + (float)(n * 7 % 256);
-        float x[MOST];
-        uint8_t y[MOST + 1];
+        for (int64_t n = 1; n <= MOST; n++) {
+            const bool is_signed = n % 2 != 0;
+            const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
+            const float zero = low + (float)(n * 7 % 256);
+            float x[MOST];
+            uint8_t y[MOST + 1];
 
-        for (int64_t i = 0; i < n; i++)
-            x[i] = i % 29 == 28   ? NAN
-                   : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
-                   : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
-                                  : scale * 300 * noise();
-        y[n] = 77;
-        l->quantize(y, x, is_signed, n, scale, zero);
-        assert_int_equal(y[n], 77);
-        for (int64_t i = 0; i < n; i++) {
-            const float q = nearbyintf(x[i] / scale) + zero;
-            const float want = !(q >= low) ? low : q > low + 255 ? low + 255 : q;
+            for (int64_t i = 0; i < n; i++)
+                x[i] = i % 29 == 28   ? NAN
+                       : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
+                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
+                                      : scale * 300 * noise();
+            y[n] = 77;
+            l->quantize(y, x, is_signed, n, scale, zero);
+            assert_int_equal(y[n], 77);
+            for (int64_t i = 0; i < n; i++) {
+                const float q = nearbyintf(x[i] / scale) + zero;
+                const float want = !(q >= low) ? low : q > low + 255 ? low + 255 : q;
 
-            assert_int_equal(is_signed ? (int8_t)y[i] : y[i], (int)want);
+                assert_int_equal(is_signed ? (int8_t)y[i] : y[i], (int)want);
+            }
         }
-    }
 }
 
 int main(void)

@@ -50,8 +50,7 @@ static void figures_agree(void **state)
     assert_int_equal(json_integer_value(json_object_get(report, "lost_events")), 0);
     assert_int_equal(json_array_size(json_object_get(report, "steps")), 3);
     assert_int_equal(json_array_size(json_object_get(report, "timeline")), 3);
-    json_array_foreach(json_object_get(report, "steps"), i, step)
-    {
+    json_array_foreach(json_object_get(report, "steps"), i, step) {
         assert_true(json_number_value(json_object_get(step, "ns")) > 0);
         assert_true(json_number_value(json_object_get(step, "calls")) == 1);
         assert_string_equal(json_string_value(json_object_get(step, "provider")), "reference");
@@ -61,8 +60,7 @@ static void figures_agree(void **state)
     assert_true(json_number_value(json_object_get(step, "flops")) == 2.0 * 64 * 64 * 64);
     events = write_format(&r, "trace");
     trace = parse(&events);
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, step)
-    {
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, step) {
         const char *phase = json_string_value(json_object_get(step, "ph"));
         steps += strcmp(phase, "X") == 0 && json_object_get(json_object_get(step, "args"), "node") != NULL;
         counters += strcmp(phase, "C") == 0;
@@ -151,9 +149,9 @@ static double roofline_of(const rig *r, const char *op)
     json_t *report = parse(&t), *step;
     size_t i;
 
-    json_array_foreach(json_object_get(report, "steps"), i,
-                       step) if (strcmp(json_string_value(json_object_get(step, "op")), op) == 0) found =
-        json_number_value(json_object_get(step, "roofline"));
+    json_array_foreach(json_object_get(report, "steps"), i, step)
+        if (strcmp(json_string_value(json_object_get(step, "op")), op) == 0)
+            found = json_number_value(json_object_get(step, "roofline"));
     json_decref(report);
     told_free(&t);
     return found;
@@ -226,8 +224,7 @@ static void kernels_of_a_region(void **state)
         rig_run(&r);
     json = write_format(&r, "json");
     report = parse(&json);
-    json_array_foreach(json_object_get(report, "steps"), i, step)
-    {
+    json_array_foreach(json_object_get(report, "steps"), i, step) {
         bool leaf = json_is_true(json_object_get(step, "leaf"));
 
         assert_true(json_number_value(json_object_get(step, "ns")) >= 0);

@@ -4,14 +4,14 @@
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
 
-#define FUNCTION(name)                                                \
-    __attribute__((visibility("default"))) extern __typeof__(name) *const surface_##name; \
+#define FUNCTION(name)                                                                                                 \
+    __attribute__((visibility("default"))) extern __typeof__(name) *const surface_##name;                              \
     __typeof__(name) *const surface_##name = NULL;
 #include "surface.def"
 
 /* Extensions are found by their names at run time: no function leads to their structs. */
-#define EXTENSION(type)                                                        \
-    __attribute__((visibility("default"))) extern const type *const surface_of_##type; \
+#define EXTENSION(type)                                                                                                \
+    __attribute__((visibility("default"))) extern const type *const surface_of_##type;                                 \
     const type *const surface_of_##type = NULL;
 EXTENSION(inlay_ext_constants)
 EXTENSION(inlay_ext_packs)

@@ -85,8 +85,9 @@ static inlay_status offer_chains(const inlay_graph *graph, const uint32_t *last,
         for (uint32_t n = first[root]; n != INLAY_NONE && count < MAX_CHAIN; n = next[n])
             nodes[count++] = n;
         if (count > 1) {
-            const inlay_offer offer = { .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes,
-                                        .node_count = count };
+            const inlay_offer offer = {
+                .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes, .node_count = count
+            };
             inlay_status status = sink->offer(sink->ctx, &offer);
             if (status != INLAY_OK)
                 return status;
@@ -110,8 +111,9 @@ inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, 
     find_only_readers(graph, reader);
     memset(size, 0, graph->node_count * sizeof *size);
     for (uint32_t n = graph->node_count; n-- > 0;) {
-        const kit_node node = { .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n),
-                                .provider = state->user };
+        const kit_node node = {
+            .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n), .provider = state->user
+        };
         uint32_t v = node.info->output_count > 0 ? node.info->outputs[0] : INLAY_NONE, next;
 
         last[n] = INLAY_NONE;
@@ -120,8 +122,7 @@ inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, 
         last[n] = n;
         next = v == INLAY_NONE ? INLAY_NONE : reader[v];
         if (next != INLAY_NONE && next > n && last[next] != INLAY_NONE && size[last[next]] < MAX_CHAIN &&
-            same_dims(inlay_graph_value(graph, v),
-                      inlay_graph_value(graph, inlay_graph_node(graph, next)->outputs[0])))
+            same_dims(inlay_graph_value(graph, v), inlay_graph_value(graph, inlay_graph_node(graph, next)->outputs[0])))
             last[n] = last[next];
         size[last[n]]++;
     }
@@ -139,9 +140,9 @@ enum { AT_OUTSIDE, AT_TILE, AT_OUTPUT };
 
 /* Something that is read from outside. */
 typedef struct outside {
-    uint32_t kind;  /* KIT_REF_INPUT or FIXED */
-    uint32_t index; /* of the region's input */
-    const float *address; /* FIXED */
+    uint32_t kind;             /* KIT_REF_INPUT or FIXED */
+    uint32_t index;            /* of the region's input */
+    const float *address;      /* FIXED */
     int64_t strides[MAX_RANK]; /* elements, 0 = broadcast */
 } outside;
 
@@ -161,8 +162,8 @@ struct kit_chain {
     outside *outsides;      /* [outside_count] */
     link *links;            /* [link_count] */
     uint32_t outside_count, link_count;
-    uint32_t tile_count;    /* buffers of a tile */
-    int64_t chunks;         /* tiles in the last dimension */
+    uint32_t tile_count; /* buffers of a tile */
+    int64_t chunks;      /* tiles in the last dimension */
 };
 
 /* Is the tensor's shape broadcast into dims? Gives its strides, in elements. */
@@ -288,7 +289,8 @@ static bool add_link(builder *b, uint32_t u)
         l->step[i] = 1;
     }
     if (kit_describe(b->request->values, b->request->value_stride, b->request->value_count, result->value, &t, NULL) !=
-            INLAY_OK || t.count < 0 || !same_shape(&t, b->c))
+            INLAY_OK ||
+        t.count < 0 || !same_shape(&t, b->c))
         return false;
     l->to_kind = result->kind == KIT_REF_OUTPUT ? AT_OUTPUT : AT_TILE;
     l->to = result->kind == KIT_REF_OUTPUT ? result->index : take_tile(b, u);
@@ -364,7 +366,8 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     *out_chain = NULL;
     if (root->refs[root->in_count].kind != KIT_REF_OUTPUT ||
         kit_describe(r->values, r->value_stride, r->value_count, root->refs[root->in_count].value, &y, NULL) !=
-            INLAY_OK || y.count < 0 || y.rank > MAX_RANK) {
+            INLAY_OK ||
+        y.count < 0 || y.rank > MAX_RANK) {
         free(had);
         return INLAY_OK;
     }

@@ -41,22 +41,22 @@ void kit_rows_deinit(kit_state *state);
 /* The kernel for a node; NULL: none, and *why says so. */
 const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why);
 
-inlay_status kit_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                        const inlay_assess_sink *sink, inlay_diag *diag);
+inlay_status kit_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
+                        inlay_diag *diag);
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
 /* ------------------------------------------------------------------ compiled regions */
 
 /* Where the data of a tensor is found. */
 enum {
-    KIT_REF_NONE = 0,    /* omitted, or a dropped constant: NULL for ever */
-    KIT_REF_FIXED = 1,   /* a constant: at address */
-    KIT_REF_INPUT = 2,   /* region input number index */
-    KIT_REF_OUTPUT = 3,  /* region output number index */
-    KIT_REF_INNER = 4    /* inner value number index, in the workspace */
+    KIT_REF_NONE = 0,   /* omitted, or a dropped constant: NULL for ever */
+    KIT_REF_FIXED = 1,  /* a constant: at address */
+    KIT_REF_INPUT = 2,  /* region input number index */
+    KIT_REF_OUTPUT = 3, /* region output number index */
+    KIT_REF_INNER = 4   /* inner value number index, in the workspace */
 };
 typedef struct kit_ref {
-    uint32_t kind;  /* KIT_REF_* */
+    uint32_t kind; /* KIT_REF_* */
     uint32_t index;
     uint32_t value; /* of the snapshot, INLAY_NONE when omitted */
     inlay_dtype dtype;
@@ -66,8 +66,8 @@ typedef struct kit_ref {
 /* One node of a region. */
 typedef struct kit_unit {
     const kit_kernel *kernel;
-    void *state;    /* from kernel->prepare */
-    kit_ref *refs;  /* [in_count + out_count], inputs first */
+    void *state;   /* from kernel->prepare */
+    kit_ref *refs; /* [in_count + out_count], inputs first */
     uint32_t in_count;
     uint32_t out_count;
     uint32_t alias; /* input whose buffer output 0 may share at equal dims, INLAY_NONE = none */
@@ -76,11 +76,11 @@ typedef struct kit_unit {
 
 struct kit_chain;
 struct inlay_compiled {
-    bool is_chain; /* an offer of chain.c */
+    bool is_chain;   /* an offer of chain.c */
     kit_unit *units; /* [unit_count] in the order of the nodes */
     uint32_t unit_count;
-    uint32_t inner_count; /* values made and used within the region only */
-    uint32_t max_tensors; /* of one unit */
+    uint32_t inner_count;  /* values made and used within the region only */
+    uint32_t max_tensors;  /* of one unit */
     inlay_instance *spare; /* atomic: one that has gone, whose memory is the next one's; or NULL */
 };
 
@@ -93,7 +93,7 @@ void kit_release_compiled(void *state, inlay_compiled *compiled);
 /* What execute has to fill in: tensor number `tensor` of the step gets its address from the run's buffers. */
 typedef struct kit_patch {
     uint32_t tensor;
-    uint32_t kind;   /* KIT_REF_INPUT, OUTPUT or INNER */
+    uint32_t kind; /* KIT_REF_INPUT, OUTPUT or INNER */
     uint32_t index;
     uint32_t reserved;
     uint64_t offset; /* INNER: from the start of the workspace */
@@ -105,9 +105,9 @@ typedef struct kit_step {
     kit_patch *patches;
     uint32_t patch_count;
     uint32_t tensor_count;
-    void *plan;               /* from kernel->shape */
-    size_t plan_bytes;        /* 0: the kernel allocated it itself */
-    uint64_t scratch_offset;  /* of the kernel's workspace */
+    void *plan;              /* from kernel->shape */
+    size_t plan_bytes;       /* 0: the kernel allocated it itself */
+    uint64_t scratch_offset; /* of the kernel's workspace */
     uint32_t has_scratch;
     uint32_t allocates;
 } kit_step;
@@ -137,8 +137,8 @@ inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint
 
 /* ------------------------------------------------------------------ chains */
 
-enum { KIT_COOKIE_CHAIN = 1 };       /* of offers; those of single nodes have 0 */
-enum { KIT_CHAIN_GRAIN = 65536 };    /* elements times links below which a second thread does not pay */
+enum { KIT_COOKIE_CHAIN = 1 };    /* of offers; those of single nodes have 0 */
+enum { KIT_CHAIN_GRAIN = 65536 }; /* elements times links below which a second thread does not pay */
 
 /* Offers the chains of the graph. kernels: [node_count] what runs each node, NULL = nothing. */
 inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,

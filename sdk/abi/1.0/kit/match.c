@@ -299,12 +299,14 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
         for (uint32_t i = 0; i < info->input_count; i++)
             if (info->inputs[i] != INLAY_NONE &&
                 !made_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
-                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &t,
-                             NULL) == INLAY_OK && t.count > 0)
+                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &t, NULL) ==
+                    INLAY_OK &&
+                t.count > 0)
                 cost->bytes_read += kit_bytes(t.dtype, t.count);
     }
     if (kit_describe(request->values, request->value_stride, request->value_count, last->outputs[0], &t, NULL) ==
-            INLAY_OK && t.count > 0)
+            INLAY_OK &&
+        t.count > 0)
         cost->bytes_written = kit_bytes(t.dtype, t.count);
     cost->ns = roofline(cost, elements, request->max_threads);
 }

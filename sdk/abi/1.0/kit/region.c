@@ -141,8 +141,7 @@ static bool keep_all(keeper *k, uint32_t own_values)
         return false;
     memset(k->number_of, 0xff, ((size_t)r->graph->value_count + 1) * sizeof *k->number_of);
     for (uint64_t v = 0; v <= total; v++)
-        region->values[v] =
-            (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
+        region->values[v] = (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
     for (uint32_t n = 0; n < r->node_count; n++, region->node_count++)
         if (!keep_node(k, inlay_graph_node(r->graph, r->nodes[n]), &region->nodes[n]))
             return false;
@@ -159,8 +158,8 @@ static bool keep_all(keeper *k, uint32_t own_values)
     return true;
 }
 
-inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_bytes, uint32_t own_values,
-                             kit_region *out, inlay_diag *diag)
+inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_bytes, uint32_t own_values, kit_region *out,
+                             inlay_diag *diag)
 {
     keeper k = { .r = r, .region = out, .small_bytes = small_bytes };
     bool whole;

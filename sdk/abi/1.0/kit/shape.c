@@ -72,8 +72,8 @@ static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, 
         for (uint32_t i = 0; i < unit->in_count + unit->out_count; i++) {
             tensors++;
             if (unit->refs[i].value < r->value_count) {
-                const inlay_value_state *s = INLAY_AT(inlay_value_state, r->values, r->value_stride,
-                                                      unit->refs[i].value);
+                const inlay_value_state *s =
+                    INLAY_AT(inlay_value_state, r->values, r->value_stride, unit->refs[i].value);
                 dims += s->rank != INLAY_RANK_UNKNOWN ? s->rank : 0;
             }
         }
@@ -90,7 +90,7 @@ typedef struct cursor {
     kit_tensor *tensors;
     kit_patch *patches;
     int64_t *dims;
-    uint64_t *inner; /* [inner_count] workspace offsets of inner values */
+    uint64_t *inner;  /* [inner_count] workspace offsets of inner values */
     uint64_t scratch; /* the largest of the kernels' workspaces */
 } cursor;
 
@@ -171,8 +171,8 @@ static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_speci
             const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && x->count == y->count;
 
             if (x->dtype == y->dtype &&
-                (any_dims || (x->rank == y->rank &&
-                              (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))))
+                (any_dims ||
+                 (x->rank == y->rank && (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))))
                 plan->alias = unit->refs[unit->alias].index;
         }
     }
@@ -205,8 +205,7 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
     for (uint32_t o = 0; o < unit->out_count; o++) {
         const kit_tensor *t = &plan.out[o];
 
-        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && t->count < 0 &&
-            !is_allocated(plan.allocates, o))
+        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && t->count < 0 && !is_allocated(plan.allocates, o))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of output %u is not known before the run",
                               unit->name, o);
     }

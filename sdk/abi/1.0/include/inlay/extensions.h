@@ -82,18 +82,18 @@ typedef struct inlay_kernel {
     const char *runner_up; /* NULL = none */
     double ns;             /* expected or, where TIMED, measured; negative: not known */
     double runner_up_ns;
-    const char *why;       /* a sentence on what could not be taken; NULL */
-    double error; /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
-                     difference / the largest result; 0: none is known */
+    const char *why; /* a sentence on what could not be taken; NULL */
+    double error;    /* of a kernel that rounds more than the sum as written, as measured with the weights: the largest
+                        difference / the largest result; 0: none is known */
     double error_bound; /* the most that error may be until another kernel is chosen; 0: there is none */
 } inlay_kernel;
 /* What kernels are timed with: a region, its shapes, and tensors as for execute. */
 typedef struct inlay_kernel_trial {
     uint64_t struct_size;
     const inlay_specialize_request *shapes;
-    const inlay_exec_args *args; /* workspace is none: each kernel may want another, which the provider brings */
-    double budget_ns;            /* of all runs together, as far as one of each kernel allows */
-    void *ctx;                   /* first argument of both: */
+    const inlay_exec_args *args;     /* workspace is none: each kernel may want another, which the provider brings */
+    double budget_ns;                /* of all runs together, as far as one of each kernel allows */
+    void *ctx;                       /* first argument of both: */
     inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop, and keep what is known */
     inlay_status (*keep)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
 } inlay_kernel_trial;
@@ -137,8 +137,9 @@ typedef struct inlay_ext_sources {
 #define INLAY_EXT_WEIGHTS "inlay.weights/1"
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
-    /* DequantizeLinear of constants is not to be folded: 1: of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the
-     * matrix, a column, or a block of one; 2: of any bits, any scales, for Conv, ConvTranspose, LSTM, GRU and RNN, too. */
+    /* DequantizeLinear of constants that may stay unfolded: 1: of 2, 4 or 8 bits for MatMul and Gemm, with one scale
+     * for the matrix, a column, or a block of one; 2: of any bits, any scales, for Conv, ConvTranspose, LSTM, GRU and
+     * RNN, too. The host folds small ones that are read many times in a run all the same. */
     uint32_t packed_products;
     uint32_t reserved;
 } inlay_ext_weights;
@@ -192,8 +193,8 @@ typedef struct inlay_body {
  *     if (steps != NULL && args->run != NULL && steps->wanted(host->ctx, args->run) != 0)
  *         ... look at the clock around each kernel, and steps->done(host->ctx, args->run, node, begin, end);
  *
- * From execute, on its thread; from asynchronous providers on any thread, one at a time for a run, until args->signal is
- * reached. A device that has a clock of its own tells the time that it measured: begin and end are then put on
+ * From execute, on its thread; from asynchronous providers on any thread, one at a time for a run, until args->signal
+ * is reached. A device that has a clock of its own tells the time that it measured: begin and end are then put on
  * CLOCK_MONOTONIC so that end_ns - begin_ns is what the device took. */
 #define INLAY_EXT_STEPS "inlay.steps/1"
 typedef struct inlay_ext_steps {
@@ -223,11 +224,10 @@ typedef struct inlay_ext_team {
 
 /* Of a provider (inlay_provider.extension), for values that other libraries work on, too: their work and the runs' come
  * one after the other without anybody waiting on the host. stream: a stream or queue of the device's API (a
- * cudaStream_t), the number that DLPack's protocol passes. Any thread. Both return at once; INLAY_UNSUPPORTED: stream is
- * none of this device.
- * The waits of a provider that has this may name fences which work signals that the provider is given later, in another
- * run: they hold up their own run and no other. Whoever has a single queue in order puts work into it when its waits are
- * reached (inlay_host.fence_notify). Without it, the host waits before a run begins. */
+ * cudaStream_t), the number that DLPack's protocol passes. Any thread. Both return at once; INLAY_UNSUPPORTED: stream
+ * is none of this device. The waits of a provider that has this may name fences which work signals that the provider is
+ * given later, in another run: they hold up their own run and no other. Whoever has a single queue in order puts work
+ * into it when its waits are reached (inlay_host.fence_notify). Without it, the host waits before a run begins. */
 #define INLAY_EXT_STREAMS "inlay.streams/1"
 typedef struct inlay_ext_streams {
     uint64_t struct_size;

@@ -144,7 +144,10 @@ typedef struct inlay_allocator {
     void *(*alloc)(void *user, uint64_t bytes, uint64_t alignment);
     void (*free)(void *user, void *memory, uint64_t bytes); /* bytes as they were asked for */
 } inlay_allocator;
-#define INLAY_ALLOCATOR_INIT { sizeof(inlay_allocator), NULL, NULL, NULL }
+#define INLAY_ALLOCATOR_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
+    }
 /* For sessions created with these options; copied. NULL: malloc again. How much may be in use at a time is option
  * memory_budget. INLAY_INVALID_ARGUMENT: a function is missing. */
 INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
@@ -173,9 +176,10 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_strings(uint32_t rank,
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype,
                                                                inlay_value *const *items, uint32_t count,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* A tensor from the elements of a sparse one: values [n], and where they are, INT64 of [n] (positions in row-major order)
- * or [n, rank]. All others are 0; what is there twice counts as it is there last. No strings. Where a model declares a
- * sparse tensor (inlay_io_info.sparse), runs have it in this form. INLAY_INVALID_ARGUMENT: a place outside dims. */
+/* A tensor from the elements of a sparse one: values [n], and where they are, INT64 of [n] (positions in row-major
+ * order) or [n, rank]. All others are 0; what is there twice counts as it is there last. No strings. Where a model
+ * declares a sparse tensor (inlay_io_info.sparse), runs have it in this form. INLAY_INVALID_ARGUMENT: a place outside
+ * dims. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices,
                                                                uint32_t rank, const int64_t *dims,
                                                                inlay_value **out_value, inlay_diag *diag);
@@ -197,8 +201,8 @@ INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t
 
 /* The provider in whose device's memory the tensor lies ("vulkan"); NULL: it is in host memory. Borrowed from value. */
 INLAY_API const char *inlay_value_device(const inlay_value *value);
-/* Copies the elements of a tensor into another of the same type and number of bytes; one may lie on a device, or both on
- * the same. No run may use either. */
+/* Copies the elements of a tensor into another of the same type and number of bytes; one may lie on a device, or both
+ * on the same. No run may use either. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Where the host reads and writes a tensor on a device whose memory is the host's too (unified): until the matching
@@ -210,10 +214,10 @@ INLAY_API void inlay_value_unmap(inlay_value *value);
  * host memory, or the device's provider does not tell. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
-/* Who comes first, where another library works on a tensor on a device, too, in a stream or queue of the device's API (a
- * cudaStream_t; the number that DLPack's protocol passes). Neither call waits, nor does the host later on.
- *  - after: what has been put into stream so far comes before what runs do with the value from now on; no run may use it
- *    during the call. Where that work fails, so do they. Calls add up.
+/* Who comes first, where another library works on a tensor on a device, too, in a stream or queue of the device's API
+ * (a cudaStream_t; the number that DLPack's protocol passes). Neither call waits, nor does the host later on.
+ *  - after: what has been put into stream so far comes before what runs do with the value from now on; no run may use
+ * it during the call. Where that work fails, so do they. Calls add up.
  *  - before: the run under way that has the value as an output (inlay_context_run_async) comes before what is put into
  *    stream from now on. Where there is none, the value is ready.
  * INLAY_UNSUPPORTED: the value lies in host memory, the provider of its device knows no streams (inlay.streams/1 of
@@ -222,8 +226,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_after(inlay_value *value, uin
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag);
 
 /* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
- * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference; of a tensor on a
- * device where its provider tells how others name the memory. Its structs have no stream: the consumer's goes to
+ * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference; of a tensor on
+ * a device where its provider tells how others name the memory. Its structs have no stream: the consumer's goes to
  * inlay_value_before() when a value goes out, the producer's to inlay_value_after() when one comes in. */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
@@ -231,9 +235,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedT
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor,
                                                              inlay_diag *diag);
 
-/* The same for DLPack 1.x's versioned tensors. In: a major version other than 1 is INLAY_UNSUPPORTED, and so is one that
- * is flagged read-only, since a run may be told to write into a value; it remains the caller's then, as after every
- * failure. Out: version 1.0. */
+/* The same for DLPack 1.x's versioned tensors. In: a major version other than 1 is INLAY_UNSUPPORTED, and so is one
+ * that is flagged read-only, since a run may be told to write into a value; it remains the caller's then, as after
+ * every failure. Out: version 1.0. */
 struct DLManagedTensorVersioned;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
                                                                          inlay_value **out_value, inlay_diag *diag);
@@ -244,9 +248,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
 /* ------------------------------------------------------------------ plugins within the program
  *
  * A plugin need not be a file: one that is linked into the program, or made by it (tests, static linking, hosts in
- * other languages), is registered by its entry, inlay_plugin_open of inlay/plugin.h. Sessions that are created from then
- * on have it before those in directories; it stays until the process ends. It is opened within this call. Registering
- * the same entry again does nothing. Any thread. */
+ * other languages), is registered by its entry, inlay_plugin_open of inlay/plugin.h. Sessions that are created from
+ * then on have it before those in directories; it stays until the process ends. It is opened within this call.
+ * Registering the same entry again does nothing. Any thread. */
 struct inlay_host;
 struct inlay_plugin;
 INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
@@ -259,23 +263,23 @@ INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct i
 /* A device that a provider could use. Texts are "" where there is nothing to say. */
 typedef struct inlay_device {
     uint64_t struct_size;
-    const char *provider; /* "vulkan" */
-    const char *name;     /* "NVIDIA H200" */
-    const char *setting;  /* the option that chooses it, for inlay_options_set(): "vulkan.device", ... */
-    const char *value;    /* ... and its value */
-    const char *unusable; /* why it can't be used; "": it can */
-    const char *facts;    /* "subgroup=32; f16=yes" */
+    const char *provider;  /* "vulkan" */
+    const char *name;      /* "NVIDIA H200" */
+    const char *setting;   /* the option that chooses it, for inlay_options_set(): "vulkan.device", ... */
+    const char *value;     /* ... and its value */
+    const char *unusable;  /* why it can't be used; "": it can */
+    const char *facts;     /* "subgroup=32; f16=yes" */
     uint64_t memory_bytes; /* 0 = unknown, likewise the next */
     uint64_t free_bytes;
-    uint32_t kind;        /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
-    uint32_t unified;     /* 1: its memory is the host's too */
+    uint32_t kind;    /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
+    uint32_t unified; /* 1: its memory is the host's too */
 } inlay_device;
 typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
 /* Calls `device` for each device of each plugin that sessions with these options find; texts are borrowed for that
  * call. No device is opened. A provider that can't list its devices has one, a provider without a device one that is
  * unusable. options may be NULL. */
-INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device, void *user,
-                                                         inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
+                                                         void *user, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -300,7 +304,7 @@ typedef struct inlay_io_info {
     const char *name;
     uint32_t kind; /* INLAY_KIND_* */
     inlay_dtype dtype;
-    uint32_t rank; /* INLAY_RANK_UNKNOWN if so */
+    uint32_t rank;     /* INLAY_RANK_UNKNOWN if so */
     uint32_t optional; /* 1: an input that has a default value */
     const int64_t *dims;
     const char *const *dim_names;
@@ -338,9 +342,9 @@ INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint
 typedef struct inlay_session_provider_info {
     uint64_t struct_size;
     const char *name;
-    const char *plugin_path; /* the file that brought it; "" = none, unknown */
+    const char *plugin_path;    /* the file that brought it; "" = none, unknown */
     const char *plugin_version; /* "" = unknown */
-    const char *skipped;     /* why the session does without it, one line; NULL: it is in use */
+    const char *skipped;        /* why the session does without it, one line; NULL: it is in use */
 } inlay_session_provider_info;
 /* Fills *out_info (set struct_size), borrowed from the session: providers in use in the order of the option
  * "providers", then the others. INLAY_NOT_FOUND past the last. */
@@ -373,8 +377,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_sessi
                                                                      inlay_diag *diag);
 
 /* The same over memory that somebody else took of the same device: a handle of its driver (a VkBuffer) or an address of
- * the device. The memory must stay until the value is released and no run uses it. INLAY_UNSUPPORTED: the provider can't
- * take memory of that kind. */
+ * the device. The memory must stay until the value is released and no run uses it. INLAY_UNSUPPORTED: the provider
+ * can't take memory of that kind. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
@@ -430,7 +434,7 @@ typedef struct inlay_optimize_event {
     const char *graph; /* name of the graph or body */
     const char *node;  /* NULL: the summary of the pass */
     const char *text;
-    uint32_t nodes_before, nodes_after; /* of all graphs; summaries only */
+    uint32_t nodes_before, nodes_after;   /* of all graphs; summaries only */
     double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
     uint64_t rewrite; /* counts from 1; what one rewrite does has one number. Option rewrite_limit stops after it */
 } inlay_optimize_event;
@@ -438,15 +442,18 @@ typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event)
 
 typedef struct inlay_optimize_args {
     uint64_t struct_size;
-    const char *out_path;       /* the optimised model; NULL = write none */
-    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
-    inlay_optimize_fn event;    /* hears every step; may be NULL */
+    const char *out_path;      /* the optimised model; NULL = write none */
+    const char *external_file; /* a file name beside it for large tensors; NULL = all in one file */
+    inlay_optimize_fn event;   /* hears every step; may be NULL */
     void *user;
-    uint32_t with_costs;        /* 1: summaries have costs, which takes a while */
+    uint32_t with_costs;                /* 1: summaries have costs, which takes a while */
     uint32_t nodes_before, nodes_after; /* out */
-    uint32_t reserved;          /* opset of ai.onnx that the file is to import; 0 = that of the model */
+    uint32_t reserved;                  /* opset of ai.onnx that the file is to import; 0 = that of the model */
 } inlay_optimize_args;
-#define INLAY_OPTIMIZE_ARGS_INIT { sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
+#define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0                                                \
+    }
 
 /* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Where a file is
  * written, no operator of a later opset than it imports is put in, and those of ONNX Runtime stay, so that the file is
@@ -466,11 +473,14 @@ typedef struct inlay_extract_args {
     const char *const *outputs; /* [output_count] values that it computes; none = outputs of the model */
     const char *const *nodes;   /* [node_count] instead: globs on names of nodes, or op:GLOB on operators ... */
     uint32_t input_count, output_count, node_count;
-    uint32_t depth;             /* ... and their neighbours up to so many edges away */
-    uint32_t part, part_count;  /* instead: stage `part` of part_count, with as many nodes each */
+    uint32_t depth;                 /* ... and their neighbours up to so many edges away */
+    uint32_t part, part_count;      /* instead: stage `part` of part_count, with as many nodes each */
     uint32_t nodes_kept, nodes_all; /* out: of the main graph */
 } inlay_extract_args;
-#define INLAY_EXTRACT_ARGS_INIT { sizeof(inlay_extract_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define INLAY_EXTRACT_ARGS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(inlay_extract_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0                               \
+    }
 
 /* Writes a part of the main graph of the model at path as a model of its own: nodes with their bodies, the functions,
  * the constants that are read. Inputs and outputs have the types that inference finds at the cut. Stages run one after
@@ -503,15 +513,18 @@ typedef struct inlay_run_options {
     uint64_t timeout_ns;    /* 0 = none */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t reserved;
-    uint32_t max_threads;   /* threads of this run, at most the session's intra_threads; 0 = as many as these. For runs
-                             * beside each other: those of few threads wait for each other less. Results are the same, bit
-                             * for bit */
+    uint32_t max_threads; /* threads of this run, at most the session's intra_threads; 0 = as many as these. For runs
+                           * beside each other: those of few threads wait for each other less. Results are the same, bit
+                           * for bit */
     uint32_t reserved2;
 } inlay_run_options;
-#define INLAY_RUN_OPTIONS_INIT { sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0 }
+#define INLAY_RUN_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0                                                                 \
+    }
 enum {
-    /* The run fails with INLAY_SHAPE_MISMATCH when an output does not fit the value that inlay_context_set_output() gave
-     * it; the sentence names output and size. */
+    /* The run fails with INLAY_SHAPE_MISMATCH when an output does not fit the value that inlay_context_set_output()
+     * gave it; the sentence names output and size. */
     INLAY_RUN_OUTPUTS_BOUND = 1u << 0
 };
 
@@ -531,8 +544,8 @@ INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on
 typedef void (*inlay_done_fn)(void *user, inlay_status status);
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options,
                                                                inlay_done_fn done, void *user, inlay_diag *diag);
-/* Waits for it for at most timeout_ns (UINT64_MAX: for as long as it takes; 0: only looks), and returns its status, with
- * its diag; INLAY_BUSY: it is not over yet. Without a run under way it returns what the last one did. */
+/* Waits for it for at most timeout_ns (UINT64_MAX: for as long as it takes; 0: only looks), and returns its status,
+ * with its diag; INLAY_BUSY: it is not over yet. Without a run under way it returns what the last one did. */
 INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag);
 
 /* From now on runs of the context are profiled, step by step, until max_events steps are kept (0 = 262144); an earlier
@@ -546,9 +559,9 @@ INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
-/* What the machine does at most a second with integers of 8 bits and with floats of 16: rows of the profile that compute
- * so are held against these, not against the peak of inlay_context_profile_write(). 0 = unknown: they have no roofline.
- * After inlay_context_profile(), until the next. */
+/* What the machine does at most a second with integers of 8 bits and with floats of 16: rows of the profile that
+ * compute so are held against these, not against the peak of inlay_context_profile_write(). 0 = unknown: they have no
+ * roofline. After inlay_context_profile(), until the next. */
 typedef struct inlay_peaks {
     uint64_t struct_size;
     double integer_ops_per_s, half_flops_per_s;
@@ -562,9 +575,9 @@ INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t ind
 /* Numbers about the context's current plan. */
 typedef struct inlay_plan_info {
     uint64_t struct_size;
-    uint64_t slab_bytes;       /* memory for intermediate values and workspace, as planned */
+    uint64_t slab_bytes;        /* memory for intermediate values and workspace, as planned */
     uint64_t lower_bound_bytes; /* the most bytes alive at any step: no plan needs less */
-    uint64_t constant_bytes;   /* weights that the session holds mapped or copied */
+    uint64_t constant_bytes;    /* weights that the session holds mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
     double predicted_ns; /* what the last run should have taken, at its sizes, by the costs that the session knows */
@@ -628,7 +641,10 @@ typedef struct inlay_calibrate_options {
     uint32_t thread_count;
     uint32_t quick; /* 1: fewer runs of each kernel */
 } inlay_calibrate_options;
-#define INLAY_CALIBRATE_OPTIONS_INIT { sizeof(inlay_calibrate_options), NULL, 0, 0 }
+#define INLAY_CALIBRATE_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(inlay_calibrate_options), NULL, 0, 0                                                                    \
+    }
 
 /* What came of it. */
 typedef struct inlay_calibrate_result {
@@ -663,14 +679,17 @@ typedef struct inlay_tune_options {
     uint64_t struct_size;
     inlay_value *const *inputs; /* [input_count] the sizes to tune for; NULL, or a NULL in it: assumed, see assume */
     uint32_t input_count;
-    uint32_t runs;    /* of each kernel, at most; 0 = as the budget allows */
-    double budget_s;  /* seconds for all measurements; 0 = 60 */
+    uint32_t runs;              /* of each kernel, at most; 0 = as the budget allows */
+    double budget_s;            /* seconds for all measurements; 0 = 60 */
     inlay_progress_fn progress; /* or NULL; non-zero stops, and what was measured so far is kept */
     void *progress_user;
     inlay_tune_change_fn change; /* or NULL: called for each, before inlay_tune returns */
     void *change_user;
 } inlay_tune_options;
-#define INLAY_TUNE_OPTIONS_INIT { sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define INLAY_TUNE_OPTIONS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL                                              \
+    }
 
 /* What came of it. Costs are of one run of the model, without bodies of loops and branches. */
 typedef struct inlay_tune_result {

@@ -41,8 +41,8 @@ extern "C" {
 #define KIT_UNSIGNED (KIT_BIT(UINT8) | KIT_BIT(UINT16) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
 #define KIT_INTEGERS (KIT_SIGNED | KIT_UNSIGNED)
 #define KIT_NUMBERS (KIT_FLOATS | KIT_INTEGERS)
-#define KIT_FLOAT8                                                                                    \
-    (KIT_BIT(FLOAT8E4M3FN) | KIT_BIT(FLOAT8E4M3FNUZ) | KIT_BIT(FLOAT8E5M2) | KIT_BIT(FLOAT8E5M2FNUZ) | \
+#define KIT_FLOAT8                                                                                                     \
+    (KIT_BIT(FLOAT8E4M3FN) | KIT_BIT(FLOAT8E4M3FNUZ) | KIT_BIT(FLOAT8E5M2) | KIT_BIT(FLOAT8E5M2FNUZ) |                 \
      KIT_BIT(FLOAT8E8M0))
 #define KIT_SUBBYTE (KIT_BIT(UINT4) | KIT_BIT(INT4) | KIT_BIT(FLOAT4E2M1) | KIT_BIT(UINT2) | KIT_BIT(INT2))
 #define KIT_COMPLEX (KIT_BIT(COMPLEX64) | KIT_BIT(COMPLEX128))
@@ -52,7 +52,7 @@ extern "C" {
  * loop functions without calls that are not inlined. Levels and not CPU names: GCC picks "arch=haswell" on that CPU
  * alone, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs, and with C libraries
  * that have no ifuncs (musl). */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KIT_MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
@@ -215,7 +215,7 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 /* ------------------------------------------------------------------ a kernel */
 
 enum {
-    KIT_IN_PLACE = 1u << 0, /* output 0 may share the buffer of an input of the same dtype and dims */
+    KIT_IN_PLACE = 1u << 0,      /* output 0 may share the buffer of an input of the same dtype and dims */
     KIT_SHAPES_AT_RUN = 1u << 1, /* every output is allocated by run: its shape depends on data */
     /* Output 0 may share the buffer of input 0, and of no other, when dtype and number of elements agree, whatever the
      * dims: Reshape, which then has nothing to do, and ScatterND, which starts from a copy of input 0. */
@@ -258,13 +258,13 @@ static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
 }
 
 typedef struct kit_kernel {
-    const char *domain;     /* NULL = "ai.onnx" */
+    const char *domain; /* NULL = "ai.onnx" */
     const char *op_type;
-    uint32_t since_min;     /* inclusive range of the schema's since_version that run understands; 0 = from the first */
-    uint32_t since_max;     /* 0 = to the newest known when this was written: set it when an operator may change */
-    uint32_t in_types[4];   /* set of dtypes for inputs 0 to 3; KIT_ANY = as the schema says */
+    uint32_t since_min;   /* inclusive range of the schema's since_version that run understands; 0 = from the first */
+    uint32_t since_max;   /* 0 = to the newest known when this was written: set it when an operator may change */
+    uint32_t in_types[4]; /* set of dtypes for inputs 0 to 3; KIT_ANY = as the schema says */
     uint32_t out_types[2];
-    uint32_t flags;         /* KIT_IN_PLACE ... */
+    uint32_t flags; /* KIT_IN_PLACE ... */
     /* All but run may be NULL. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
     /* Finds *cost filled in from the bytes of inputs and outputs and one operation an output element, and sets what it
@@ -302,7 +302,8 @@ typedef struct kit_provider {
     /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
      * kit_poll; 0 = no promise. */
     uint32_t poll_ms;
-    uint32_t flags; /* INLAY_PROVIDER_REFERENCE_CORE, or 0; the kit's own prices, of rows without cost, are of that core */
+    uint32_t
+        flags; /* INLAY_PROVIDER_REFERENCE_CORE, or 0; the kit's own prices, of rows without cost, are of that core */
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
@@ -334,12 +335,12 @@ inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_
  * of the plugin, of its provider, and of the domains of its operators separated by spaces ("" = none). They are in the
  * note, where the host finds them without running the plugin, and have to be what `self` says too: a plugin whose note
  * differs is refused. */
-#define KIT_PLUGIN_NAMED(self, name, provider, domains)                                                     \
-    INLAY_PLUGIN_NOTE(name, provider, domains)                                                              \
-    inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag) \
-    {                                                                                                       \
-        static kit_exports exports;                                                                         \
-        return kit_open(&(self), &exports, host, out_plugin, diag);                                         \
+#define KIT_PLUGIN_NAMED(self, name, provider, domains)                                                                \
+    INLAY_PLUGIN_NOTE(name, provider, domains)                                                                         \
+    inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)          \
+    {                                                                                                                  \
+        static kit_exports exports;                                                                                    \
+        return kit_open(&(self), &exports, host, out_plugin, diag);                                                    \
     }
 
 /* The same with a note that gives no names: a host that can't load the file can't say what would have been in it. */

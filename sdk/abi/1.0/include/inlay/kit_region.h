@@ -44,31 +44,31 @@ INLAY_NODISCARD inlay_status kit_region_keep(const inlay_compile_request *reques
 void *kit_region_take(kit_region *region, uint64_t bytes);
 void kit_region_free(kit_region *region); /* of {0}: a no-op */
 
-/* The body of assess for offers of one node each: calls fits for each candidate, and tells the host. fits may add to the
- * offer; false: why says the reason. */
+/* The body of assess for offers of one node each: calls fits for each candidate, and tells the host. fits may add to
+ * the offer; false: why says the reason. */
 typedef bool (*kit_fits_fn)(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why);
 inlay_status kit_assess_each(const kit_node *like, const inlay_graph *graph, const uint8_t *candidates,
                              const inlay_assess_sink *sink, kit_fits_fn fits, void *ctx); /* like: host and provider */
 
-/* Bytes kept from one process to the next in a file of inlay_create_args.cache_dir (NULL or "": nowhere). identity names
- * all that decides whether they can be used, device and driver among it; a file with another, or one byte wrong, is as if
- * it were not there. Texts and bytes are read during the call. load: the caller frees; NULL: nothing. A reader sees a whole
- * file, whoever writes meanwhile. */
+/* Bytes kept from one process to the next in a file of inlay_create_args.cache_dir (NULL or "": nowhere). identity
+ * names all that decides whether they can be used, device and driver among it; a file with another, or one byte wrong,
+ * is as if it were not there. Texts and bytes are read during the call. load: the caller frees; NULL: nothing. A reader
+ * sees a whole file, whoever writes meanwhile. */
 void *kit_kept_load(const char *dir, const char *name, const void *identity, size_t identity_bytes, size_t *out_bytes);
 void kit_kept_save(const char *dir, const char *name, const void *identity, size_t identity_bytes, const void *data,
                    size_t bytes);
 
 /* KIT_PLUGIN_NAMED for a plugin with a provider of its own (an inlay_provider), which is not made of a table. */
-#define KIT_PROVIDER_PLUGIN(self, name, own, provider_name)                                                    \
-    INLAY_PLUGIN_NOTE(name, provider_name, "")                                                                 \
-    inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag) \
-    {                                                                                                          \
-        static kit_exports exports;                                                                            \
-        inlay_status status = kit_open(&(self), &exports, host, out_plugin, diag);                             \
-        exports.provider = (own);                                                                              \
-        exports.plugin.providers = &exports.provider;                                                          \
-        exports.plugin.provider_count = 1;                                                                     \
-        return status;                                                                                         \
+#define KIT_PROVIDER_PLUGIN(self, name, own, provider_name)                                                            \
+    INLAY_PLUGIN_NOTE(name, provider_name, "")                                                                         \
+    inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)          \
+    {                                                                                                                  \
+        static kit_exports exports;                                                                                    \
+        inlay_status status = kit_open(&(self), &exports, host, out_plugin, diag);                                     \
+        exports.provider = (own);                                                                                      \
+        exports.plugin.providers = &exports.provider;                                                                  \
+        exports.plugin.provider_count = 1;                                                                             \
+        return status;                                                                                                 \
     }
 
 #ifdef __cplusplus

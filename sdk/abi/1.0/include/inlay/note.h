@@ -62,8 +62,8 @@ enum {
 };
 
 typedef struct inlay_note {
-    uint32_t struct_size;      /* bytes of this struct as the plugin was compiled; the texts follow */
-    uint32_t abi_major;        /* INLAY_ABI_MAJOR and MINOR that it was compiled with */
+    uint32_t struct_size; /* bytes of this struct as the plugin was compiled; the texts follow */
+    uint32_t abi_major;   /* INLAY_ABI_MAJOR and MINOR that it was compiled with */
     uint32_t abi_minor;
     uint32_t abi_minor_oldest; /* it runs on hosts from this minor on: INLAY_NOTE_OLDEST_MINOR, 0 if not defined */
     uint32_t isa;              /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
@@ -112,7 +112,7 @@ typedef struct inlay_note {
 #endif
 #define INLAY_NOTE_SANITIZERS (INLAY_NOTE_ASAN | INLAY_NOTE_TSAN | INLAY_NOTE_MSAN | INLAY_NOTE_HWASAN)
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) &&                 \
     defined(__AVX512VL__)
 #define INLAY_NOTE_ISA INLAY_ISA_X86_64_V4
 #elif defined(__AVX__) || defined(__AVX2__) || defined(__FMA__) || defined(__BMI2__) || defined(__F16C__)
@@ -153,7 +153,7 @@ typedef struct inlay_note {
 #else
 #define INLAY_NOTE_AMX 0u
 #endif
-#define INLAY_NOTE_ISA_EXTRA                                                                            \
+#define INLAY_NOTE_ISA_EXTRA                                                                                           \
     (INLAY_NOTE_VNNI | INLAY_NOTE_BF16 | INLAY_NOTE_FP16 | INLAY_NOTE_VBMI | INLAY_NOTE_AVXVNNI | INLAY_NOTE_AMX)
 
 /* ------------------------------------------------------------------ the note itself */
@@ -166,23 +166,23 @@ typedef struct inlay_note {
 #endif
 
 /* Places the note. The three texts are string literals; see inlay_note.text_bytes. No semicolon is needed behind it. */
-#define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                        \
+#define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                                 \
     INLAY_PLUGIN_NOTE_ABI(INLAY_ABI_MAJOR, INLAY_ABI_MINOR, name_, providers_, domains_)
 
 /* The same with the ABI spelled out. */
-#define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                    \
-    __attribute__((section(INLAY_NOTE_SECTION), used, aligned(4))) INLAY_NOTE_PLAIN static const struct {     \
-        uint32_t owner_bytes, descriptor_bytes, type;                                                         \
-        char owner[8];                                                                                        \
-        inlay_note note;                                                                                      \
-        char text[sizeof(name_ "\0" providers_ "\0" domains_)];                                               \
-    } inlay_plugin_note = { sizeof INLAY_NOTE_OWNER,                                                          \
-                            sizeof(inlay_note) + sizeof(name_ "\0" providers_ "\0" domains_),                 \
-                            INLAY_NOTE_PLUGIN,                                                                \
-                            INLAY_NOTE_OWNER,                                                                 \
-                            { sizeof(inlay_note), major_, minor_, INLAY_NOTE_OLDEST_MINOR, INLAY_NOTE_ISA,    \
-                              INLAY_NOTE_ISA_EXTRA, INLAY_NOTE_SANITIZERS, INLAY_NOTE_THREADING, 0,           \
-                              sizeof(name_ "\0" providers_ "\0" domains_) },                                  \
+#define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                             \
+    __attribute__((section(INLAY_NOTE_SECTION), used, aligned(4))) INLAY_NOTE_PLAIN static const struct {              \
+        uint32_t owner_bytes, descriptor_bytes, type;                                                                  \
+        char owner[8];                                                                                                 \
+        inlay_note note;                                                                                               \
+        char text[sizeof(name_ "\0" providers_ "\0" domains_)];                                                        \
+    } inlay_plugin_note = { sizeof INLAY_NOTE_OWNER,                                                                   \
+                            sizeof(inlay_note) + sizeof(name_ "\0" providers_ "\0" domains_),                          \
+                            INLAY_NOTE_PLUGIN,                                                                         \
+                            INLAY_NOTE_OWNER,                                                                          \
+                            { sizeof(inlay_note), major_, minor_, INLAY_NOTE_OLDEST_MINOR, INLAY_NOTE_ISA,             \
+                              INLAY_NOTE_ISA_EXTRA, INLAY_NOTE_SANITIZERS, INLAY_NOTE_THREADING, 0,                    \
+                              sizeof(name_ "\0" providers_ "\0" domains_) },                                           \
                             name_ "\0" providers_ "\0" domains_ };
 
 #ifdef __cplusplus

@@ -34,20 +34,20 @@
  *    Unknown flag bits are refused where the low half of the word is concerned and ignored in the high half.
  *  - Ownership. What a call receives is borrowed for that call unless its comment says otherwise. Nobody frees what
  *    another module allocated.
- *  - Errors. A status by value, the sentence in the caller's inlay_diag. Nothing aborts, nothing unwinds across. The host
- *    never passes a NULL diag. The status returned is what counts: the host sets diag->code to it, ends the texts, makes
- *    them one line, and adds the names of provider and plugin. Text alone is enough; error_class 0 is replaced by the
- *    class that belongs to the status. A status that the host does not know counts as INLAY_INTERNAL. What a call that
+ *  - Errors. A status by value, the sentence in the caller's inlay_diag. Nothing aborts, nothing unwinds across. The
+ * host never passes a NULL diag. The status returned is what counts: the host sets diag->code to it, ends the texts,
+ * makes them one line, and adds the names of provider and plugin. Text alone is enough; error_class 0 is replaced by
+ * the class that belongs to the status. A status that the host does not know counts as INLAY_INTERNAL. What a call that
  *    succeeds has written into diag is ignored.
- *  - Out parameters. The host sets struct_size and zeroes the rest (pointers: NULL) before each call, and reads them only
- *    after INLAY_OK. Where another value is pre-set, the field's comment says so.
+ *  - Out parameters. The host sets struct_size and zeroes the rest (pointers: NULL) before each call, and reads them
+ * only after INLAY_OK. Where another value is pre-set, the field's comment says so.
  *  - Context. Every callback gets the context pointer that stands beside it as its first argument.
  *  - Threads. open, create and destroy are called by one thread at a time. assess, cost, compile and specialize may be
  *    called by several threads at once for different graphs; execute by any number for different runs.
  *  - Optional entries are marked; NULL means the default that the comment gives. All others must be set.
  *
- * What a plugin leaves alone. It runs in somebody else's process. When a call returns, these are as they were before it:
- * rounding mode, flush-to-zero and floating-point traps (the host sets them back after each call); locale, working
+ * What a plugin leaves alone. It runs in somebody else's process. When a call returns, these are as they were before
+ * it: rounding mode, flush-to-zero and floating-point traps (the host sets them back after each call); locale, working
  * directory, umask, environment, signal handlers and masks, resource limits; stdin, stdout and stderr, to which a
  * plugin prints nothing (inlay_host.log is for that), and every file descriptor that it did not open. It does not fork,
  * and calls neither exit nor abort. Threads of its own are started in create or later and joined in destroy. It does
@@ -67,8 +67,7 @@ extern "C" {
 #define INLAY_ABI_MINOR 0u /* counts appended fields, for people to read; code uses INLAY_HAS */
 
 /* Does the struct behind p, as its writer was compiled, reach field? */
-#define INLAY_HAS(p, field) \
-    ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
+#define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
 
 /* The same for the elements of an array of type with the given stride. */
 #define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
@@ -143,14 +142,14 @@ typedef struct inlay_node_info {
     inlay_str domain;  /* "ai.onnx" for ONNX's own operators, never empty */
     inlay_str op_type; /* "Conv" */
     uint32_t since_version;
-    uint32_t flags;           /* 0 in version 1 */
-    const uint32_t *inputs;   /* [input_count] value indexes; INLAY_NONE = omitted */
-    const uint32_t *outputs;  /* [output_count] likewise */
+    uint32_t flags;          /* 0 in version 1 */
+    const uint32_t *inputs;  /* [input_count] value indexes; INLAY_NONE = omitted */
+    const uint32_t *outputs; /* [output_count] likewise */
     uint32_t input_count;
     uint32_t output_count;
     const inlay_attr_info *attrs;
     uint32_t attr_count;
-    uint32_t attr_stride; /* bytes from one attr to the next */
+    uint32_t attr_stride;            /* bytes from one attr to the next */
     const struct inlay_body *bodies; /* [body_count] of If, Loop and Scan, see INLAY_EXT_BODIES in extensions.h */
     uint32_t body_count;
     uint32_t body_stride;
@@ -246,7 +245,7 @@ typedef struct inlay_fence_notice {
 
 typedef struct inlay_host {
     uint64_t struct_size;
-    uint32_t abi_major;       /* the host's; a plugin that needs another refuses in open */
+    uint32_t abi_major; /* the host's; a plugin that needs another refuses in open */
     uint32_t abi_minor;
     uint32_t abi_major_oldest; /* the host still loads plugins of this major */
     uint32_t reserved;
@@ -401,7 +400,8 @@ enum {
 };
 
 /* "I can't run this node, because". Due for every candidate that is in no offer. One for a node that is no candidate is
- * ignored; one for a node that is in an offer, too, does not void the offer, and is shown only where it is not chosen. */
+ * ignored; one for a node that is in an offer, too, does not void the offer, and is shown only where it is not chosen.
+ */
 typedef struct inlay_refusal {
     uint64_t struct_size;
     uint32_t node;
@@ -444,7 +444,7 @@ typedef struct inlay_value_state {
     const int64_t *dims; /* [rank]; -1 = known only when the data is; NULL when rank is unknown */
     const void *data;    /* host elements when known before the run, aligned; otherwise NULL */
     uint64_t data_bytes;
-    uint32_t rank;     /* or INLAY_RANK_UNKNOWN */
+    uint32_t rank; /* or INLAY_RANK_UNKNOWN */
     inlay_dtype dtype;
 } inlay_value_state;
 
@@ -474,7 +474,7 @@ typedef struct inlay_compile_request {
     uint64_t struct_size;
     void *handle; /* for inlay_host.align_constant */
     const inlay_graph *graph;
-    const uint32_t *nodes; /* the region, ascending */
+    const uint32_t *nodes;   /* the region, ascending */
     const uint64_t *cookies; /* [offer_count] of the offers it is made of */
     const uint32_t *inputs;  /* values that enter, without constants; execute gets them in this order */
     const uint32_t *outputs; /* values that leave, likewise */
@@ -498,8 +498,8 @@ typedef struct inlay_compile_request {
     const inlay_value_state *profile; /* [graph->value_count] */
     uint32_t profile_stride;
     uint32_t max_threads; /* workers that a run may use */
-    /* Out, or NULL: bytes that the region keeps in the provider's domains until release_compiled. What is written counts
-     * against a limit of memory in place of the offers' estimates. */
+    /* Out, or NULL: bytes that the region keeps in the provider's domains until release_compiled. What is written
+     * counts against a limit of memory in place of the offers' estimates. */
     uint64_t *resident_bytes;
 } inlay_compile_request;
 
@@ -507,8 +507,8 @@ typedef struct inlay_compiled inlay_compiled; /* the provider's, shared by all s
 typedef struct inlay_instance inlay_instance; /* a compiled region at concrete shapes; immutable */
 
 enum {
-    INLAY_OUTPUT_KNOWN = 0,   /* its shape is what the host inferred: the host brings the buffer */
-    INLAY_OUTPUT_BOUNDED = 1, /* at most max_bytes: the host brings a buffer of that size, execute writes dims */
+    INLAY_OUTPUT_KNOWN = 0,    /* its shape is what the host inferred: the host brings the buffer */
+    INLAY_OUTPUT_BOUNDED = 1,  /* at most max_bytes: the host brings a buffer of that size, execute writes dims */
     INLAY_OUTPUT_ALLOCATED = 2 /* execute calls inlay_host.output_alloc */
     /* Of BOUNDED and ALLOCATED outputs the dims are there when execute returns, also in asynchronous providers, which
      * wait for what they need; only the elements may come later, with the signal. */
@@ -526,11 +526,11 @@ typedef struct inlay_specialize_request {
     const inlay_value_state *values; /* [graph->value_count] of the compile's snapshot */
     uint32_t value_count;
     uint32_t value_stride;
-    uint32_t max_threads;          /* workers that a run may use */
+    uint32_t max_threads; /* workers that a run may use */
     uint32_t reserved;
-    uint64_t workspace_bytes;      /* out: scratch in the provider's default domain, pre-set to 0 */
-    uint64_t workspace_alignment;  /* out: pre-set to 64 */
-    inlay_output_plan *outputs;    /* out: [output_count], pre-set to KNOWN without alias */
+    uint64_t workspace_bytes;     /* out: scratch in the provider's default domain, pre-set to 0 */
+    uint64_t workspace_alignment; /* out: pre-set to 64 */
+    inlay_output_plan *outputs;   /* out: [output_count], pre-set to KNOWN without alias */
     uint32_t output_count;
     uint32_t output_stride; /* bytes from one output plan to the next */
     /* [input_count of the region], or NULL. Not 0: the input is a state in place (INLAY_EXT_STATES in extensions.h),
@@ -560,8 +560,8 @@ typedef struct inlay_exec_args {
     uint32_t arg_stride;
     uint32_t wait_count;
     inlay_buffer workspace;
-    const uint32_t *cancel;  /* 0 until the run is to stop; read it atomically, or call inlay_host.poll */
-    uint64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 = none */
+    const uint32_t *cancel;   /* 0 until the run is to stop; read it atomically, or call inlay_host.poll */
+    uint64_t deadline_ns;     /* CLOCK_MONOTONIC; 0 = none */
     const inlay_fence *waits; /* [wait_count] who must be done before: makers of inputs, and users of the bytes that are
                                  written. Some may have been reached meanwhile */
     inlay_fence signal;       /* asynchronous providers signal it when the outputs are there */
@@ -599,7 +599,7 @@ typedef struct inlay_copy_request {
     uint32_t copy_count;
     uint32_t copy_stride;
     uint32_t wait_count;
-    uint32_t own_wait_count;  /* as in inlay_exec_args */
+    uint32_t own_wait_count; /* as in inlay_exec_args */
 } inlay_copy_request;
 
 /* ------------------------------------------------------------------ domains */
@@ -687,13 +687,14 @@ typedef struct inlay_provider {
                            const inlay_assess_sink *sink, inlay_diag *diag);
     inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
-    /* INLAY_UNSUPPORTED takes the offer back: the host assigns the graph again without it. Where diag->node names a node of
-     * the region, the offers of that node are meant, otherwise all of the region's. Other statuses end the session. */
+    /* INLAY_UNSUPPORTED takes the offer back: the host assigns the graph again without it. Where diag->node names a
+     * node of the region, the offers of that node are meant, otherwise all of the region's. Other statuses end the
+     * session. */
     inlay_status (*compile)(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag);
     void (*release_compiled)(void *state, inlay_compiled *compiled);
-    /* *out_instance may be the compiled itself cast, when shapes make no difference. INLAY_UNSUPPORTED takes the offer back
-     * as in compile, for these shapes of the graph's inputs: the host remembers them, and others run as before. */
+    /* *out_instance may be the compiled itself cast, when shapes make no difference. INLAY_UNSUPPORTED takes the offer
+     * back as in compile, for these shapes of the graph's inputs: the host remembers them, and others run as before. */
     inlay_status (*specialize)(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
@@ -716,8 +717,8 @@ typedef struct inlay_provider {
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
     /* Optional: for IMPORTS_HOST domains: memory of the host's as a buffer, which is read where it is: the user's input
-     * tensors. The memory outlives the import; buffer_free ends it. INLAY_UNSUPPORTED: not this memory (it begins in the
-     * middle of a page, say); the host copies then. */
+     * tensors. The memory outlives the import; buffer_free ends it. INLAY_UNSUPPORTED: not this memory (it begins in
+     * the middle of a page, say); the host copies then. */
     inlay_status (*import_host)(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 
@@ -762,8 +763,8 @@ typedef struct inlay_provider {
  *
  * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` needs two or more).
  * `%` is `*` whose inputs may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; `!` behind it
- * makes it required, `=` gives the default; "..." as the last attribute takes any others. Types are ONNX's names; seq(T),
- * optional(T) and map(K,V) nest. */
+ * makes it required, `=` gives the default; "..." as the last attribute takes any others. Types are ONNX's names;
+ * seq(T), optional(T) and map(K,V) nest. */
 
 /* What shape inference sees and fills in. */
 typedef struct inlay_infer {
@@ -773,7 +774,7 @@ typedef struct inlay_infer {
     const inlay_value_info *const *inputs; /* [input_count]; NULL = omitted */
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t node_bytes;  /* sizes of the two structs as the host was compiled, for INLAY_STRIDE_HAS */
+    uint32_t node_bytes; /* sizes of the two structs as the host was compiled, for INLAY_STRIDE_HAS */
     uint32_t value_bytes;
     /* States type and shape of an output. dtype INLAY_UNDEFINED leaves what the schema gave. dims are copied. */
     inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
@@ -803,8 +804,8 @@ typedef struct inlay_operator {
     const char *signature;
     const char *doc; /* optional: one paragraph */
     uint32_t since_version;
-    uint32_t flags; /* INLAY_OPERATOR_* */
-    void *ctx;      /* first argument of infer */
+    uint32_t flags;                                                         /* INLAY_OPERATOR_* */
+    void *ctx;                                                              /* first argument of infer */
     inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag); /* optional: shapes come with the run */
     const inlay_op_example *examples;
     uint32_t example_count, example_stride;

@@ -28,20 +28,20 @@ extern "C" {
 #endif
 
 /* One list makes the enum and the texts of inlay_status_text(). A number never changes its meaning. */
-#define INLAY_STATUS_LIST(X)                                            \
-    X(0, OK, "ok")                                                      \
-    X(1, INVALID_ARGUMENT, "invalid argument")                          \
-    X(2, OUT_OF_MEMORY, "out of memory")                                \
-    X(3, NOT_FOUND, "not found")                                        \
-    X(4, UNSUPPORTED, "unsupported")                                    \
-    X(5, INVALID_MODEL, "invalid model")                                \
-    X(6, IO_ERROR, "input/output error")                                \
-    X(7, LIMIT_EXCEEDED, "limit exceeded")                              \
-    X(8, SHAPE_MISMATCH, "wrong shape")                                 \
-    X(9, CANCELLED, "cancelled")                                        \
-    X(10, DEADLINE_EXCEEDED, "deadline exceeded")                       \
-    X(11, DEVICE_LOST, "device lost")                                   \
-    X(12, BUSY, "busy")                                                 \
+#define INLAY_STATUS_LIST(X)                                                                                           \
+    X(0, OK, "ok")                                                                                                     \
+    X(1, INVALID_ARGUMENT, "invalid argument")                                                                         \
+    X(2, OUT_OF_MEMORY, "out of memory")                                                                               \
+    X(3, NOT_FOUND, "not found")                                                                                       \
+    X(4, UNSUPPORTED, "unsupported")                                                                                   \
+    X(5, INVALID_MODEL, "invalid model")                                                                               \
+    X(6, IO_ERROR, "input/output error")                                                                               \
+    X(7, LIMIT_EXCEEDED, "limit exceeded")                                                                             \
+    X(8, SHAPE_MISMATCH, "wrong shape")                                                                                \
+    X(9, CANCELLED, "cancelled")                                                                                       \
+    X(10, DEADLINE_EXCEEDED, "deadline exceeded")                                                                      \
+    X(11, DEVICE_LOST, "device lost")                                                                                  \
+    X(12, BUSY, "busy")                                                                                                \
     X(13, INTERNAL, "internal error")
 
 typedef int32_t inlay_status;
@@ -71,14 +71,17 @@ typedef struct inlay_diag {
     char tensor[128];     /* the tensor concerned, or empty */
 } inlay_diag;
 
-#define INLAY_DIAG_INIT { sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_PERMANENT, "", "", "" }
+#define INLAY_DIAG_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_PERMANENT, "", "", ""                                                \
+    }
 
 /* A short English name of the code, for instance "invalid model"; "unknown status" for other numbers. */
 static inline const char *inlay_status_text(inlay_status status)
 {
     switch (status) {
-#define INLAY_STATUS_CASE(number, name, text) \
-    case number:                              \
+#define INLAY_STATUS_CASE(number, name, text)                                                                          \
+    case number:                                                                                                       \
         return text;
         INLAY_STATUS_LIST(INLAY_STATUS_CASE)
 #undef INLAY_STATUS_CASE
@@ -131,11 +134,11 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
 
 /* The only control-flow macro of inlay: runs a call and leaves through the function's single exit when it fails.
  * Expects a local `inlay_status status` and a label `done:`. */
-#define INLAY_TRY(call)           \
-    do {                          \
-        status = (call);          \
-        if (status != INLAY_OK)   \
-            goto done;            \
+#define INLAY_TRY(call)                                                                                                \
+    do {                                                                                                               \
+        status = (call);                                                                                               \
+        if (status != INLAY_OK)                                                                                        \
+            goto done;                                                                                                 \
     } while (0)
 
 #ifdef __cplusplus
