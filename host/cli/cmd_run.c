@@ -27,8 +27,9 @@ enum { KEY_OUTPUTS = 0x4000, KEY_VALUES, KEY_TIMEOUT, KEY_EXPECT, KEY_RTOL, KEY_
 static const struct argp_option flags[] = {
     FEED_FLAGS,
     { "outputs", KEY_OUTPUTS, "DIR", 0, "Write each output to DIR/<name>.npy; DIR is made if it is not there", 0 },
-    { "expect", KEY_EXPECT, "DIR", 0,
-      "Compare each output with DIR/<name>.npy, .pb or .npz; exit code 1 where one differs", 0 },
+    { "expect", KEY_EXPECT, "DIR|FILE.npz", 0,
+      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 where one differs",
+      0 },
     { "rtol", KEY_RTOL, "X", 0, "Relative tolerance of --expect (default: 1e-3)", 0 },
     { "atol", KEY_ATOL, "X", 0, "Absolute tolerance of --expect (default: 1e-5)", 0 },
     { "values", KEY_VALUES, "N", 0, "Print the first N values of each output (default: 8)", 0 },
@@ -126,29 +127,6 @@ done:
     return status;
 }
 
-/* DIR/<name>.npy, .pb or .npz. */
-static inlay_status load_expected(const char *dir, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
-{
-    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
-    arena a = { 0 };
-    inlay_status status = INLAY_OK;
-
-    *out_value = NULL;
-    for (int i = 0; i < 3 && status == INLAY_OK && *out_value == NULL; i++) {
-        const char *path = value_path(&a, dir, info->name, suffixes[i]);
-
-        if (path == NULL)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
-        else if (access(path, F_OK) == 0)
-            status = value_load(path, info, out_value, diag);
-    }
-    if (status == INLAY_OK && *out_value == NULL)
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "output '%s': none of .npy, .pb, .npz of that name in %s",
-                            info->name, dir);
-    arena_deinit(&a);
-    return status;
-}
-
 /* Compares every output with what --expect has; *out_wrong counts those that differ, a line each on stderr. */
 static inlay_status compare_outputs(const run_args *args, const cli_common *common, const inlay_session *session,
                                     inlay_context *context, uint32_t *out_wrong, inlay_diag *diag)
@@ -164,7 +142,9 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         char text[256];
 
         INLAY_TRY(inlay_session_output(session, i, &info));
-        INLAY_TRY(load_expected(args->expect, &info, &want, diag));
+        INLAY_TRY(value_load_named(args->expect, &info, &want, diag));
+        if (want == NULL)
+            return value_missing("output", args->expect, &info, diag);
         if (!compare_datum(want, &datum)) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
         } else if (got == NULL || !compare_value(got, &datum, args->rtol, args->atol, text, sizeof text)) {
@@ -240,6 +220,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     uint32_t wrong = 0;
     inlay_status status;
 
+    if (args->expect != NULL)
+        INLAY_TRY(value_source("--expect", args->expect, diag));
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));

@@ -149,27 +149,14 @@ done:
     return status;
 }
 
-static bool same_name(const char *key, size_t bytes, const char *name)
-{
-    if (strlen(name) != bytes)
-        return false;
-    for (size_t i = 0; i < bytes; i++)
-        if (key[i] != name[i] && !(key[i] == '_' && (name[i] == '/' || name[i] == ':')))
-            return false;
-    return true;
-}
-
 /* The entry of the archive for an input: by name, or the only one there is. */
 static const zip_entry *find_entry(const dataset *d, const zip_list *list, const char *name)
 {
-    for (uint32_t i = 0; i < list->count; i++) {
-        const char *key = list->entries[i].name;
+    const zip_entry *named = zip_array(list, name);
 
-        if (ends_with(key, ".npy") && same_name(key, strlen(key) - 4, name))
-            return &list->entries[i];
-    }
-    return d->input_count == 1 && list->count == 1 && ends_with(list->entries[0].name, ".npy") ? &list->entries[0]
-                                                                                               : NULL;
+    if (named != NULL || d->input_count != 1 || list->count != 1)
+        return named;
+    return ends_with(list->entries[0].name, ".npy") ? &list->entries[0] : NULL;
 }
 
 static inlay_status missing(const dataset *d, const char *path, const inlay_io_info *info, const zip_list *list,

@@ -360,24 +360,6 @@ done:
     return status;
 }
 
-/* DIR/<name>.npy, .pb or .npz; *out_value stays NULL when neither is there. */
-static inlay_status load_from_dir(const request *r, inlay_value **out_value)
-{
-    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
-    arena a = { 0 };
-    inlay_status status = INLAY_OK;
-
-    for (int i = 0; i < 3 && status == INLAY_OK && *out_value == NULL; i++) {
-        char *path = value_path(&a, r->feed->dir, r->info->name, suffixes[i]);
-        if (path == NULL)
-            status = inlay_fail(r->diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
-        else if (access(path, F_OK) == 0)
-            status = value_load(path, r->info, out_value, r->diag);
-    }
-    arena_deinit(&a);
-    return status;
-}
-
 static inlay_status make_one(const request *r, inlay_value **out_value)
 {
     const char *source = NULL;
@@ -396,11 +378,10 @@ static inlay_status make_one(const request *r, inlay_value **out_value)
     if (source != NULL)
         return value_load(source, r->info, out_value, r->diag);
     if (r->feed->dir != NULL) {
-        status = load_from_dir(r, out_value);
-        if (status == INLAY_OK && *out_value == NULL && !r->info->optional)
-            status = inlay_fail(r->diag, INLAY_NOT_FOUND, "input '%s': none of .npy, .pb, .npz of that name in %s",
-                                r->info->name, r->feed->dir);
-        return status;
+        status = value_load_named(r->feed->dir, r->info, out_value, r->diag);
+        return status == INLAY_OK && *out_value == NULL && !r->info->optional
+                   ? value_missing("input", r->feed->dir, r->info, r->diag)
+                   : status;
     }
     return r->info->optional ? INLAY_OK : make_random(r, NULL, out_value);
 }
@@ -484,8 +465,9 @@ inlay_status feed_make(feed *f, const cli_common *common, const inlay_session *s
     inlay_status status;
 
     *out_values = NULL;
-    if (f->dir != NULL && access(f->dir, R_OK | X_OK) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "--inputs %s: %s", f->dir, strerror(errno));
+    status = f->dir != NULL ? value_source("--inputs", f->dir, diag) : INLAY_OK;
+    if (status != INLAY_OK)
+        return status;
     status = check_names(f, session, diag);
     if (status != INLAY_OK)
         return status;

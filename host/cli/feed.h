@@ -1,14 +1,14 @@
 /* cli/feed.h - the inputs of a run: from files, from a folder, or random.
  *
- *     --input NAME=FILE.npy | NAME=FILE.npz | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224     --inputs DIR
- * --seed N
+ *     --input NAME=FILE.npy | NAME=FILE.npz | NAME=FILE.pb | NAME=random | NAME=random:2,3,224,224
+ *     --inputs DIR | FILE.npz     --seed N
  *
  * An input of bytes ([N]) or of strings takes any other file as it is: its bytes, such as those of a picture, or its
  * lines; NAME=text:WORDS is a string itself.
  *
- * An input that --input does not name is read from DIR/<name>.npy, .pb or .npz; without --inputs it is random. Random
- * contents depend on the seed and the input's name alone; integers are 0 or 1, which most tables have. Sizes that
- * nobody has said are guessed until the model takes them. */
+ * An input that --input does not name is read from DIR/<name>.npy, .pb or .npz, or is an array of FILE.npz; without
+ * --inputs it is random. Random contents depend on the seed and the input's name alone; integers are 0 or 1, which most
+ * tables have. Sizes that nobody has said are guessed until the model takes them. */
 #ifndef CLI_FEED_H
 #define CLI_FEED_H
 #include "cli/cli.h"
@@ -40,9 +40,9 @@ enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
       0 },                                                                                                             \
         { "inputs",                                                                                                    \
           FEED_KEY_INPUTS,                                                                                             \
-          "DIR",                                                                                                       \
+          "DIR|FILE.npz",                                                                                              \
           0,                                                                                                           \
-          "Inputs from DIR/<name>.npy, .npz or .pb; '/' and ':' in names read as '_'",                                 \
+          "Inputs from DIR/<name>.npy, .npz or .pb, or the arrays of FILE.npz; '/' and ':' in names read as '_'",      \
           0 },                                                                                                         \
     {                                                                                                                  \
         "seed", FEED_KEY_SEED, "N", 0, "Of random inputs (default: 0)", 0                                              \

@@ -17,25 +17,20 @@ typedef struct archive {
 /* The array "name.npy" as a value; INLAY_UNDEFINED takes any type. *out stays NULL where the archive has none. */
 static inlay_status take(archive *z, const char *name, inlay_dtype dtype, inlay_value **out)
 {
-    const size_t bytes = strlen(name);
-    inlay_status status = INLAY_OK;
+    const zip_entry *e = zip_array(&z->list, name);
+    inlay_tensor_view view;
+    inlay_status status;
+    FILE *npy;
 
     *out = NULL;
-    for (uint32_t i = 0; i < z->list.count; i++) {
-        const zip_entry *e = &z->list.entries[i];
-        inlay_tensor_view view;
-        FILE *npy;
-
-        if (strncmp(e->name, name, bytes) != 0 || strcmp(e->name + bytes, ".npy") != 0)
-            continue;
-        status = zip_extract(z->file, z->path, e, &npy, z->diag);
-        if (status != INLAY_OK)
-            return status;
-        status = npy_load_file(npy, z->path, dtype, z->a, &view, z->diag);
-        (void)fclose(npy);
-        return status == INLAY_OK ? value_from_view(&view, out, z->diag) : status;
-    }
-    return INLAY_OK;
+    if (e == NULL)
+        return INLAY_OK;
+    status = zip_extract(z->file, z->path, e, &npy, z->diag);
+    if (status != INLAY_OK)
+        return status;
+    status = npy_load_file(npy, z->path, dtype, z->a, &view, z->diag);
+    (void)fclose(npy);
+    return status == INLAY_OK ? value_from_view(&view, out, z->diag) : status;
 }
 
 /* Integers of 32 bits, as SciPy has them where they do, become int64. */
@@ -153,6 +148,21 @@ static inlay_status read_map(archive *z, const inlay_io_info *info, inlay_value 
     inlay_value_unref(items[0]);
     inlay_value_unref(items[1]);
     *out = map;
+    return status;
+}
+
+inlay_status npz_named(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value, inlay_diag *diag)
+{
+    archive z = { .path = path, .file = fopen(path, "rb"), .a = a, .diag = diag };
+    inlay_status status;
+
+    *out_value = NULL;
+    if (z.file == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    status = zip_read(z.file, path, a, &z.list, diag);
+    if (status == INLAY_OK)
+        status = take(&z, info->name, info->dtype, out_value);
+    (void)fclose(z.file);
     return status;
 }
 

@@ -4,9 +4,12 @@
 #include "cli/npy.h"
 #include "cli/npz.h"
 #include "cli/pb.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ files */
 
@@ -88,6 +91,20 @@ inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, 
     return model_datum_load(path, info->kind, a, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
 }
 
+/* Is a value that was read from path what info declares? */
+static inlay_status check_declared(const char *path, const inlay_io_info *info, const inlay_value *value,
+                                   inlay_diag *diag)
+{
+    if (inlay_value_kind(value) != info->kind)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is no tensor: give it as a .pb file", path,
+                          info->name);
+    if (inlay_value_kind(value) == INLAY_KIND_TENSOR && info->dtype != INLAY_UNDEFINED &&
+        inlay_value_dtype(value) != info->dtype)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", path,
+                          inlay_dtype_name(inlay_value_dtype(value)), info->name, inlay_dtype_name(info->dtype));
+    return INLAY_OK;
+}
+
 inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
 {
     arena a = { 0 };
@@ -114,23 +131,75 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
             inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
         goto done;
     }
-    if (inlay_value_kind(value) != info->kind) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is no tensor: give it as a .pb file", path,
-                            info->name);
-        goto done;
-    }
-    if (inlay_value_kind(value) == INLAY_KIND_TENSOR && info->dtype != INLAY_UNDEFINED &&
-        inlay_value_dtype(value) != info->dtype) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", path,
-                            inlay_dtype_name(inlay_value_dtype(value)), info->name, inlay_dtype_name(info->dtype));
-        goto done;
-    }
+    INLAY_TRY(check_declared(path, info, value, diag));
     *out_value = value;
     value = NULL;
 done:
     inlay_value_unref(value);
     arena_deinit(&a);
     return status;
+}
+
+inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
+{
+    struct stat st;
+
+    if (stat(from, &st) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
+    if (!S_ISDIR(st.st_mode) && !has_suffix(from, ".npz"))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s %s: expected a folder, or a .npz archive of named arrays",
+                          flag, from);
+    return access(from, S_ISDIR(st.st_mode) ? R_OK | X_OK : R_OK) == 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
+}
+
+/* The array of the declared name in an archive; *out_value stays NULL where it has none. */
+static inlay_status load_array(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value,
+                               inlay_diag *diag)
+{
+    inlay_value *value = NULL;
+    inlay_status status;
+
+    INLAY_TRY(npz_named(path, info, a, &value, diag));
+    if (value != NULL && info->kind == INLAY_KIND_OPTIONAL)
+        INLAY_TRY(wrap_optional(&value, diag));
+    if (value != NULL)
+        INLAY_TRY(check_declared(path, info, value, diag));
+    *out_value = value;
+    value = NULL;
+done:
+    inlay_value_unref(value);
+    return status;
+}
+
+inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
+    arena a = { 0 };
+    inlay_status status = INLAY_OK;
+
+    *out_value = NULL;
+    if (has_suffix(from, ".npz"))
+        status = load_array(from, info, &a, out_value, diag);
+    for (int i = 0; i < 3 && !has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
+        const char *path = value_path(&a, from, info->name, suffixes[i]);
+
+        if (path == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        else if (access(path, F_OK) == 0)
+            status = value_load(path, info, out_value, diag);
+    }
+    arena_deinit(&a);
+    return status;
+}
+
+inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info, inlay_diag *diag)
+{
+    return has_suffix(from, ".npz")
+               ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array of that name in %s", what, info->name, from)
+               : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': none of .npy, .pb, .npz of that name in %s", what,
+                            info->name, from);
 }
 
 char *value_path(arena *a, const char *dir, const char *name, const char *suffix)

@@ -24,6 +24,14 @@ INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *
  * data had it before it knew the type. */
 INLAY_NODISCARD inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value,
                                         inlay_diag *diag);
+/* Can a flag's values be read from there: a folder, or FILE.npz? */
+INLAY_NODISCARD inlay_status value_source(const char *flag, const char *from, inlay_diag *diag);
+/* The value of the declared name in a folder, as NAME.npy, .pb or .npz, or in an archive FILE.npz, as an array;
+ * *out_value is NULL where there is none of that name, for which value_missing() is the error ("input" or "output"). */
+INLAY_NODISCARD inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay_value **out_value,
+                                              inlay_diag *diag);
+INLAY_NODISCARD inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info,
+                                           inlay_diag *diag);
 
 /* Does a tensor of the first type hold the bits of the second, which its writer had no name for? */
 static inline bool value_same_bits(inlay_dtype stored, inlay_dtype meant)

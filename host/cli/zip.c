@@ -226,6 +226,23 @@ static inlay_status inflate_entry(unpacking *u, inlay_diag *diag)
     return status;
 }
 
+const zip_entry *zip_array(const zip_list *list, const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *key = list->entries[i].name;
+        size_t same = 0;
+
+        while (same < bytes &&
+               (key[same] == name[same] || (key[same] == '_' && (name[same] == '/' || name[same] == ':'))))
+            same++;
+        if (same == bytes && strcmp(key + bytes, ".npy") == 0)
+            return &list->entries[i];
+    }
+    return NULL;
+}
+
 inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **out_file, inlay_diag *diag)
 {
     unpacking u = { .from = f, .path = path, .entry = e, .crc = crc32(0, NULL, 0) };

@@ -24,6 +24,9 @@ typedef struct zip_list {
  * in several parts. path is for messages. */
 INLAY_NODISCARD inlay_status zip_read(FILE *f, const char *path, arena *a, zip_list *out, inlay_diag *diag);
 
+/* The entry "name.npy", where '_' may stand for each '/' and ':' of the name; NULL: the archive has none. */
+const zip_entry *zip_array(const zip_list *list, const char *name);
+
 /* Unpacks an entry into a new temporary file without a name, which the caller closes. INLAY_IO_ERROR also when the
  * contents do not have the size and the checksum that the directory states. */
 INLAY_NODISCARD inlay_status zip_extract(FILE *f, const char *path, const zip_entry *e, FILE **out_file,

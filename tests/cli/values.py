@@ -159,8 +159,26 @@ def check_sparse():
            "optimize keeps sparse types")
 
 
+def check_archives():
+    """--inputs and --expect take one archive with an array for each name."""
+    two = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("a/b", "c")]
+    save([helper.make_node("Sub", ["a/b", "c"], ["y"])], two, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    np.savez(path("in.npz"), a_b=np.array([5, 7], np.float32), c=np.array([1, 2], np.float32))
+    np.savez(path("out.npz"), y=np.array([4, 5], np.float32))
+    expect("= 4 5" in run("--inputs", path("in.npz"), "--expect", path("out.npz")), "an archive of inputs")
+    np.savez(path("out.npz"), y=np.array([4, 6], np.float32))
+    run("--inputs", path("in.npz"), "--expect", path("out.npz"), code=1)
+    np.savez(path("less.npz"), c=np.array([1, 2], np.float32))
+    expect("input 'a/b': no array of that name in" in run("--inputs", path("less.npz"), code=3), "an array is missing")
+    np.savez(path("less.npz"), a_b=np.array([5, 7]), c=np.array([1, 2], np.float32))
+    expect("holds int64, but input 'a/b' is float" in run("--inputs", path("less.npz"), code=2), "another type")
+    for flag in "--inputs", "--expect":
+        expect(f"{flag} {path('m.onnx')}: expected a folder, or a .npz" in run(flag, path("m.onnx"), code=2), flag)
+
+
 check_maps()
 check_lists()
+check_archives()
 check_sparse()
 print("all as expected" if failed == 0 else f"{failed} failed")
 sys.exit(failed != 0)
