@@ -91,8 +91,8 @@ static double resize_coordinate(const resize_rule *rule, const resize_axis *a, i
         *out_outside = !(at >= 0 && at <= in - 1);
         return *out_outside ? 0 : at;
     case RESIZE_PYTORCH_HALF_PIXEL:
-        if (width == 1)
-            return -0.5;
+        if (a->out == 1)
+            return 0;
         break;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
         at = in / 2 * (1 - (double)a->out / width);

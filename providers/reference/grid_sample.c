@@ -211,8 +211,8 @@ static float locate(const sample_job *job, float value, int64_t n)
         x = nearbyintf(x);
     if (x >= low && x <= high)
         return x;
-    if (job->padding == PAD_BORDER)
-        return x < 0 ? 0 : size - 1;
+    if (job->padding == PAD_BORDER) /* a cubic weighs pixels by where the point is; they alone are held at the border */
+        return job->mode == MODE_CUBIC ? x : x < 0 ? 0 : size - 1;
     return job->padding == PAD_REFLECTION ? reflect(x, low, high) : x;
 }
 

@@ -84,11 +84,25 @@ static void many_channels(void **state)
         one(i % 4 < 2 ? "bilinear" : "bicubic", paddings[i % 3], i % 2 == 0, 8, 90);
 }
 
+/* Points beyond a border: a cubic's pixels are held there, the point is not (what torch makes of it). */
+static void cubic_beyond_a_border(void **state)
+{
+    const int64_t x_dims[] = { 1, 1, 1, 4 }, grid_dims[] = { 1, 1, 3, 2 }, y_dims[] = { 1, 1, 1, 3 };
+    const float x[] = { 1, 2, 4, 8 }, grid[] = { 1.25f, 0, -1.5f, 0, 3, 0 }, want[] = { 8.4395f, 0.9648f, 8 };
+    float y[3];
+
+    (void)state;
+    sample(INLAY_FLOAT, "bicubic", "border", true, x_dims, x, grid_dims, grid, y_dims, y);
+    for (int i = 0; i < 3; i++)
+        assert_float_equal(y[i], want[i], 1e-4f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats_as_doubles),
         cmocka_unit_test(many_channels),
+        cmocka_unit_test(cubic_beyond_a_border),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

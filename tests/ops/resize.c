@@ -17,7 +17,7 @@ static int64_t pick(int64_t low, int64_t high)
 }
 
 enum { NEAREST, LINEAR, CUBIC };
-enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS };
+enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, PYTORCH_HALF_PIXEL, TRANSFORMS };
 
 static double place(int coordinates, int64_t x, int64_t in, int64_t out)
 {
@@ -27,6 +27,8 @@ static double place(int coordinates, int64_t x, int64_t in, int64_t out)
         return (double)(x * in) / (double)out;
     if (coordinates == ALIGN_CORNERS)
         return out == 1 ? 0 : (double)(x * (in - 1)) / (double)(out - 1);
+    if (coordinates == PYTORCH_HALF_PIXEL && out == 1)
+        return 0;
     return ((double)x + 0.5) * (double)in / (double)out - 0.5;
 }
 
@@ -69,7 +71,7 @@ static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *
 static void one(int mode, int coordinates, inlay_dtype dtype)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
-    static const char *const names[] = { "half_pixel", "asymmetric", "align_corners" };
+    static const char *const names[] = { "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel" };
     uint32_t rank = (uint32_t)pick(1, 4);
     int64_t in[4], out[4], count = 1, outputs = 1;
     double slack = dtype == INLAY_BFLOAT16 ? 1e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-5;
@@ -128,8 +130,8 @@ static void random_sizes(void **state)
                                          INLAY_INT64, INLAY_UINT64, INLAY_BOOL };
 
     (void)state;
-    for (uint32_t i = 0; i < 2600; i++)
-        one((int)(i % 3), (int)(i / 3 % 3), types[i / 9 % KIT_COUNT(types)]);
+    for (uint32_t i = 0; i < 3400; i++)
+        one((int)(i % 3), (int)(i / 3 % TRANSFORMS), types[i / 3 / TRANSFORMS % KIT_COUNT(types)]);
 }
 
 /* Strings move by reference, and complex numbers as pairs. */
