@@ -71,6 +71,15 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     return true;
 }
 
+/* x in elements of the input. Which pixel is nearest may hang on the last bit of a scale, itself a float: it is divided
+ * by as one there, as in ONNX's definition and ONNX Runtime, while floats tell a half apart. */
+static double resize_shrunk(const resize_rule *rule, const resize_axis *a, double x)
+{
+    if (a->exact)
+        return x * (double)a->in / (double)a->out;
+    return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)a->scale) : x / a->scale;
+}
+
 /* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *a, int64_t x, bool *out_outside)
 {
@@ -83,7 +92,7 @@ static double resize_coordinate(const resize_rule *rule, const resize_axis *a, i
     case RESIZE_ALIGN_CORNERS:
         return width == 1 ? 0 : (double)x * (in - 1) / (width - 1);
     case RESIZE_ASYMMETRIC:
-        return a->exact ? (double)x * in / (double)a->out : (double)x / a->scale;
+        return resize_shrunk(rule, a, (double)x);
     case RESIZE_TF_CROP_AND_RESIZE:
         at = width == 1 ? (a->roi_end - a->roi_begin) * (in - 1) / 2
                         : (double)x * (a->roi_end - a->roi_begin) * (in - 1) / (width - 1);
@@ -96,13 +105,13 @@ static double resize_coordinate(const resize_rule *rule, const resize_axis *a, i
         break;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
         at = in / 2 * (1 - (double)a->out / width);
-        return at + (a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale) - 0.5;
+        return at + resize_shrunk(rule, a, (double)x + 0.5) - 0.5;
     case RESIZE_TF_HALF_PIXEL_FOR_NN:
-        return a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale;
+        return resize_shrunk(rule, a, (double)x + 0.5);
     default:
         break;
     }
-    return (a->exact ? ((double)x + 0.5) * in / (double)a->out : ((double)x + 0.5) / a->scale) - 0.5;
+    return resize_shrunk(rule, a, (double)x + 0.5) - 0.5;
 }
 
 static double resize_round(const resize_rule *rule, const resize_axis *a, double at)

@@ -134,6 +134,37 @@ static void random_sizes(void **state)
         one((int)(i % 3), (int)(i / 3 % TRANSFORMS), types[i / 3 / TRANSFORMS % KIT_COUNT(types)]);
 }
 
+/* 0.6 as a float is a little more: 1.5 / 0.6 is 2.5 as a float, and a little less as a double. */
+static void scales_divide_as_floats(void **state)
+{
+    static const struct {
+        const char *places;
+        int64_t out, want;
+    } rows[] = { { "half_pixel", 1, 2 }, { "half_pixel", 4, 6 }, { "asymmetric", 3, 5 } };
+    int64_t in[] = { 17 }, out[] = { 10 };
+    float x[17], y[10], scale[] = { 0.6f };
+
+    (void)state;
+    for (int i = 0; i < 17; i++)
+        x[i] = (float)i;
+    for (size_t i = 0; i < KIT_COUNT(rows); i++) {
+        static kernel_case c;
+
+        c = (kernel_case){ .op_type = "Resize", .since_version = 19 };
+        kernel_case_string(&c, "mode", "nearest");
+        kernel_case_string(&c, "nearest_mode", "floor");
+        kernel_case_string(&c, "coordinate_transformation_mode", rows[i].places);
+        kernel_case_input(&c, INLAY_FLOAT, 1, in, x, false);
+        kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, scale, false);
+        kernel_case_output(&c, INLAY_FLOAT, 1, out, y);
+        assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        assert_float_equal(y[rows[i].out], (float)rows[i].want, 0);
+        kernel_case_deinit(&c);
+    }
+}
+
 /* Strings move by reference, and complex numbers as pairs. */
 static void strings_and_pairs(void **state)
 {
@@ -173,6 +204,7 @@ static void strings_and_pairs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(strings_and_pairs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(scales_divide_as_floats),
+                                        cmocka_unit_test(strings_and_pairs) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
