@@ -459,10 +459,6 @@ KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float
             for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
                 dots_of(4, a + r * a_row, a_row, b + (i + n) * b_stride, b_stride, lines - n, size,
                         out + r * out_row + i + n, out_row);
-        for (; r + 2 <= rows; r += 2)
-            for (int64_t n = 0; n < lines; n += VEC_LANES / 2)
-                dots_of(2, a + r * a_row, a_row, b + (i + n) * b_stride, b_stride, lines - n, size,
-                        out + r * out_row + i + n, out_row);
         for (; r < rows; r++)
             dots_of(1, a + r * a_row, a_row, b + i * b_stride, b_stride, lines, size, out + r * out_row + i, out_row);
     }
