@@ -184,7 +184,8 @@ static inlay_status match_product(rewrite *w, graph_node *n, const graph_node *r
     attention_masks m;
     inlay_status status;
 
-    if (softmax == NULL || !pass_allows(w->ctx, 23) || rw_is_quantized_later(w, n->info.outputs[0]))
+    /* What is quantized later is made at every level, or at none. */
+    if (softmax == NULL || !pass_allows(w->ctx, 23) || w->ctx->lowers != rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;
     rank = rw_info(w, softmax->info.outputs[0])->rank;
     axis = rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);

@@ -79,7 +79,7 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 }
 
 /* Does the pass run before all levels? Those that lower, and what they need: constants as constants, nothing in
- * between. */
+ * between. Attention, too, of what is quantized by what it is: with the nodes that spell it, no level may have it. */
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     static const char *const helpers[] = { "fold_constants", "no_op" };
@@ -87,7 +87,7 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
     (void)level;
     if (is_listed(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_spelling(pass)))
         return false;
-    return passes[pass].lowers || passes[pass].level == 0 ||
+    return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
            is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);
 }
 
@@ -165,8 +165,10 @@ inlay_status passes_run(pass_ctx *ctx, uint32_t level)
     INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
     INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
     ctx->quantizes = has_op(ctx->model->main, "DynamicQuantizeLinear");
-    if (must_lower(ctx))
+    ctx->lowers = must_lower(ctx);
+    if (ctx->lowers)
         INLAY_TRY(run_list(ctx, is_lowering, 0));
+    ctx->lowers = false;
     ctx->lowerings = ctx->rewrites;
     status = run_list(ctx, is_wanted, level);
 done:

@@ -49,6 +49,7 @@ typedef struct pass_ctx {
     bool dynamic_rows;          /* option dynamic_rows */
     bool widens_halves;         /* a provider on the CPU is fast at floats: products of float16 are made of them */
     bool quantizes;             /* the model has a DynamicQuantizeLinear */
+    bool lowers;                /* before all levels */
     struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
 } pass_ctx;

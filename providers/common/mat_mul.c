@@ -57,9 +57,10 @@ static void number_matrices(const kit_tensor *t, uint32_t rank, const int64_t *d
     }
 }
 
-inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool collapse, matmul_plan **out_plan,
-                                inlay_diag *diag)
+inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_input, bool collapse,
+                                matmul_plan **out_plan, inlay_diag *diag)
 {
+    const kit_tensor *a = &shapes->in[a_input], *b = &shapes->in[b_input];
     int64_t dims[INLAY_MAX_RANK], batch = 1;
     matmul_constant as, bs;
     uint32_t rank;
@@ -83,7 +84,7 @@ inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool c
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the product has more batches than can be counted");
     collapse = collapse && bs.matrices == 1 && as.matrices == batch;
     if (batch > INT32_MAX ||
-        (plan = calloc(1, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)
+        (plan = kit_plan_new(shapes, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of %lld matrix products",
                           (long long)batch);
     plan->a_matrices = as.matrices;
@@ -228,8 +229,7 @@ inlay_status product_mat_mul_shape(const void *state, kit_plan *plan, inlay_diag
     inlay_status status;
 
     /* Packed rows of A cannot be seen as one tall matrix, padded as they are. */
-    INLAY_TRY(matmul_plan_create(&plan->in[0], &plan->in[1], s->a.packed == NULL, &p, diag));
-    plan->plan = p;
+    INLAY_TRY(matmul_plan_create(plan, 0, 1, s->a.packed == NULL, &p, diag));
     p->job.kernel = s->kernel;
     p->job.a.pack = p->job.b.pack = s->a.pack;
     p->job.a.packed = s->a.packed;

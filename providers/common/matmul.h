@@ -3,16 +3,16 @@
 #define MATMUL_H
 #include "gemm.h"
 
-/* The plan of a product: allocated in shape, freed by the kit. job has sizes, strides and the matrix of each batch. */
+/* The plan of a product: made in shape, freed by the kit. job has sizes, strides and the matrix of each batch. */
 typedef struct matmul_plan {
     gemm_job job;
     int64_t a_matrices, b_matrices; /* how many there are in A and B */
     int64_t which[];                /* [2 * batch] */
 } matmul_plan;
 
-/* Makes the plan for A [..., m, k] times B [..., k, n], dense. Vectors are a row for A and a column for B; leading dims
- * broadcast. collapse: when B is one matrix, the batches of A become rows of one product. */
-INLAY_NODISCARD inlay_status matmul_plan_create(const kit_tensor *a, const kit_tensor *b, bool collapse,
+/* Makes shapes->plan for inputs A [..., m, k] times B [..., k, n], dense. Vectors are a row for A and a column for B;
+ * leading dims broadcast. collapse: when B is one matrix, the batches of A become rows of one product. */
+INLAY_NODISCARD inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_input, bool collapse,
                                                 matmul_plan **out_plan, inlay_diag *diag);
 
 /* Fails unless y holds batch * m * n elements. */

@@ -408,28 +408,59 @@ KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count,
     }
 }
 
+/* So many rows of a by the first VEC_LANES / rows of `lines` lines of b, each of which is read once. An element is
+ * summed alike whatever is beside it. */
+VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_stride, int64_t lines,
+                        int64_t size, float *out, int64_t out_row)
+{
+    const int across = VEC_LANES / rows;
+    const int64_t some = lines < across ? lines : across;
+    vec sum[VEC_LANES];
+    float y[VEC_LANES];
+
+    VEC_UNROLL
+    for (int n = 0; n < VEC_LANES; n++)
+        sum[n] = vec_zero();
+    for (int64_t k = 0; k < size; k += VEC_LANES) {
+        const vmask part = vec_first(size - k);
+
+        VEC_UNROLL
+        for (int n = 0; n < across; n++) {
+            const vec line = vec_load_some(part, b + (n < some ? n : 0) * b_stride + k);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r * across + n] = vec_fma(vec_load_some(part, a + r * a_row + k), line, sum[r * across + n]);
+        }
+    }
+    vec_store(y, vec_sums(sum));
+    for (int r = 0; r < rows; r++) {
+        if (lines >= across)
+            memcpy(out + r * out_row, y + r * across, (size_t)across * sizeof *out);
+        else
+            memcpy(out + r * out_row, y + r * across, (size_t)some * sizeof *out);
+    }
+}
+
 KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
             int64_t size, float *out, int64_t out_row)
 {
+    enum { AHEAD = 2 * VEC_LANES, FETCHED = 16 };
+
     for (int64_t i = 0; i < count; i += VEC_LANES) {
         const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
+        const float *next = b + (i + AHEAD < count ? i + AHEAD : i) * b_stride;
+        int64_t r = 0;
 
-        for (int64_t r = 0; r < rows; r++) {
-            vec sum[VEC_LANES];
-
-            VEC_UNROLL
-            for (int n = 0; n < VEC_LANES; n++)
-                sum[n] = vec_zero();
-            for (int64_t k = 0; k < size; k += VEC_LANES) {
-                const vmask part = vec_first(size - k);
-                const vec x = vec_load_some(part, a + r * a_row + k);
-
-                VEC_UNROLL
-                for (int n = 0; n < VEC_LANES; n++)
-                    sum[n] = vec_fma(x, vec_load_some(part, b + (i + (n < lines ? n : 0)) * b_stride + k), sum[n]);
-            }
-            vec_store_some(out + r * out_row + i, vec_first(lines), vec_sums(sum));
-        }
+        for (int64_t n = 0; n < VEC_LANES; n++)
+            for (int64_t k = 0; k < size; k += FETCHED)
+                vec_fetch_near(next + n * b_stride + k);
+        for (; r + 4 <= rows; r += 4)
+            for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
+                dots_of(4, a + r * a_row, a_row, b + (i + n) * b_stride, b_stride, lines - n, size,
+                        out + r * out_row + i + n, out_row);
+        for (; r < rows; r++)
+            dots_of(1, a + r * a_row, a_row, b + i * b_stride, b_stride, lines, size, out + r * out_row + i, out_row);
     }
 }
 

@@ -16,10 +16,10 @@ inlay_status bytes_lower_conv(rg_build *b, const rg_group *group, bool *out_done
 bool bytes_runs_conv(const rg_build *b, const rg_op *op);
 bool bytes_takes_posts(const rg_build *b, const rg_group *group);
 
-/* Products of bytes into int32 by loops of our own (quant_rows.c): whether they can run this one, whether they run all,
- * and one of rows `a` by the constant of w (int8 from now on). */
+/* Products of bytes into int32 by loops of our own (quant_rows.c): whether somebody can run this one, whether these
+ * loops run one with sums of k products, and one of rows `a` by the constant of w (int8 from now on). */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
-bool bytes_run_products(const rg_state *state);
+bool bytes_run_product(const rg_state *state, int64_t k);
 inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights, int64_t m, int64_t k, int64_t n,
                                 rg_place *out);
 

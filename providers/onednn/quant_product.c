@@ -307,7 +307,7 @@ static inlay_status make_tail(rg_build *b, int64_t n, tail **out)
     const uint8_t *bytes = q_constant(b, zero);
     int64_t count = zero == INLAY_NONE ? 0 : rg_count(b, zero);
     int32_t around = op->axes != 0 ? 128 : 0;
-    tail *t = calloc(1, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
+    tail *t = rg_new_native(b, sizeof *t + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
     *out = t;
     if (t == NULL)
@@ -453,7 +453,7 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_read_plain(b, op->in[0], &a));
     if (op->axes != 0)
         q_shift(b, op->in[at->w]);
-    if (bytes_run_products(b->state))
+    if (bytes_run_product(b->state, k))
         INLAY_TRY(bytes_emit_product(b, &a, op->in[at->w], m, k, n, &sums));
     else
         INLAY_TRY(emit_product(b, &a, padded_rows(b, &a, m, k), k, n, &sums));
@@ -474,22 +474,16 @@ static inlay_status lower(rg_build *b, const rg_group *group)
     else
         INLAY_TRY(rg_new_place(b, &md, &y));
     o.places[o.count + 1] = &y;
-    {
-        rg_native *native = &t->native;
-
-        t = NULL; /* the step's, or freed */
-        INLAY_TRY(rg_emit_native(b, native, o.places, o.count + 2));
-    }
+    INLAY_TRY(rg_emit_native(b, &t->native, o.places, o.count + 2));
     INLAY_TRY(rg_finish(b, group, taken, &y, true));
     status =
         kn_remember(b, &(kn_choice){ .op = group->op,
                                      .count = 1,
                                      .source = KN_ONLY,
-                                     .kernel = { bytes_run_products(b->state) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
+                                     .kernel = { bytes_run_product(b->state, k) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
                                      .why = "activations of 8 bits as the file has them: sums are exact, what follows "
                                             "rounds as floats do" });
 done:
-    free(t);
     return status;
 }
 

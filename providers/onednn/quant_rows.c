@@ -1,5 +1,4 @@
-/* Products of rows of bytes by a constant matrix into int32, by tiles of bytes: where oneDNN has none that are exact.
- */
+/* Products of rows of bytes by a constant matrix into int32, by tiles of bytes. */
 #include "bytes.h"
 #include "quant.h"
 #include "tiles.h"
@@ -23,11 +22,9 @@ typedef struct rows_call {
 
 enum { ARG_X, ARG_W, ARG_Y };
 
-bool bytes_run_products(const rg_state *state)
+bool bytes_run_product(const rg_state *state, int64_t k)
 {
-    kit_refusal why = { 0, "", "" };
-
-    return state->bytes != NULL && !q_library_has_products(&why);
+    return state->bytes != NULL && k <= DEEP;
 }
 
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why)
@@ -152,10 +149,10 @@ inlay_status bytes_emit_product(rg_build *b, const rg_place *a, uint32_t weights
     rg_md_plain(&md, 2, y_dims);
     md.data_type = dnnl_s32;
     INLAY_TRY(rg_new_place(b, &md, out));
-    r = calloc(1, sizeof *r + (size_t)room * sizeof r->first[0]);
+    r = rg_new_native(b, sizeof *r + (size_t)room * sizeof r->first[0]);
     if (r == NULL)
         return q_no_memory(b);
-    *r = (rows){ .native.run = run_product,
+    *r = (rows){ .native = { .run = run_product, .pooled = true },
                  .set = set,
                  .m = m,
                  .k = k,

@@ -168,8 +168,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     matmul_plan *p;
     inlay_status status;
 
-    INLAY_TRY(matmul_plan_create(&plan->in[s->at->a], &plan->in[s->at->b], rows_are_alike(s, plan), &p, diag));
-    plan->plan = p;
+    INLAY_TRY(matmul_plan_create(plan, s->at->a, s->at->b, rows_are_alike(s, plan), &p, diag));
     p->job.kernel = s->kernel != NULL ? s->kernel : gemm_kernel_best(GEMM_F32);
     p->job.a.pack = s->kernel != NULL ? gemm_strided_pack(GEMM_S16, plan->in[s->at->a].dtype) : pack_float8;
     p->job.b.pack = s->kernel != NULL ? s->b.pack : pack_float8;

@@ -133,16 +133,23 @@ static void bind_floats(rig *r, uint32_t input, uint32_t rank, const int64_t *di
     rig_bind(r, input, v);
 }
 
-/* Attention over a past, and GroupQueryAttention with the arithmetic around it that regions of the reference do. */
+#define GROUPS(q)                                                                                                      \
+    "one = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\nless = Sub(sum, one)\nl = Cast(less) to=6\n"                \
+    "shape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\nt = Cast(long) to=6\n"                                 \
+    "y, present_0, present_1 = ms.GroupQueryAttention(" q ", k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
+
+/* Attention over a past, and GroupQueryAttention with the arithmetic around it that regions of the reference do; of
+ * queries that a product of dynamic integers makes, beside a product whose sizes grow. */
 static const char *const decoders[] = {
     "q : B,4,S,16\nn : B,2,S,16\nu : B,2,S,16\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nm : S,T\n"
     "present_0 = Concat(past_0, n) axis=2\npresent_1 = Concat(past_1, u) axis=2\n"
     "y = Attention(q, present_0, present_1, m)\n-> y, present_0, present_1",
+    "q : B,S,64\nk : B,S,32\nv : B,S,32\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nmask : B,T\naxis = i[1] 1\n" GROUPS(
+        "q") "-> y, present_0, present_1",
     "q : B,S,64\nk : B,S,32\nv : B,S,32\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nmask : B,T\naxis = i[1] 1\n"
-    "one = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\nless = Sub(sum, one)\nl = Cast(less) to=6\n"
-    "shape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\nt = Cast(long) to=6\n"
-    "y, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
-    "-> y, present_0, present_1",
+    "w = [64,64]\nws = [] 0.01\nw8 = QuantizeLinear(w, ws)\nx8, xs, xz = DynamicQuantizeLinear(q)\n"
+    "i = MatMulInteger(x8, w8, xz)\nf = Cast(i) to=1\nr = Mul(f, xs)\nwide = Unsqueeze(mask, axis)\n"
+    "turned = Transpose(wide) perm=0,2,1\nseen = MatMul(wide, turned)\n" GROUPS("r") "-> y, present_0, present_1, seen",
 };
 
 static void read_token(rig *r, bool by_heads, int64_t t)
@@ -165,19 +172,21 @@ static void read_token(rig *r, bool by_heads, int64_t t)
  * the memory of one that goes, and states are appended to in place. */
 static void tokens(void **state)
 {
-    static const char *const options[] = { "providers", "onednn,reference", "policy", "priority", "intra_threads", "1",
-                                           NULL };
-
     (void)state;
     for (size_t k = 0; k < sizeof decoders / sizeof *decoders; k++) {
+        const char *options[] = { "providers", "onednn,reference",    "policy", "priority", "intra_threads", "1",
+                                  "pin",       "op:MatMul=reference", NULL };
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_diag diag = INLAY_DIAG_INIT;
         wire w = { 0 };
         rig r;
 
+        if (strstr(decoders[k], "MatMul(") == NULL)
+            options[6] = NULL;
         script_model(&w, decoders[k], 23);
         if (rig_try_open(&w, options, &r, &diag) != INLAY_OK) {
-            print_message("%s\n", diag.text); /* the provider is not built */
+            assert_non_null(strstr(diag.text, "no provider"));
+            print_message("%s\n", diag.text); /* it is not built */
             rig_close(&r);
             continue;
         }
@@ -187,7 +196,8 @@ static void tokens(void **state)
         for (int64_t t = 0; t < WARM + TOKENS; t++)
             read_token(&r, k == 0, t);
         assert_int_equal(inlay_context_state_length(r.context), WARM + TOKENS);
-        if (info.in_place == 1 && atomic_load(&allocations) > 0)
+        /* Memory for values that grow is taken now and then, for a quarter more than there are. */
+        if (info.in_place == 1 && atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
         rig_close(&r);
     }

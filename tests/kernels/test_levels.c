@@ -304,6 +304,10 @@ static void scores(void **state)
                         sum += (double)x[r * row + k] * (double)lines[i * row + k];
                     expect(l, "dot", (double)out[r * row + i], sum, (double)count);
                 }
+            for (int64_t r = 0; r < rows; r++) { /* the same bits alone */
+                l->products->dots(x + r * row, row, 1, lines, row, count, count, factors, row);
+                assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
+            }
             l->products->panel(lines, row, count, count, panel);
             for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
                 for (int64_t k = 0; k < count; k++)
