@@ -1,9 +1,10 @@
 /* Packs of narrow constants (narrow.h): elements in the order of a layout, and the floats that a run makes of them. */
 #include "narrow_pack.h"
 #include "convert.h"
+#include "unfold.h"
 
 enum {
-    LANES = 16,         /* elements that have a vector of scales and one of zero points in a pack */
+    LANES = UF_LANES,   /* elements that have a vector of scales and one of zero points in a pack */
     CHUNK = 16 * LANES, /* elements that become floats at a time, and then are scaled */
     SHARE = 64,         /* chunks that are worth a thread */
     PADDING = 0         /* numbers of elements count from 1 */
@@ -42,6 +43,18 @@ static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
     return word;
 }
 
+/* What is turned in the codes of a type to make them those of unfold.h. */
+static uint32_t flip_of(inlay_dtype t)
+{
+    return t == INLAY_INT4 ? 8 : t == INLAY_UINT8 ? 128 : 0;
+}
+
+/* What that adds to zero points. */
+static float shift_of(inlay_dtype t)
+{
+    return t == INLAY_UINT8 ? -128 : 0;
+}
+
 static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
 {
     const uint16_t word = (uint16_t)value;
@@ -76,7 +89,7 @@ static int64_t id_of(const pack_head *h, int64_t vector)
     return h->wide_ids ? ((const uint32_t *)(const void *)ids)[vector] : ((const uint16_t *)(const void *)ids)[vector];
 }
 
-/* Element i as the DequantizeLinear counts. */
+/* Element i as the DequantizeLinear counts, as packs have it. */
 static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
 {
     if (s->head != NULL) {
@@ -87,8 +100,8 @@ static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
         return get_bits(s->head + 1, at, s->bits);
     }
     *scale = s->scales[scale_of(s->n, i)];
-    *zero = s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0;
-    return get_bits(s->q, i, s->bits);
+    *zero = (s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0) + shift_of(s->n->dtype);
+    return get_bits(s->q, i, s->bits) ^ flip_of(s->n->dtype);
 }
 
 static void close_source(source *s)
@@ -417,8 +430,9 @@ inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void *
         float scale, zero, x;
         uint32_t bits = element(&s, numbers[i] - 1, &scale, &zero);
 
+        bits ^= flip_of(k->narrow->dtype);
         convert_to_f32(&x, k->narrow->dtype, &bits, 0, 1);
-        ((float *)*out)[i] = (x - zero) * scale;
+        ((float *)*out)[i] = (x - (zero - shift_of(k->narrow->dtype))) * scale;
     }
 done:
     free(numbers);
@@ -448,9 +462,9 @@ static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restric
     }
 }
 
-void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
+/* Of types that unfold.h has no loops for. */
+static void unfold_odd(const pack_head *h, int64_t first, int64_t last, float *out)
 {
-    const pack_head *h = pack;
     const float *scales = (const float *)(const void *)((const char *)h + h->scales);
     const float *zeros = h->zeros == 0 ? NULL : (const float *)(const void *)((const char *)h + h->zeros);
 
@@ -465,6 +479,40 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
         scale_lanes(x, y, count, ids, scales, zeros);
         if (y == rest)
             memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
+    }
+}
+
+bool narrow_codes(const void *pack, uf_codes *out)
+{
+    const pack_head *h = pack;
+    const char *at = pack;
+    static const uint16_t first = 0;
+
+    *out = (uf_codes){ .data = (const uint8_t *)(h + 1),
+                       .bits = inlay_dtype_bits(h->dtype),
+                       .least = h->dtype == INLAY_INT4 ? -8 : 0,
+                       .ids = h->ids == 0 ? &first : (const uint16_t *)(const void *)(at + h->ids),
+                       .id_step = h->ids != 0,
+                       .scales = (const float *)(const void *)(at + h->scales),
+                       .zeros = h->zeros == 0 ? NULL : (const float *)(const void *)(at + h->zeros) };
+    return !h->wide_ids && (h->dtype == INLAY_INT4 || h->dtype == INLAY_UINT4 || h->dtype == INLAY_INT8 ||
+                            h->dtype == INLAY_UINT8);
+}
+
+void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
+{
+    const int64_t whole = last - (last - first) % LANES;
+    float rest[LANES];
+    uf_codes codes;
+
+    if (!narrow_codes(pack, &codes)) {
+        unfold_odd(pack, first, last, out);
+        return;
+    }
+    KERNEL_BEST(unfold)->unfold(&codes, first, whole, out);
+    if (whole < last) {
+        KERNEL_BEST(unfold)->unfold(&codes, whole, whole + LANES, rest);
+        memcpy(out + (whole - first), rest, (size_t)(last - whole) * sizeof *out);
     }
 }
 
