@@ -2,6 +2,10 @@
 #include "unfold.h"
 #include "vec_words.h"
 
+#if defined(KERNEL_IS_c)
+const unfold_kernel KERNEL(unfold) = { .unfold = NULL };
+#else
+
 enum {
     EACH = UF_LANES / VEC_LANES,              /* vectors of a group */
     VECTORS = EACH > 4 ? EACH : 4,            /* that are summed side by side, */
@@ -26,30 +30,34 @@ VEC_INLINE vint bytes_at(const uint8_t *data)
 #endif
 }
 
-/* VEC_LANES words whose lowest bits are a nibble each. */
-VEC_INLINE vint nibbles_at(const uint8_t *data)
+/* VEC_LANES bytes of two groups of nibbles. */
+VEC_INLINE vint pairs_at(const uint8_t *data)
 {
 #if defined(KERNEL_IS_avx512)
-    const __m512i halves = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    const __m512i shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
-
-    return (vint)_mm512_srlv_epi32(
-        _mm512_permutexvar_epi32(halves, _mm512_castsi128_si512(_mm_loadl_epi64((const void *)data))), shifts);
+    return (vint)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)data));
+#elif defined(KERNEL_IS_avx2)
+    return (vint)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)data));
 #else
-    uint32_t word = 0;
-    vint shifts;
+    vint v;
 
-    memcpy(&word, data, VEC_LANES / 2);
     for (int l = 0; l < VEC_LANES; l++)
-        shifts[l] = 4 * l;
-    return vint_set((int32_t)word) >> shifts;
+        v[l] = data[l];
+    return v;
 #endif
 }
 
-/* VEC_LANES codes. */
-VEC_INLINE vec codes_at(const uint8_t *data, int bits, const float *table)
+/* Where group g begins; of nibbles, the pair that it belongs to. */
+VEC_INLINE const uint8_t *group_at(const uint8_t *data, int64_t g, int bits)
 {
-    return bits == 8 ? vec_of(bytes_at(data)) : vec_pick(nibbles_at(data), 0, 4, table);
+    return data + (bits == 8 ? g : g / 2) * UF_LANES;
+}
+
+/* Vector v of group g behind there. */
+VEC_INLINE vec codes_at(const uint8_t *data, int g, int v, int bits, const float *table)
+{
+    if (bits == 8)
+        return vec_of(bytes_at(data + g * UF_LANES + v * VEC_LANES));
+    return vec_pick(pairs_at(data + g / 2 * UF_LANES + v * VEC_LANES), g % 2 * 4, 4, table);
 }
 
 static inline void make_table(const uf_codes *c, float *table)
@@ -60,21 +68,22 @@ static inline void make_table(const uf_codes *c, float *table)
 
 VEC_INLINE void unfold_bits(const uf_codes *c, int bits, bool zeros, int64_t first, int64_t last, float *out)
 {
-    const int64_t groups = (last - first) / UF_LANES;
-    const uint8_t *data = c->data + first / 8 * bits;
-    const uint16_t *id = c->ids + first / UF_LANES * c->id_step;
-    const int64_t id_step = c->id_step;
+    const int64_t end = last / UF_LANES, id_step = c->id_step;
+    const uint8_t *data = c->data;
+    const uint16_t *ids = c->ids;
     const float *scales = c->scales, *zero = c->zeros;
     float table[16];
 
     make_table(c, table);
-    for (int64_t g = 0; g < groups; g++, data += UF_LANES / 8 * bits, id += id_step, out += UF_LANES) {
-        const size_t at = (size_t)*id * UF_LANES;
+    for (int64_t g = first / UF_LANES; g < end; g++, out += UF_LANES) {
+        const size_t at = (size_t)ids[g * id_step] * UF_LANES;
 
-        vec_fetch_near(data + AHEAD);
+        const uint8_t *from = group_at(data, g, bits);
+
+        vec_fetch_near(from + AHEAD);
         VEC_UNROLL
         for (int v = 0; v < EACH; v++) {
-            vec x = codes_at(data + v * VEC_LANES * bits / 8, bits, table);
+            vec x = codes_at(from, bits == 8 ? 0 : (int)(g % 2), v, bits, table);
 
             if (zeros)
                 x = vec_sub(x, vec_load(zero + at + v * VEC_LANES));
@@ -103,13 +112,17 @@ typedef struct slice {
     int64_t block, row;
 } slice;
 
-/* One k of some rows. */
-VEC_INLINE void add_step(const uint8_t *data, const float *const *x, int64_t k, int bits, int vectors, int rows,
-                         const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
+/* One k of some rows, from group `at` on. */
+VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
+                         int rows, const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
 {
+    const uint8_t *from = group_at(data, at, bits);
+    const int odd = vectors > EACH || bits == 8 ? 0 : (int)(at % 2); /* several begin a byte */
+
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const vec w = vec_mul(vec_sub(codes_at(data + v * VEC_LANES * bits / 8, bits, table), zero[v]), scale[v]);
+        const vec code = codes_at(from, odd + v / EACH, v % EACH, bits, table);
+        const vec w = vec_mul(vec_sub(code, zero[v]), scale[v]);
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
@@ -117,21 +130,24 @@ VEC_INLINE void add_step(const uint8_t *data, const float *const *x, int64_t k, 
     }
 }
 
+/* `rows` of them; those that are not there are done as the last one is. */
 VEC_INLINE void some_rows(const slice *s, int bits, int vectors, int rows, bool lone)
 {
     const uf_product *p = s->p;
-    const int64_t column = s->block * UF_LANES, step = p->step * UF_LANES / 8 * bits, depth = p->depth;
-    const uint8_t *data = p->codes->data + (p->first + s->block) * UF_LANES / 8 * bits;
+    const int64_t column = s->block * UF_LANES, step = p->step, depth = p->depth;
+    const uint8_t *data = p->codes->data;
     const uint16_t *id = p->codes->ids + (p->first + s->block) * p->codes->id_step;
+    int64_t at = p->first + s->block, k = 0, of[MOST_ROWS];
     const float *x[MOST_ROWS];
     vec sum[MOST_ROWS][VECTORS], odd[1][VECTORS], scale[VECTORS], zero[VECTORS];
     float table[16];
-    int64_t k = 0;
 
     make_table(p->codes, table);
     VEC_UNROLL
-    for (int r = 0; r < rows; r++)
-        x[r] = p->x[s->row + r];
+    for (int r = 0; r < rows; r++) {
+        of[r] = s->row + r < p->rows ? s->row + r : p->rows - 1;
+        x[r] = p->x[of[r]];
+    }
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
         const size_t from = (size_t)id[v / EACH * p->codes->id_step] * UF_LANES + (size_t)(v % EACH * VEC_LANES);
@@ -143,43 +159,42 @@ VEC_INLINE void some_rows(const slice *s, int bits, int vectors, int rows, bool 
         for (int r = 0; r < rows; r++)
             sum[r][v] = p->start != NULL ? vec_load(p->start + column + v * VEC_LANES) : vec_zero();
     }
-    for (; lone && k + 1 < depth; k += 2, data += 2 * step) {
-        vec_fetch_near(data + AHEAD);
-        add_step(data, x, k, bits, vectors, rows, table, scale, zero, sum);
-        add_step(data + step, x, k + 1, bits, vectors, rows, table, scale, zero, odd);
+    for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
+        vec_fetch_near(data + at * UF_LANES / 8 * bits + AHEAD);
+        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
+        add_step(data, at + step, x, k + 1, bits, vectors, rows, table, scale, zero, odd);
     }
     VEC_UNROLL
     for (int v = 0; lone && v < vectors; v++)
         sum[0][v] = vec_add(sum[0][v], odd[0][v]);
-    for (; k < depth; k++, data += step)
-        add_step(data, x, k, bits, vectors, rows, table, scale, zero, sum);
+    for (; k < depth; k++, at += step)
+        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++)
-            vec_store(p->y[s->row + r] + column + v * VEC_LANES, sum[r][v]);
+            vec_store(p->y[of[r]] + column + v * VEC_LANES, sum[r][v]);
     }
 }
 
 VEC_INLINE void all_rows(slice *s, int bits, int vectors)
 {
-    const int64_t rows = s->p->rows;
-
-    for (s->row = 0; rows - s->row >= MOST_ROWS; s->row += MOST_ROWS)
-        some_rows(s, bits, vectors, MOST_ROWS, false);
-    for (; s->row < rows; s->row++)
-        if (rows == 1 && s->p->lone)
-            some_rows(s, bits, vectors, 1, true);
-        else
-            some_rows(s, bits, vectors, 1, false);
+    if (s->p->rows == 1 && s->p->lone)
+        some_rows(s, bits, vectors, 1, true);
+    else
+        for (; s->row < s->p->rows; s->row += MOST_ROWS)
+            some_rows(s, bits, vectors, MOST_ROWS, false);
+    s->row = 0;
 }
 
+/* Nibbles of several groups at a time where each k begins a byte. */
 static void product(const uf_product *p)
 {
+    const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
     slice s = { .p = p };
 
     while (s.block < p->blocks) {
-        const bool full = p->blocks - s.block >= SIDE;
+        const bool full = p->blocks - s.block >= side && side == SIDE;
 
         if (p->codes->bits == 8 && full)
             all_rows(&s, 8, VECTORS);
@@ -194,3 +209,4 @@ static void product(const uf_product *p)
 }
 
 const unfold_kernel KERNEL(unfold) = { .unfold = unfold, .product = product };
+#endif

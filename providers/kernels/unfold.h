@@ -2,7 +2,7 @@
  *
  * Codes lie one after the other, in groups of UF_LANES that share a vector of scales and one of zero points. A weight is
  * (code - zero) * scale, each step rounded: what DequantizeLinear makes. Codes of 8 bits are signed; those of 4 count
- * from `least` on, two in a byte, the first in its lower half. */
+ * from `least` on, and two groups share their bytes: the first has the lower halves. */
 #ifndef KERNELS_UNFOLD_H
 #define KERNELS_UNFOLD_H
 #include "instances.h"
@@ -44,5 +44,11 @@ typedef struct unfold_kernel {
     void (*product)(const uf_product *p);
 } unfold_kernel;
 
-KERNEL_INSTANCES(unfold_kernel, unfold)
+KERNEL_INSTANCES(unfold_kernel, unfold) /* unfold_c is empty: a caller has something of its own there */
+
+/* Where code i of 4 bits lies, counted in halves of bytes. */
+static inline int64_t uf_place(int64_t i)
+{
+    return i / (2 * UF_LANES) * (2 * UF_LANES) + i % UF_LANES * 2 + i / UF_LANES % 2;
+}
 #endif

@@ -17,6 +17,7 @@ typedef struct pack_head {
     uint64_t ids, scales, zeros, bytes; /* where they are; ids: 0 = there is one vector, zeros: 0 = all are 0 */
     inlay_dtype dtype;
     bool wide_ids; /* of 32 bits, otherwise of 16 */
+    bool coded;    /* elements and zero points are as unfold.h has codes */
 } pack_head;
 
 /* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
@@ -41,6 +42,11 @@ static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
         return get_u2(data, i);
     memcpy(&word, (const char *)data + 2 * i, sizeof word);
     return word;
+}
+
+static bool is_coded(inlay_dtype t)
+{
+    return t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT8 || t == INLAY_UINT8;
 }
 
 /* What is turned in the codes of a type to make them those of unfold.h. */
@@ -89,7 +95,7 @@ static int64_t id_of(const pack_head *h, int64_t vector)
     return h->wide_ids ? ((const uint32_t *)(const void *)ids)[vector] : ((const uint16_t *)(const void *)ids)[vector];
 }
 
-/* Element i as the DequantizeLinear counts, as packs have it. */
+/* Element i as the DequantizeLinear counts. */
 static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
 {
     if (s->head != NULL) {
@@ -97,11 +103,14 @@ static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
 
         *scale = ((const float *)(const void *)((const char *)s->head + s->head->scales))[lane];
         *zero = s->head->zeros == 0 ? 0 : ((const float *)(const void *)((const char *)s->head + s->head->zeros))[lane];
-        return get_bits(s->head + 1, at, s->bits);
+        if (!s->head->coded)
+            return get_bits(s->head + 1, at, s->bits);
+        *zero -= s->head->zeros == 0 ? 0 : shift_of(s->head->dtype);
+        return get_bits(s->head + 1, s->bits == 4 ? uf_place(at) : at, s->bits) ^ flip_of(s->head->dtype);
     }
     *scale = s->scales[scale_of(s->n, i)];
-    *zero = (s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0) + shift_of(s->n->dtype);
-    return get_bits(s->q, i, s->bits) ^ flip_of(s->n->dtype);
+    *zero = s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0;
+    return get_bits(s->q, i, s->bits);
 }
 
 static void close_source(source *s)
@@ -366,7 +375,8 @@ static void fill_pack(const packing *p, pack_head *h)
         float scale, zero;
 
         if (p->laid[i] != PADDING)
-            set_bits(h + 1, i, p->from.bits, element(&p->from, p->laid[i] - 1, &scale, &zero));
+            set_bits(h + 1, h->coded && p->from.bits == 4 ? uf_place(i) : i, p->from.bits,
+                     element(&p->from, p->laid[i] - 1, &scale, &zero) ^ (h->coded ? flip_of(h->dtype) : 0));
     }
     for (int64_t g = 0; h->ids != 0 && g < groups; g++)
         if (h->wide_ids)
@@ -375,9 +385,9 @@ static void fill_pack(const packing *p, pack_head *h)
             ((uint16_t *)(void *)(at + h->ids))[g] = (uint16_t)p->ids[g];
     for (int64_t v = 0; v < h->vectors; v++) {
         memcpy(at + h->scales + (size_t)v * LANES * sizeof(float), p->v.lanes + v * 2 * LANES, LANES * sizeof(float));
-        if (h->zeros != 0)
-            memcpy(at + h->zeros + (size_t)v * LANES * sizeof(float), p->v.lanes + v * 2 * LANES + LANES,
-                   LANES * sizeof(float));
+        for (int l = 0; h->zeros != 0 && l < LANES; l++)
+            ((float *)(void *)(at + h->zeros))[v * LANES + l] =
+                p->v.lanes[v * 2 * LANES + LANES + l] + (h->coded ? shift_of(h->dtype) : 0);
     }
 }
 
@@ -398,7 +408,8 @@ inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg
     (void)reserve(&h.bytes, (groups * LANES * p.from.bits + 7) / 8);
     h.ids = h.vectors > 1 ? reserve(&h.bytes, groups * (h.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
     h.scales = reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float));
-    h.zeros = p.v.zeros ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float)) : 0;
+    h.coded = is_coded(h.dtype) && !h.wide_ids && KERNEL_FAST(unfold) != NULL;
+    h.zeros = p.v.zeros || (h.coded && shift_of(h.dtype) != 0) ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float)) : 0;
     if (posix_memalign(out, 64, h.bytes) != 0) {
         *out = NULL;
         status = no_memory(diag, p.count);
@@ -430,9 +441,8 @@ inlay_status narrow_floats(const inlay_compiled *c, const rg_constant *k, void *
         float scale, zero, x;
         uint32_t bits = element(&s, numbers[i] - 1, &scale, &zero);
 
-        bits ^= flip_of(k->narrow->dtype);
         convert_to_f32(&x, k->narrow->dtype, &bits, 0, 1);
-        ((float *)*out)[i] = (x - (zero - shift_of(k->narrow->dtype))) * scale;
+        ((float *)*out)[i] = (x - zero) * scale;
     }
 done:
     free(numbers);
@@ -495,8 +505,7 @@ bool narrow_codes(const void *pack, uf_codes *out)
                        .id_step = h->ids != 0,
                        .scales = (const float *)(const void *)(at + h->scales),
                        .zeros = h->zeros == 0 ? NULL : (const float *)(const void *)(at + h->zeros) };
-    return !h->wide_ids && (h->dtype == INLAY_INT4 || h->dtype == INLAY_UINT4 || h->dtype == INLAY_INT8 ||
-                            h->dtype == INLAY_UINT8);
+    return h->coded;
 }
 
 void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
