@@ -106,19 +106,46 @@ static bool is_weights(const graph_node *n, uint32_t i)
            ((i == 1 || i == 2) && (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN")));
 }
 
-/* Do floats of these weights serve better, small as they are? Transforms and steps of a recurrence read them many
- * times, so that making them in each run takes up to half of it (README). */
-static bool is_read_often(const graph_node *n, const inlay_value_info *weights)
+/* Codes that become floats on the way from the cache to the core. */
+static bool is_code(inlay_dtype t)
 {
-    if (pass_is_op(n, "Conv") || pass_is_op(n, "ConvTranspose"))
-        for (uint32_t d = 2; d < weights->rank; d++)
-            if (weights->dims[d].value > 1)
-                return true;
-    return pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN");
+    return t == INLAY_INT8 || t == INLAY_UINT8 || t == INLAY_INT4 || t == INLAY_UINT4;
 }
 
-/* Is the value read as weights alone, past views? small: its floats would be. */
-static bool reads_any(const graph *g, const readers *r, uint32_t v, bool small, int depth)
+static bool all_ones(const graph_node *n, const char *name)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    for (uint32_t i = 0; a != NULL && a->kind == INLAY_ATTR_INTS && i < a->count; i++)
+        if (a->ints[i] != 1)
+            return false;
+    return true;
+}
+
+/* Most bytes of floats that serve n better than these codes do, as measured (README): windows of 3x3 are transformed
+ * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there
+ * at each step. Of other types all floats of windows and recurrences are made in each run. */
+static uint64_t small_bytes(const pass_ctx *ctx, const graph_node *n, const inlay_value_info *weights, bool code)
+{
+    const uint64_t some = ctx->fold_max_bytes * SMALL_TIMES;
+    bool window = false, square = weights->rank == 4;
+
+    if (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN"))
+        return code ? ctx->fold_max_bytes : some;
+    for (uint32_t d = 2; d < weights->rank; d++) {
+        window |= weights->dims[d].value > 1;
+        square &= weights->dims[d].value == 3;
+    }
+    if (pass_is_op(n, "ConvTranspose") || (pass_is_op(n, "Conv") && attr_int(n, "group", 1) == 1))
+        window &= !code || (square && pass_is_op(n, "Conv") && all_ones(n, "strides") && all_ones(n, "dilations"));
+    else if (!pass_is_op(n, "Conv"))
+        window = false;
+    return window ? some : 0;
+}
+
+/* Is the value read as weights alone, past views, by nobody who is better off with floats? */
+static bool reads_any(const pass_ctx *ctx, const graph *g, const readers *r, uint32_t v, uint64_t bytes, bool code,
+                      int depth)
 {
     static const char *const views[] = { "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze" };
     bool any = false;
@@ -131,8 +158,8 @@ static bool reads_any(const graph *g, const readers *r, uint32_t v, bool small, 
 
         for (size_t i = 0; r->input[at] == 0 && !view && i < sizeof views / sizeof *views; i++)
             view = pass_is_op(n, views[i]);
-        if (view ? !reads_any(g, r, n->info.outputs[0], small, depth + 1)
-                 : !is_weights(n, r->input[at]) || (small && is_read_often(n, &g->values[v].info)))
+        if (view ? !reads_any(ctx, g, r, n->info.outputs[0], bytes, code, depth + 1)
+                 : !is_weights(n, r->input[at]) || bytes <= small_bytes(ctx, n, &g->values[v].info, code))
             return false;
         any = true;
     }
@@ -158,8 +185,7 @@ static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const g
         g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < LEAST_FLOATS)
         return false;
     if (ctx->keeps_weights >= 2)
-        return reads_any(g, r, n->info.outputs[0],
-                         (uint64_t)elements * sizeof(float) / SMALL_TIMES <= ctx->fold_max_bytes, 0);
+        return reads_any(ctx, g, r, n->info.outputs[0], (uint64_t)elements * sizeof(float), is_code(x->dtype), 0);
     for (uint32_t d = 0; d < scale->rank; d++)
         count *= scale->dims[d].value;
     axis += axis < 0 ? 2 : 0;

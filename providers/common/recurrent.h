@@ -94,7 +94,15 @@ uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input);
 /* What decides how matrices of a layer of floats are packed; false: there is no such layer. */
 bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
 
-/* kit_kernel.run. W and R of one axis come in panels, those of all directions one after the other. */
+/* Panels that are not of floats: what multiplies by them, and what that is handed for each direction: of W, or of R; and
+ * of what a GRU's candidate reads. */
+typedef struct recurrent_matrix {
+    panels_fn product;
+    const void *packed[2], *candidate[2];
+} recurrent_matrix;
+
+/* kit_kernel.run. W and R of one axis come in panels, those of all directions one after the other; those of no axis are
+ * a recurrent_matrix each. */
 inlay_status recurrent_run(const kit_call *call);
 
 /* LSTM, GRU and RNN, for the tables of providers. */

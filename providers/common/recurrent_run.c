@@ -46,6 +46,7 @@ typedef struct recurrent_call {
     int64_t element; /* bytes of what is computed with */
     bool converts;   /* tensors are of another type: float16, bfloat16 */
     bool peeps;
+    panels_fn of_w, of_r; /* products */
     recurrent_weights weights[2];
 } recurrent_call;
 
@@ -227,7 +228,7 @@ static int64_t gather(unit *u, int64_t step, int64_t *out_rows)
 /* Panels [first, end) of W for the rows that were gathered. */
 static void project(const unit *u, int64_t rows, int64_t first, int64_t end)
 {
-    u->r->s->product(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias,
+    u->r->of_w(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias,
                      u->projected_rows);
 }
 
@@ -264,9 +265,9 @@ static void do_step(const unit *u, int64_t step, bool second, int64_t first, int
     const int64_t each = p->width / p->gates, last = l->candidate.blocks;
     const int64_t b0 = first * each, b1 = end * each < last ? end * each : last;
 
-    r->s->product(p, second ? u->weights->candidate : u->weights->r, first, end, step % 2 != 0, u->active,
-                  second ? (const void *const *)u->reset_rows : u->old, second ? NULL : u->weights->bias_r,
-                  second ? u->candidate_rows : u->gates_rows);
+    r->of_r(p, second ? u->weights->candidate : u->weights->r, first, end, step % 2 != 0, u->active,
+            second ? (const void *const *)u->reset_rows : u->old, second ? NULL : u->weights->bias_r,
+            second ? u->candidate_rows : u->gates_rows);
     for (int64_t a = 0; a < u->active; a++) {
         const cell_row row = { .x = u->projected_rows[u->projected + a],
                                .gates = u->gates_rows[a],
@@ -398,6 +399,28 @@ done:
     return status;
 }
 
+/* Weights of direction d that come as in[IN_W].rank says. */
+static void find_panels(recurrent_call *r, int64_t d)
+{
+    const recurrent_layout *l = &r->p->weights;
+    const kit_tensor *w = &r->call->in[IN_W], *of_r = &r->call->in[IN_R];
+    recurrent_weights *to = &r->weights[d];
+
+    if (w->rank == 0) {
+        const recurrent_matrix *const of[] = { w->data, of_r->data };
+
+        r->of_w = of[0]->product;
+        r->of_r = of[1]->product;
+        to->w = (void *)(uintptr_t)of[0]->packed[d];
+        to->r = (void *)(uintptr_t)of[1]->packed[d];
+        to->candidate = (void *)(uintptr_t)of[1]->candidate[d];
+        return;
+    }
+    to->w = (char *)w->data + (uint64_t)d * recurrent_panel_bytes(l, IN_W);
+    to->r = (char *)of_r->data + (uint64_t)d * recurrent_panel_bytes(l, IN_R);
+    to->candidate = (char *)to->r + (l->candidate_at - l->r_at);
+}
+
 inlay_status recurrent_run(const kit_call *call)
 {
     static const kit_tensor none = { .data = NULL };
@@ -407,6 +430,7 @@ inlay_status recurrent_run(const kit_call *call)
 
     if (p->hidden == 0 || p->batch == 0)
         return INLAY_OK;
+    r.of_w = r.of_r = s->product;
     r.converts = inlay_dtype_bits(call->in[IN_X].dtype) != 8 * (uint32_t)r.element;
     r.peeps = s->cell == CELL_LSTM && kit_has_input(call, IN_P);
     for (int64_t d = 0; d < p->directions; d++) {
@@ -414,10 +438,8 @@ inlay_status recurrent_run(const kit_call *call)
         if (s->pack.data != NULL)
             continue;
         r.weights[d] = recurrent_weights_at(&p->weights, (char *)call->workspace + (uint64_t)d * p->weights_bytes);
-        if (call->in[IN_W].rank == 1) {
-            r.weights[d].w = (char *)call->in[IN_W].data + (uint64_t)d * recurrent_panel_bytes(&p->weights, IN_W);
-            r.weights[d].r = (char *)call->in[IN_R].data + (uint64_t)d * recurrent_panel_bytes(&p->weights, IN_R);
-            r.weights[d].candidate = (char *)r.weights[d].r + (p->weights.candidate_at - p->weights.r_at);
+        if (call->in[IN_W].rank <= 1) {
+            find_panels(&r, d);
             recurrent_pack_vectors(s, &p->weights, kit_has_input(call, IN_B) ? &call->in[IN_B] : &none,
                                    r.peeps ? &call->in[IN_P] : &none, d, &r.weights[d]);
             continue;

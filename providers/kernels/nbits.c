@@ -153,12 +153,20 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
 
 BY_BITS(exact, exact_tile, BY_ROWS)
 
+/* Weight e of each word. */
+VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
+{
+    vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
+}
+
 /* (q - zero) * scale, rounded as DequantizeLinear does. */
 VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_row)
 {
     const nb_shape *s = t->shape;
     const int words = 32 / bits;
+    float table[16];
 
+    make_table(bits, 0, table);
     for (int64_t b = 0; b < s->blocks; b++) {
         const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
         const uint8_t *w = t->w + b * s->padded / words * NB_COLUMNS * 4;
@@ -171,12 +179,18 @@ VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_
                     t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
                 const vint word = vint_load(w + v * VEC_LANES * 4);
 
-                VEC_UNROLL
-                for (int e = 0; e < words; e++) {
-                    const vec x = vec_of(vint_pick(word, e % 4 * 8 + e / 4 * bits, bits));
+                float *const to = out + k * out_row + v * VEC_LANES;
 
-                    if (k + e < last)
-                        vec_store(out + (k + e) * out_row + v * VEC_LANES, vec_mul(vec_sub(x, zero), scale));
+                if (k + words <= last) {
+                    VEC_UNROLL
+                    for (int e = 0; e < words; e++)
+                        unfold_one(word, e, bits, table, zero, scale, to + e * out_row);
+                    continue;
+                }
+                for (int e = 0; e < (int)(last - k); e++) {
+                    const vint one = word >> (e % 4 * 8 + e / 4 * bits);
+
+                    unfold_one(one, 0, bits, table, zero, scale, to + e * out_row);
                 }
             }
         }

@@ -1,9 +1,10 @@
 /* Packs of narrow constants (narrow.h): elements in the order of a layout, and the floats that a run makes of them. */
 #include "narrow_pack.h"
 #include "convert.h"
+#include "unfold.h"
 
 enum {
-    LANES = 16,         /* elements that have a vector of scales and one of zero points in a pack */
+    LANES = UF_LANES,   /* elements that have a vector of scales and one of zero points in a pack */
     CHUNK = 16 * LANES, /* elements that become floats at a time, and then are scaled */
     SHARE = 64,         /* chunks that are worth a thread */
     PADDING = 0         /* numbers of elements count from 1 */
@@ -16,6 +17,7 @@ typedef struct pack_head {
     uint64_t ids, scales, zeros, bytes; /* where they are; ids: 0 = there is one vector, zeros: 0 = all are 0 */
     inlay_dtype dtype;
     bool wide_ids; /* of 32 bits, otherwise of 16 */
+    bool coded;    /* elements and zero points are as unfold.h has codes */
 } pack_head;
 
 /* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
@@ -40,6 +42,23 @@ static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
         return get_u2(data, i);
     memcpy(&word, (const char *)data + 2 * i, sizeof word);
     return word;
+}
+
+static bool is_coded(inlay_dtype t)
+{
+    return t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT8 || t == INLAY_UINT8;
+}
+
+/* What is turned in the codes of a type to make them those of unfold.h. */
+static uint32_t flip_of(inlay_dtype t)
+{
+    return t == INLAY_INT4 ? 8 : t == INLAY_UINT8 ? 128 : 0;
+}
+
+/* What that adds to zero points. */
+static float shift_of(inlay_dtype t)
+{
+    return t == INLAY_UINT8 ? -128 : 0;
 }
 
 static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
@@ -84,7 +103,10 @@ static uint32_t element(const source *s, int64_t i, float *scale, float *zero)
 
         *scale = ((const float *)(const void *)((const char *)s->head + s->head->scales))[lane];
         *zero = s->head->zeros == 0 ? 0 : ((const float *)(const void *)((const char *)s->head + s->head->zeros))[lane];
-        return get_bits(s->head + 1, at, s->bits);
+        if (!s->head->coded)
+            return get_bits(s->head + 1, at, s->bits);
+        *zero -= s->head->zeros == 0 ? 0 : shift_of(s->head->dtype);
+        return get_bits(s->head + 1, s->bits == 4 ? uf_place(at) : at, s->bits) ^ flip_of(s->head->dtype);
     }
     *scale = s->scales[scale_of(s->n, i)];
     *zero = s->zeros != NULL ? s->zeros[scale_of(s->n, i)] : 0;
@@ -353,7 +375,8 @@ static void fill_pack(const packing *p, pack_head *h)
         float scale, zero;
 
         if (p->laid[i] != PADDING)
-            set_bits(h + 1, i, p->from.bits, element(&p->from, p->laid[i] - 1, &scale, &zero));
+            set_bits(h + 1, h->coded && p->from.bits == 4 ? uf_place(i) : i, p->from.bits,
+                     element(&p->from, p->laid[i] - 1, &scale, &zero) ^ (h->coded ? flip_of(h->dtype) : 0));
     }
     for (int64_t g = 0; h->ids != 0 && g < groups; g++)
         if (h->wide_ids)
@@ -362,9 +385,9 @@ static void fill_pack(const packing *p, pack_head *h)
             ((uint16_t *)(void *)(at + h->ids))[g] = (uint16_t)p->ids[g];
     for (int64_t v = 0; v < h->vectors; v++) {
         memcpy(at + h->scales + (size_t)v * LANES * sizeof(float), p->v.lanes + v * 2 * LANES, LANES * sizeof(float));
-        if (h->zeros != 0)
-            memcpy(at + h->zeros + (size_t)v * LANES * sizeof(float), p->v.lanes + v * 2 * LANES + LANES,
-                   LANES * sizeof(float));
+        for (int l = 0; h->zeros != 0 && l < LANES; l++)
+            ((float *)(void *)(at + h->zeros))[v * LANES + l] =
+                p->v.lanes[v * 2 * LANES + LANES + l] + (h->coded ? shift_of(h->dtype) : 0);
     }
 }
 
@@ -385,7 +408,8 @@ inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg
     (void)reserve(&h.bytes, (groups * LANES * p.from.bits + 7) / 8);
     h.ids = h.vectors > 1 ? reserve(&h.bytes, groups * (h.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
     h.scales = reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float));
-    h.zeros = p.v.zeros ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float)) : 0;
+    h.coded = is_coded(h.dtype) && !h.wide_ids && KERNEL_FAST(unfold) != NULL;
+    h.zeros = p.v.zeros || (h.coded && shift_of(h.dtype) != 0) ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float)) : 0;
     if (posix_memalign(out, 64, h.bytes) != 0) {
         *out = NULL;
         status = no_memory(diag, p.count);
@@ -448,9 +472,9 @@ static KIT_MULTIVERSION void scale_lanes(const float *restrict x, float *restric
     }
 }
 
-void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
+/* Of types that unfold.h has no loops for. */
+static void unfold_odd(const pack_head *h, int64_t first, int64_t last, float *out)
 {
-    const pack_head *h = pack;
     const float *scales = (const float *)(const void *)((const char *)h + h->scales);
     const float *zeros = h->zeros == 0 ? NULL : (const float *)(const void *)((const char *)h + h->zeros);
 
@@ -465,6 +489,39 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
         scale_lanes(x, y, count, ids, scales, zeros);
         if (y == rest)
             memcpy(out + (at - first), rest, (size_t)count * sizeof *out);
+    }
+}
+
+bool narrow_codes(const void *pack, uf_codes *out)
+{
+    const pack_head *h = pack;
+    const char *at = pack;
+    static const uint16_t first = 0;
+
+    *out = (uf_codes){ .data = (const uint8_t *)(h + 1),
+                       .bits = inlay_dtype_bits(h->dtype),
+                       .least = h->dtype == INLAY_INT4 ? -8 : 0,
+                       .ids = h->ids == 0 ? &first : (const uint16_t *)(const void *)(at + h->ids),
+                       .id_step = h->ids != 0,
+                       .scales = (const float *)(const void *)(at + h->scales),
+                       .zeros = h->zeros == 0 ? NULL : (const float *)(const void *)(at + h->zeros) };
+    return h->coded;
+}
+
+void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
+{
+    const int64_t whole = last - (last - first) % LANES;
+    float rest[LANES];
+    uf_codes codes;
+
+    if (!narrow_codes(pack, &codes)) {
+        unfold_odd(pack, first, last, out);
+        return;
+    }
+    KERNEL_BEST(unfold)->unfold(&codes, first, whole, out);
+    if (whole < last) {
+        KERNEL_BEST(unfold)->unfold(&codes, whole, whole + LANES, rest);
+        memcpy(out + (whole - first), rest, (size_t)(last - whole) * sizeof *out);
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef ONEDNN_NARROW_PACK_H
 #define ONEDNN_NARROW_PACK_H
 #include "narrow.h"
+#include "unfold.h"
 
 enum { NARROW_TURNS = 3 }; /* views that are looked through */
 
@@ -22,6 +23,8 @@ typedef struct narrow {
 bool recurrent_is_pack(const rg_md *md);
 void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to);
 
+/* The codes of a pack, which stays as long as they are read; false: unfold.h has no loops for their type. */
+bool narrow_codes(const void *pack, uf_codes *out);
 /* Bytes of a pack. */
 uint64_t narrow_pack_bytes(const void *pack);
 /* The step that makes floats of a pack: args: the pack, floats. */

@@ -80,7 +80,8 @@ typedef struct layer {
     uint32_t in_count, out_count;
     uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
     uint32_t workspace_arg;
-    bool panelled; /* W and R come in panels */
+    bool panelled; /* W and R come in panels, */
+    bool coded;    /* which are of codes (unfold.h), not of floats */
 } layer;
 
 static void release_layer(rg_native *native)
@@ -88,11 +89,78 @@ static void release_layer(rg_native *native)
     free(((layer *)(void *)native)->plan);
 }
 
+/* Panels of codes: those of a matrix begin with group `first`. */
+typedef struct coded_panels {
+    uf_codes codes;
+    int64_t first;
+} coded_panels;
+
+enum { CODED_ROWS = 4 /* that are done together where columns are missing */ };
+
+/* As panels_fn has it. */
+static void coded_product(const panels *p, const void *packed, int64_t first, int64_t end, bool backwards, int64_t rows,
+                          const void *const *x, const void *start, void *const *y)
+{
+    const coded_panels *from = packed;
+    const int64_t limit = p->gates == 1 ? p->columns : p->stored;
+
+    for (int64_t n = 0; n < end - first; n++) {
+        const int64_t b0 = (backwards ? end - 1 - n : first + n) * p->width, at = b0 * UF_LANES;
+        const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
+        const bool ragged = at + blocks * UF_LANES > limit;
+
+        for (int64_t r = 0, some; r < rows; r += some) {
+            float room[CODED_ROWS][UF_BLOCKS * UF_LANES], *to[CODED_ROWS];
+            uf_product product = { .codes = &from->codes,
+                                   .first = from->first + b0 * p->depth,
+                                   .step = blocks,
+                                   .depth = p->depth,
+                                   .blocks = blocks,
+                                   .rows = some = rows - r < CODED_ROWS ? rows - r : CODED_ROWS,
+                                   .x = (const float *const *)x + r,
+                                   .start = start != NULL ? (const float *)start + at : NULL,
+                                   .y = to,
+                                   .lone = p->lone && rows == 1 };
+
+            for (int64_t i = 0; i < some; i++)
+                to[i] = ragged ? room[i] : (float *)y[r + i] + at;
+            KERNEL_BEST(unfold)->product(&product);
+            for (int64_t i = 0; ragged && i < some; i++)
+                memcpy((float *)y[r + i] + at, room[i], (size_t)(limit - at) * sizeof(float));
+        }
+    }
+}
+
+/* W or R of a layer as codes: both directions of it, and of what a candidate reads. */
+typedef struct coded_matrix {
+    recurrent_matrix matrix;
+    coded_panels of[2], candidate[2];
+} coded_matrix;
+
+/* false: there are no loops for the type. */
+static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t input, coded_matrix *out)
+{
+    const int64_t each = (int64_t)(recurrent_panel_bytes(l, input) / sizeof(float) / UF_LANES);
+    uf_codes codes;
+
+    if (!narrow_codes(pack, &codes))
+        return false;
+    out->matrix.product = coded_product;
+    for (int64_t d = 0; d < 2; d++) {
+        out->of[d] = out->candidate[d] = (coded_panels){ codes, d * each };
+        out->candidate[d].first += (int64_t)((l->candidate_at - l->r_at) / sizeof(float) / UF_LANES);
+        out->matrix.packed[d] = &out->of[d];
+        out->matrix.candidate[d] = &out->candidate[d];
+    }
+    return true;
+}
+
 static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const layer *l = (const layer *)(const void *)native;
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    coded_matrix matrices[2];
     const kit_call call = { .in = in,
                             .out = out,
                             .in_count = l->in_count,
@@ -107,7 +175,13 @@ static inlay_status run_layer(const rg_native *native, const rg_state *state, in
     for (uint32_t i = 0; i < l->in_count; i++) {
         in[i] = l->in[i];
         in[i].data = l->in_arg[i] != INLAY_NONE ? args[l->in_arg[i]] : NULL;
-        in[i].rank = l->panelled && (i == IN_W || i == IN_R) ? 1 : in[i].rank;
+        if (!l->panelled || (i != IN_W && i != IN_R))
+            continue;
+        in[i].rank = l->coded ? 0 : 1;
+        if (l->coded) {
+            (void)open_codes(in[i].data, &((const recurrent_plan *)l->plan)->weights, i, &matrices[i - IN_W]);
+            in[i].data = &matrices[i - IN_W];
+        }
     }
     for (uint32_t o = 0; o < l->out_count; o++) {
         out[o] = l->out[o];
@@ -190,6 +264,49 @@ static bool is_narrow(const rg_build *b, uint32_t value)
     return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
 }
 
+/* Do the rows of a matrix have the scales of its first one? */
+static bool vectors_repeat(const coded_panels *c, const panels *p)
+{
+    for (int64_t b0 = 0; c->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
+        const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
+        const uint16_t *id = c->codes.ids + c->first + b0 * p->depth;
+
+        for (int64_t g = blocks; g < blocks * p->depth; g++)
+            if (id[g] != id[g - blocks])
+                return false;
+    }
+    return true;
+}
+
+/* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
+static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *out)
+{
+    const rg_op *op = b->op;
+    const recurrent_state *own = op->prepared;
+    const uint32_t value = op->in[i];
+    const rg_pack *pack;
+    recurrent_layout lay;
+    recurrent_state s;
+    coded_matrix codes;
+    inlay_status status;
+    rg_md plain, md;
+
+    *out = l->panelled && b->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS && describe_panels(b, op, i, &md);
+    if (!*out)
+        return INLAY_OK;
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    status = rg_constant_pack(b->c, &b->c->constants[b->c->values[value].constant], &plain, &md, &pack, b->diag);
+    if (status != INLAY_OK)
+        return status;
+    *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &s) &&
+           recurrent_lay_out(&s, b->dims[op->in[IN_W]][2], b->dims[op->in[IN_R]][2], &lay) &&
+           open_codes(pack->data, &lay, i, &codes);
+    for (int64_t d = 0; *out && d < b->dims[value][0]; d++)
+        *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.w : &lay.r) &&
+               (i == IN_W || lay.bias_at == lay.candidate_at || vectors_repeat(&codes.candidate[d], &lay.candidate));
+    return INLAY_OK;
+}
+
 /* Reads input i of the layer. */
 static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place *out)
 {
@@ -200,7 +317,7 @@ static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place
         return rg_read_plain(b, value, out);
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);
     (void)describe_panels(b, b->op, i, &md);
-    return rg_read_constant(b, value, &plain, &md, out);
+    return (l->coded ? narrow_read_pack : rg_read_constant)(b, value, &plain, &md, out);
 }
 
 static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
@@ -240,6 +357,9 @@ static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
                   .out_count = op->out_count,
                   .workspace_arg = INLAY_NONE };
     l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) && describe_panels(b, op, IN_W, &md);
+    INLAY_TRY(find_codes(b, l, IN_W, &l->coded));
+    if (l->coded)
+        INLAY_TRY(find_codes(b, l, IN_R, &l->coded));
     for (uint32_t i = 0; i < op->in_count; i++) {
         l->in[i] = view(b, op->in[i], l->dims[i]);
         l->in_arg[i] = INLAY_NONE;
