@@ -1,4 +1,4 @@
-/* odd_tables.h - tanh and erf as tables of polynomials, which permutations look up.
+/* odd_tables.h - tanh and erf as tables of polynomials, which permutations look up; and powers of 2, likewise.
  *
  * f(x) = x g(|x|), and g comes from 32 polynomials, fitted in relative error; the coefficients are rounded one by one,
  * the rest fitted again to what was lost. Beyond the last interval f is 1. Errors: 2.2 ulp. */
@@ -12,6 +12,13 @@ typedef struct odd_table {
     float steps; /* a short fraction: products with it lose nothing that is seen */
     float terms[ODD_DEGREE + 1][ODD_INTERVALS];
 } odd_table;
+
+/* 2^(i / 32) */
+static const float exp_table[32] = { 1.0f,       1.0218972f, 1.0442737f, 1.0671405f, 1.0905077f, 1.1143868f, 1.1387886f,
+                                     1.1637249f, 1.1892071f, 1.2152474f, 1.2418578f, 1.269051f,  1.2968396f, 1.3252367f,
+                                     1.3542556f, 1.38391f,   1.4142135f, 1.4451808f, 1.4768262f, 1.5091645f, 1.5422108f,
+                                     1.5759809f, 1.6104903f, 1.6457555f, 1.6817929f, 1.7186193f, 1.7562522f, 1.7947091f,
+                                     1.8340081f, 1.8741677f, 1.9152066f, 1.9571441f };
 
 static const odd_table tanh_table = {
     3.375f,

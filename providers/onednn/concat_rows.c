@@ -25,7 +25,7 @@ typedef struct concat_call {
 COPY(copy_bytes, uint8_t)
 COPY(copy_words, uint32_t)
 
-enum { LONG_BYTES = 64 };
+enum { LONG_BYTES = 64, BLOCK_BYTES = 4096 };
 
 static void copy_rows(char *to, const char *from, int64_t rows, uint64_t stride, uint64_t bytes)
 {
@@ -55,6 +55,30 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
+/* Blocks [begin, end) of the bytes of the result: rows that are few and long. */
+static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const concat_call *call = user;
+    const concat_rows *c = call->c;
+    const uint64_t all = (uint64_t)c->rows * c->row_bytes;
+    const uint64_t last = (uint64_t)end * BLOCK_BYTES < all ? (uint64_t)end * BLOCK_BYTES : all;
+    uint64_t at = (uint64_t)begin * BLOCK_BYTES;
+
+    (void)worker;
+    while (at < last) {
+        const uint64_t row = at / c->row_bytes;
+        uint64_t from = at % c->row_bytes, bytes;
+        uint32_t i = 0;
+
+        while (from >= c->bytes[i])
+            from -= c->bytes[i++];
+        bytes = c->bytes[i] - from < last - at ? c->bytes[i] - from : last - at;
+        memcpy((char *)call->args[c->count] + at, (const char *)call->args[i] + row * c->bytes[i] + from, bytes);
+        at += bytes;
+    }
+    return INLAY_OK;
+}
+
 static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
@@ -62,6 +86,10 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     concat_call call = { c, args };
     int64_t grain = (int64_t)(65536 / (c->row_bytes > 0 ? c->row_bytes : 1)) + 1;
 
+    if (threads > 1 && c->row_bytes / c->count >= BLOCK_BYTES)
+        return state->host->parallel_for(state->host->ctx, run,
+                                         (int64_t)(((uint64_t)c->rows * c->row_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES),
+                                         65536 / BLOCK_BYTES, run_blocks, &call);
     if (threads <= 1 || c->rows <= grain)
         return run_some(&call, 0, c->rows, 0);
     return state->host->parallel_for(state->host->ctx, run, c->rows, grain, run_some, &call);

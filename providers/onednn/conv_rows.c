@@ -5,7 +5,8 @@
 #include "plane_copy.h"
 #include "tiles.h"
 
-enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, PANEL_FLOATS = 96 * 1024, COPY_FLOATS = 64 * 1024, ALONE_FLOPS = 200000 };
+enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, PANEL_FLOATS = 96 * 1024, COPY_FLOATS = 64 * 1024, ALONE_FLOPS = 200000,
+       LEAST_CHANNELS = 48 };
 
 typedef struct conv_rows {
     rg_native native;
@@ -24,6 +25,7 @@ typedef struct conv_rows {
 typedef struct conv_rows_call {
     const conv_rows *r;
     void *const *args;
+    int64_t parts; /* of a unit's channels of the output, each of them work for a thread */
 } conv_rows_call;
 
 /* The panels of `rows` rows of the output. x: a channel's rows from the first that is seen on, x_row apart. */
@@ -49,30 +51,33 @@ static void lay_out(const conv_rows *r, const float *x, int64_t x_row, int64_t c
         }
 }
 
-static void one_unit(const conv_rows_call *call, int64_t image, int64_t group, int64_t first, float *panels,
-                     float *copy)
+static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, float *panels, float *copy)
 {
     const conv_rows *r = call->r;
     const kn_window *w = &r->w;
+    const int64_t image = unit / r->blocks / w->group, group = unit / r->blocks % w->group;
+    const int64_t first = unit % r->blocks * r->rows;
+    const int64_t low = r->out * part / call->parts, high = r->out * (part + 1) / call->parts;
+    const int64_t channel = group * r->out + low; /* the first that is made */
     const int64_t rows = w->out_height - first < r->rows ? w->out_height - first : r->rows;
     const int64_t depth = r->in * w->kernel[0] * w->kernel[1], places = w->out_height * w->out_width;
     const int64_t top = first * w->stride[0] - w->begin[0];
     const int64_t seen = plane_rows_seen(w, rows);
     sg_post posts[2];
     sg_job job = { .kernel = r->kernel,
-                   .m = r->out,
+                   .m = high - low,
                    .n = rows * w->out_width,
                    .k = depth,
                    .chain = r->chain,
-                   .a = (const float *)call->args[ARG_W] + group * r->out * depth,
+                   .a = (const float *)call->args[ARG_W] + channel * depth,
                    .a_row = depth,
                    .b = panels,
                    .width = SG_WIDTH,
                    .b_panel = SG_WIDTH * depth,
                    .b_step = SG_WIDTH,
                    .c_row = places,
-                   .c =
-                       (float *)call->args[ARG_Y] + (image * w->group + group) * r->out * places + first * w->out_width,
+                   .c = (float *)call->args[ARG_Y] + (image * w->group * r->out + channel) * places +
+                        first * w->out_width,
                    .posts = posts };
 
     for (int64_t c = 0; c < r->in; c++) {
@@ -90,7 +95,7 @@ static void one_unit(const conv_rows_call *call, int64_t image, int64_t group, i
     }
     if (r->biased)
         posts[job.post_count++] =
-            (sg_post){ .fn = SG_ADD, .other = (const float *)call->args[ARG_BIAS] + group * r->out, .row = 1 };
+            (sg_post){ .fn = SG_ADD, .other = (const float *)call->args[ARG_BIAS] + channel, .row = 1 };
     if (r->clamp)
         posts[job.post_count++] = (sg_post){ .fn = SG_CLIP, .alpha = r->low, .beta = r->high };
     sg_run(&job, 0, sg_units(&job));
@@ -105,7 +110,7 @@ static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t 
 
     memset(copy, 0, (size_t)r->copy_floats * sizeof *copy);
     for (int64_t u = begin; u < end; u++)
-        one_unit(call, u / r->blocks / r->w.group, u / r->blocks % r->w.group, u % r->blocks * r->rows, panels, copy);
+        one_unit(call, u / call->parts, u % call->parts, panels, copy);
     return INLAY_OK;
 }
 
@@ -113,12 +118,17 @@ static inlay_status run_conv_rows(const rg_native *native, const rg_state *state
                                   uint32_t threads)
 {
     const conv_rows *r = (const conv_rows *)(const void *)native;
-    conv_rows_call call = { r, args };
-    const int64_t units = r->w.images * r->w.group * r->blocks;
+    conv_rows_call call = { r, args, 1 };
+    int64_t units = r->w.images * r->w.group * r->blocks;
 
-    if (threads <= 1 || units < 2 || r->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || r->w.flops < ALONE_FLOPS)
         return conv_units(&call, 0, units, 0);
-    return state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
+    /* Few units, as of a row of sound: their channels are shared, too, though each part lays the panels out again. */
+    for (; units * call.parts < threads && r->out / (2 * call.parts) >= LEAST_CHANNELS;)
+        call.parts *= 2;
+    units *= call.parts;
+    return units < 2 ? conv_units(&call, 0, units, 0)
+                     : state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
 }
 
 /* ------------------------------------------------------------------ the choice, and lowering */

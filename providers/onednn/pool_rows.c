@@ -120,6 +120,60 @@ KIT_MULTIVERSION static void divide(float *restrict y, const float *restrict col
         y[i] /= columns[i] * rows;
 }
 
+/* y[i] = x[i * stride] */
+KIT_MULTIVERSION static void pick(const float *restrict x, float *restrict y, int64_t n, int64_t stride)
+{
+    if (stride == 2)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[2 * i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i * stride];
+}
+
+/* Rows [oh, oh + count) of the output, whose windows see numbers that are finite all: rows are joined for all of them
+ * first, each in its `reach` of t, then columns. A vector that is read right after parts of it were written would wait
+ * for these. Of columns all are made, of which those that count are picked. */
+static void top_rows(const row_pool *m, const float *x, float *y, int64_t oh, int64_t count, float *t, float *columns)
+{
+    const row_set *set = KERNEL_BEST(rows);
+    const int64_t width = m->in[1] < m->reach - m->begin[1] ? m->in[1] : m->reach - m->begin[1];
+
+    for (int64_t r = 0; r < count; r++) {
+        int64_t low;
+        const int64_t top = (oh + r) * m->stride[0] - m->begin[0], rows = taps_inside(m, 0, top, &low);
+
+        set->windows(x + (top + low * m->dilation[0]) * m->in[1], t + r * m->reach + m->begin[1], width, rows,
+                     m->dilation[0] * m->in[1]);
+    }
+    set->windows(t, columns, count * m->reach - (m->kernel[1] - 1) * m->dilation[1], m->kernel[1], m->dilation[1]);
+    if (m->stride[1] == 1)
+        KERNEL_BEST(moves)->rows(columns, m->reach, y, m->out[1], count, m->out[1]);
+    for (int64_t r = 0; r < count && m->stride[1] > 1; r++)
+        pick(columns + r * m->reach, y + r * m->out[1], m->out[1], m->stride[1]);
+}
+
+/* How many rows of the output from oh on, at most `most`, can be made so; 0: none. */
+static int64_t top_rows_count(const row_pool *m, const float *x, int64_t oh, int64_t most)
+{
+    enum { DENSE = 4 }; /* strides up to which other columns are made for nothing */
+    const int64_t count = most < MOST / m->reach ? most : MOST / m->reach;
+    int64_t first = INT64_MAX, end = 0;
+
+    if (m->is_mean || m->stride[1] > DENSE)
+        return 0;
+    for (int64_t r = oh; r < oh + count; r++) {
+        int64_t low;
+        const int64_t top = r * m->stride[0] - m->begin[0], rows = taps_inside(m, 0, top, &low);
+
+        if (rows == 0)
+            return 0;
+        first = top + low * m->dilation[0] < first ? top + low * m->dilation[0] : first;
+        end = top + (low + rows - 1) * m->dilation[0] + 1;
+    }
+    return KERNEL_BEST(rows)->finite(x + first * m->in[1], (end - first) * m->in[1]) ? count : 0;
+}
+
 /* Row oh of the output; x is its plane, t has room for `reach`, padded on both sides already. */
 static void make_row(const row_pool *m, const float *x, float *y, int64_t oh, float *t, const float *counts)
 {
@@ -190,15 +244,25 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const row_pool_call *c = user;
     const row_pool *m = c->m;
-    float t[MOST], counts[MOST];
+    float t[MOST], columns[MOST], counts[MOST];
 
     (void)worker;
     if (m->is_mean)
         count_columns(m, counts);
-    for (int64_t i = 0; i < m->reach; i++)
+    for (int64_t i = 0; i < MOST; i++)
         t[i] = m->is_mean ? 0 : -INFINITY;
-    for (int64_t r = begin; r < end; r++)
-        make_row(m, c->x + r / m->out[0] * m->in[0] * m->in[1], c->y + r * m->out[1], r % m->out[0], t, counts);
+    for (int64_t r = begin, done; r < end; r += done) {
+        const float *x = c->x + r / m->out[0] * m->in[0] * m->in[1];
+        const int64_t oh = r % m->out[0], left = m->out[0] - oh;
+
+        done = top_rows_count(m, x, oh, left < end - r ? left : end - r);
+        if (done > 0) {
+            top_rows(m, x, c->y + r * m->out[1], oh, done, t, columns);
+            continue;
+        }
+        make_row(m, x, c->y + r * m->out[1], oh, t, counts);
+        done = 1;
+    }
     return INLAY_OK;
 }
 
@@ -217,9 +281,8 @@ static void make_plane(const row_pool *m, const float *x, float *y, const float 
     KERNEL_BEST(moves)->rows(x, m->in[1], padded + m->begin[0] * reach + m->begin[1], reach, seen, width);
     if (!m->is_mean && KERNEL_BEST(rows)->finite(x, m->in[0] * m->in[1])) {
         KERNEL_BEST(rows)->windows(padded, joined_rows, rows, m->kernel[0], m->dilation[0] * reach);
-        for (int64_t h = 0; h < m->out[0]; h++)
-            KERNEL_BEST(rows)->windows(joined_rows + h * reach, y + h * m->out[1], m->out[1], m->kernel[1],
-                                       m->dilation[1]);
+        KERNEL_BEST(rows)->windows(joined_rows, padded, columns, m->kernel[1], m->dilation[1]);
+        KERNEL_BEST(moves)->rows(padded, reach, y, m->out[1], m->out[0], m->out[1]);
         return;
     }
     join(joined_rows, padded, rows, m->kernel[0], m->dilation[0] * reach, 1, m->is_mean);

@@ -235,6 +235,8 @@ static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, i
     b->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     b->result = b->compute;
     b->fn = row->by_dtype[b->compute];
+    if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (ew_is(node->info, "Div") || ew_is(node->info, "Mod")))
+        b->grain = EW_GRAIN_CALLS; /* a division of integers takes as long as a call */
     return INLAY_OK;
 }
 

@@ -13,8 +13,8 @@
 
 enum {
     EW_BLOCK = 512,        /* elements that pass through the stack at once */
-    EW_GRAIN = 65536,      /* elements below which a second thread does not pay: loops that memory limits */
-    EW_GRAIN_MATH = 16384, /* that vectorise but compute for some time (vecmath.h) */
+    EW_GRAIN = 16384,      /* elements below which a second thread does not pay: loops that memory limits */
+    EW_GRAIN_MATH = 8192,  /* that vectorise but compute for some time (vecmath.h) */
     EW_GRAIN_CALLS = 2048, /* that call the C library for each element */
     EW_SMALL_ROW = 32      /* shorter rows are gathered into blocks first */
 };

@@ -168,7 +168,7 @@ static inlay_status run_gather_elements(const kit_call *call)
     job.axis_step = job.in_steps[axis];
     job.in_steps[axis] = 0;
     job.row_step = axis + 1 == x->rank ? 0 : 1;
-    INLAY_TRY(kit_parallel(call, y->count / job.columns, 16384 / job.columns + 1, elements_range, &job));
+    INLAY_TRY(kit_parallel(call, y->count / job.columns, 4096 / job.columns + 1, elements_range, &job));
 done:
     return status;
 }
