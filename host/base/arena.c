@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/pages.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ static bool grow(arena *a, size_t bytes)
     b = calloc(1, header_bytes() + block_bytes);
     if (b == NULL)
         return false;
+    pages_large(b, header_bytes() + block_bytes);
     b->older = a->blocks;
     b->bytes = block_bytes;
     a->blocks = b;

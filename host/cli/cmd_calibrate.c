@@ -7,16 +7,21 @@ static const char doc[] =
     "Times operators on every provider, and copies to and from every device, and writes the results to "
     "costs/machine.json in the cache folder. Later sessions choose providers by these costs.\v"
     "The file is for this machine and these builds of the plugins. Takes about half a minute for each provider and "
-    "number of threads, less on an idle machine; Ctrl-C leaves the file as it was.\n\n"
+    "number of threads, and never much more than --budget-s; Ctrl-C leaves the file as it was.\n\n"
     "Examples:\n"
     "  inlay calibrate\n"
     "  inlay calibrate --threads 1,4 --providers reference\n"
-    "  inlay calibrate --quick --json\n";
+    "  inlay calibrate --quick --json\n"
+    "  inlay calibrate --threads 1 --budget-s 20\n";
 
-enum { KEY_THREADS = 0x4000, KEY_QUICK, MAX_THREADS = 16 };
+enum { KEY_THREADS = 0x4000, KEY_QUICK, KEY_BUDGET, MAX_THREADS = 16 };
 static const struct argp_option flags[] = {
     { "threads", KEY_THREADS, "LIST", 0, "Threads of a run to measure with, comma-separated (default: 1 and all)", 0 },
     { "quick", KEY_QUICK, NULL, 0, "Fewer runs of each kernel: faster, and less exact on a busy machine", 0 },
+    { "budget-s", KEY_BUDGET, "S", 0,
+      "Stop after S seconds, with fewer kernels timed (default: 60 for each provider and number of threads; a quarter "
+      "with --quick)",
+      0 },
     { 0 },
 };
 
@@ -49,6 +54,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_QUICK:
         args->what.quick = 1;
+        return 0;
+    case KEY_BUDGET:
+        args->what.budget_s = cli_number(state, "--budget-s", arg, 0.001, 1e6);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s': calibrate takes no arguments but flags", arg);

@@ -14,6 +14,7 @@
 
 enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, PASSES = 3, TRIES = 2 };
 static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel, a pass */
+static const double SHARE_S = 60;                             /* for a provider at one number of threads */
 static const double CASES_SHARE = 0.95;                       /* of the bar; links take the rest */
 
 typedef struct calibration {
@@ -27,8 +28,10 @@ typedef struct calibration {
     cost_profile profile;
     inlay_calibrate_result result;
     double fraction;
+    double begin, budget; /* seconds */
     bool cancelled;
     bool calm; /* was the round at hand? */
+    bool late; /* is less left than all would take? Then nothing is repeated for its sake */
     inlay_diag *diag;
 } calibration;
 
@@ -314,6 +317,17 @@ done:
     return status;
 }
 
+static double seconds(void)
+{
+    return (double)clock_ns() * 1e-9;
+}
+
+/* Is more of the budget gone than that share? */
+static bool behind(const calibration *c, double share)
+{
+    return seconds() - c->begin > share * CASES_SHARE * c->budget;
+}
+
 /* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. A
  * round that others disturbed is repeated: what was timed in it is no less than it should be. */
 static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_dtype dtype)
@@ -325,7 +339,7 @@ static inlay_status time_case(calibration *c, const calibrate_case *row, inlay_d
     if (small.weight_bytes > 0 && cost_cold_share(small.weight_bytes) < 1)
         INLAY_TRY(make_models(&large, dtype, true, c->diag));
     c->calm = false;
-    for (uint32_t tries = 0; !c->calm && tries < TRIES; tries++) {
+    for (uint32_t tries = 0; !c->calm && tries < (c->late ? 1u : TRIES); tries++) {
         c->calm = true;
         INLAY_TRY(time_round(c, &small, dtype));
         if (large.weight_bytes > 0)
@@ -347,20 +361,31 @@ static bool names_type(const char *list, const char *name)
     return false;
 }
 
-/* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any. */
+/* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any.
+ * What the budget has no room for is left out: later passes altogether, and of the first one the cases whose turn has
+ * passed, which are spread over all families. */
 static inlay_status time_kernels(calibration *c)
 {
     const uint32_t count = calibrate_case_count();
     inlay_status status = INLAY_OK;
+    bool left_out = false;
 
     for (uint32_t k = 0; k < PASSES * count; k++) {
         const calibrate_case *row = calibrate_case_at(k % count);
 
         c->fraction = CASES_SHARE * k / (PASSES * count);
+        c->late = behind(c, (double)k / (PASSES * count));
+        if (k > 0 && behind(c, k < count ? (double)(k + 1) / count : 1)) {
+            left_out = true;
+            continue;
+        }
         for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
             if (names_type(row->types, inlay_dtype_name(d)))
                 INLAY_TRY(time_case(c, row, d));
     }
+    if (left_out && c->result.kernel_count == 0)
+        status = inlay_fail(c->diag, INLAY_DEADLINE_EXCEEDED,
+                            "calibrate: %.3g s were too short for one kernel; nothing was written", c->budget);
 done:
     return status;
 }
@@ -507,7 +532,7 @@ static inlay_status read_threads(calibration *c, const inlay_calibrate_options *
 {
     uint32_t all = threads_budget();
 
-    if (what == NULL || what->thread_count == 0) {
+    if (what->thread_count == 0) {
         c->threads[c->thread_count++] = 1;
         if (all > 1)
             c->threads[c->thread_count++] = all;
@@ -523,11 +548,6 @@ static inlay_status read_threads(calibration *c, const inlay_calibrate_options *
         c->threads[c->thread_count++] = what->threads[i];
     }
     return INLAY_OK;
-}
-
-static double seconds(void)
-{
-    return (double)clock_ns() * 1e-9;
 }
 
 static inlay_status calibrate(calibration *c, const inlay_options *options)
@@ -574,19 +594,24 @@ inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate
                              inlay_calibrate_result *out_result, inlay_diag *diag)
 {
     calibration c = { .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
-    double begin = seconds();
+    inlay_calibrate_options how = { .quick = 0 };
     inlay_status status = INLAY_OK;
 
-    if (what != NULL && what->struct_size >= sizeof *what && what->quick != 0) {
+    c.begin = seconds();
+    if (what != NULL)
+        known_take(&how, sizeof how, what, what->struct_size);
+    if (how.quick != 0) {
         c.plan.min_runs = 2;
         c.plan.budget_ns = QUICK_BUDGET_NS;
     }
     c.plan.stop = stop;
     c.plan.stop_ctx = &c;
-    INLAY_TRY(read_threads(&c, what));
+    INLAY_TRY(read_threads(&c, &how));
     INLAY_TRY(session_open_providers(options, &c.s, diag));
+    c.budget = how.budget_s > 0 ? how.budget_s
+                                : (how.quick != 0 ? SHARE_S / 4 : SHARE_S) * c.thread_count * c.s->env.provider_count;
     INLAY_TRY(calibrate(&c, options));
-    c.result.seconds = seconds() - begin;
+    c.result.seconds = seconds() - c.begin;
     if (out_result != NULL)
         (void)known_give(out_result, &c.result, sizeof c.result);
 done:

@@ -64,23 +64,86 @@ static inline bool next(list_cursor *c, const uint64_t field, uint64_t *bits, in
     return true;
 }
 
-/* How many elements there are. Each integer, and each tag, ends with the only byte that has no highest bit. */
+/* How many of `bytes` bytes have no highest bit, eight at a time: each integer, and each tag, ends with one of them. */
+static uint64_t count_ends(const uint8_t *at, size_t bytes)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t tops = 0;
+    const size_t all = bytes;
+
+    while (bytes >= 8) {
+        uint64_t sums = 0; /* a byte each, which 255 rounds do not fill */
+
+        for (int i = 0; i < 255 && bytes >= 8; i++, at += 8, bytes -= 8) {
+            uint64_t word;
+
+            memcpy(&word, at, 8);
+            sums += word >> 7 & ones;
+        }
+        tops += ((sums & UINT64_C(0x00ff00ff00ff00ff)) + (sums >> 8 & UINT64_C(0x00ff00ff00ff00ff))) *
+                    UINT64_C(0x0001000100010001) >>
+                48;
+    }
+    for (; bytes > 0; bytes--)
+        tops += *at++ >> 7;
+    return all - tops;
+}
+
+/* wire: a constant where this is inlined. */
+static inline uint64_t run(const uint8_t **at, const uint8_t *end, const unsigned wire)
+{
+    const uint8_t *p = *at;
+    const uint8_t tag = *p;
+    uint64_t count = 0, length = 4;
+
+    for (; p < end && *p == tag; count++) {
+        const uint8_t *element = p + 1;
+
+        if (wire != WIRE_32 && !prescan_short(&element, end, &length))
+            break;
+        if (wire != WIRE_VARINT && length > (uint64_t)(end - element))
+            break;
+        p = element + (wire != WIRE_VARINT ? length : 0);
+    }
+    *at = p;
+    return count;
+}
+
+uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire)
+{
+    return wire == WIRE_32      ? run(at, end, WIRE_32)
+           : wire == WIRE_BYTES ? run(at, end, WIRE_BYTES)
+                                : run(at, end, WIRE_VARINT);
+}
+
+/* As many floats as stand behind tags of one byte. */
+static uint64_t take_floats(list_cursor *c, float *to, uint64_t most)
+{
+    uint64_t i = 0;
+
+    for (; i < most && c->tagged && c->end - c->at >= 5 && *c->at < 0x80; i++, c->at += 5)
+        memcpy(&to[i], c->at + 1, 4);
+    return i;
+}
+
+/* How many elements there are. */
 static uint64_t count_elements(list_cursor c)
 {
-    uint64_t count = 0, bits;
+    const unsigned wire = c.field == LIST_FLOATS ? WIRE_32 : WIRE_BYTES;
+    uint64_t count = 0, more, bits;
     inlay_str text;
 
     while (open_place(&c)) {
         if (c.field == LIST_INTS) {
-            uint64_t ends = 0;
+            const uint64_t ends = count_ends(c.at, (size_t)(c.end - c.at));
 
-            for (const uint8_t *p = c.at; p < c.end; p++)
-                ends += *p < 0x80;
             count += c.tagged ? ends / 2 : ends;
             c.at = c.end;
         } else if (c.field == LIST_FLOATS && !c.tagged) {
             count += (uint64_t)(c.end - c.at) / 4;
             c.at = c.end;
+        } else if (c.tagged && *c.at < 0x80 && (more = prescan_run(&c.at, c.end, wire)) > 0) {
+            count += more;
         } else if (next(&c, c.field, &bits, &text)) {
             count++;
         } else {
@@ -88,6 +151,40 @@ static uint64_t count_elements(list_cursor c)
         }
     }
     return count;
+}
+
+/* As many integers as can be read without looking where the place ends: those behind tags of one byte that have at most
+ * three bytes themselves. They are all but the last few, and next() takes the others. */
+static uint64_t take_short(list_cursor *c, int64_t *to, uint64_t most)
+{
+    const uint8_t *at = c->at;
+    uint64_t i = 0;
+
+    for (; i < most && c->end - at >= 4; i++) {
+        const uint8_t *v = at + c->tagged;
+        uint32_t word;
+
+        if (c->tagged && *at >= 0x80)
+            break;
+        if (*v < 0x80) {
+            to[i] = *v;
+            at = v + 1;
+            continue;
+        }
+        memcpy(&word, at, 4);
+        word >>= c->tagged ? 8 : 0;
+        if ((word & 0x8000) == 0) {
+            to[i] = (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80));
+            at = v + 2;
+        } else if ((word & 0x800000) == 0) {
+            to[i] = (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000));
+            at = v + 3;
+        } else {
+            break;
+        }
+    }
+    c->at = at;
+    return i;
 }
 
 bool load_has_list(const Onnx__Attribute *p, uint64_t field)
@@ -130,10 +227,14 @@ inlay_status load_list(loader *l, const Onnx__Attribute *p, uint64_t field, inla
     if (floats == NULL && ints == NULL && strings == NULL)
         return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");
     out->count = (uint32_t)count;
-    for (uint64_t i = 0; floats != NULL && i < count && next(&c, LIST_FLOATS, &bits, &text); i++)
-        memcpy(&floats[i], &bits, sizeof *floats);
-    for (uint64_t i = 0; ints != NULL && i < count && next(&c, LIST_INTS, &bits, &text); i++)
-        ints[i] = (int64_t)bits;
+    for (uint64_t i = 0; floats != NULL && i < count && next(&c, LIST_FLOATS, &bits, &text);) {
+        memcpy(&floats[i++], &bits, sizeof *floats);
+        i += take_floats(&c, floats + i, count - i);
+    }
+    for (uint64_t i = 0; ints != NULL && i < count && next(&c, LIST_INTS, &bits, &text);) {
+        ints[i++] = (int64_t)bits;
+        i += take_short(&c, ints + i, count - i);
+    }
     for (uint64_t i = 0; strings != NULL && i < count && next(&c, LIST_STRINGS, &bits, &text); i++)
         if (!keep(a, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
             return inlay_fail(l->diag, INLAY_OUT_OF_MEMORY, "out of memory");

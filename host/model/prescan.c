@@ -10,8 +10,6 @@ typedef enum message {
     LIST_TYPE, MAP_TYPE, SHAPE, DIM, SEQUENCE, MAP, OPTIONAL, MESSAGE_COUNT
 } message;
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-
 /* What to do with a field. */
 typedef enum action {
     VARINT,  /* copy; must be a varint */
@@ -363,27 +361,6 @@ static bool packed_is_whole(const field *f, const uint8_t *from, const uint8_t *
     return true;
 }
 
-/* The elements that follow one behind its tag of a byte, with the same tag: moves behind the last that is whole. */
-static void run_on(scan *s, uint8_t tag, unsigned wire)
-{
-    const uint8_t *end = s->stack[s->depth - 1].end;
-
-    while (s->at < end && *s->at == tag) {
-        const uint8_t *at = s->at + 1;
-        uint64_t length = 4;
-
-        if (wire != WIRE_32 && !prescan_short(&at, end, &length))
-            return;
-        if (wire != WIRE_VARINT) {
-            if (length > (uint64_t)(end - at))
-                return;
-            at += length;
-        }
-        s->at = at;
-        s->items++;
-    }
-}
-
 /* Elements of a list. */
 static inlay_status take_list(scan *s, const field *f, unsigned wire, const uint8_t *tag, const uint8_t *payload)
 {
@@ -391,8 +368,8 @@ static inlay_status take_list(scan *s, const field *f, unsigned wire, const uint
 
     if (packed && !packed_is_whole(f, payload, s->at))
         return fail_at(s, payload, f->name, "the packed list ends in the middle of a number");
-    if (!packed && *tag < 0x80)
-        run_on(s, *tag, wire);
+    if (!packed && *tag < 0x80 && s->at < s->stack[s->depth - 1].end && *s->at == *tag)
+        s->items += prescan_run(&s->at, s->stack[s->depth - 1].end, wire);
     s->listed += (uint64_t)(s->at - tag);
     if (s->listed + s->out_count > s->limits->max_parsed_bytes)
         return fail_limit(s, "max_parsed_bytes", s->limits->max_parsed_bytes);

@@ -37,6 +37,13 @@ typedef struct prescan_result {
 INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
                                      prescan_result *out, inlay_diag *diag);
 
+/* Wire types. */
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+/* The elements that begin at *at, each behind the tag of one byte that is there: moves behind the last one that is
+ * whole and says how many they are. at < end. (model/load_list.c, where loops over lists are made for speed.) */
+uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire);
+
 /* Reads a varint at *at (before end); false when it is cut off or longer than ten bytes. */
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
 /* The same; of one or two bytes, as most are, without a call. */

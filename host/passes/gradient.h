@@ -20,6 +20,7 @@ typedef struct gradient {
     bool *given;                         /* [values] named by xs or zs */
     const graph_node *at;                /* the node whose derivative is written ... */
     uint32_t in[GRADIENT_TERMS], y, g_y; /* ... its inputs, its output and the derivative by that */
+    uint32_t by;                         /* the input that it is by, a value of the graph */
     inlay_dtype dtype;                   /* of the derivative */
 } gradient;
 

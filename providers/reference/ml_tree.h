@@ -1,7 +1,7 @@
 /* ml_tree.h - what the files of the tree ensembles share: nodes as they are read, and the flat form that runs.
  *
- * ml_tree_ensemble.c reads all three operators into `tree_state`; ml_tree_flat.c makes of it, where it can, arrays that
- * many rows or trees walk at once without branches. */
+ * ml_tree_ensemble.c and ml_tree_named.c read all three operators into `tree_state`; ml_tree_flat.c makes of it, where
+ * it can, arrays that many rows or trees walk at once without branches. */
 #ifndef ML_TREE_H
 #define ML_TREE_H
 #include "ml.h"
@@ -44,6 +44,23 @@ typedef struct tree_state {
     uint32_t base_count;
     tree_flat *flat; /* NULL: the nodes are walked as they are */
 } tree_state;
+
+/* What is wrong with a model. */
+inlay_status tree_broken(inlay_diag *diag, const char *what);
+/* Reads the nodes and weights of versions 1 and 3; what it needs for that is left in s->reading. A pool that has failed
+ * says that memory ran out. */
+inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_diag *diag);
+
+/* Where a branch leads and what it looks at; false when that cannot be. */
+static inline bool tree_branch(tree_node *t, int64_t yes, int64_t no, int64_t feature)
+{
+    if (yes < 0 || no < 0 || feature < 0 || feature > INT32_MAX)
+        return false;
+    t->yes = (uint32_t)yes;
+    t->no = (uint32_t)no;
+    t->feature = (uint32_t)feature;
+    return true;
+}
 
 /* The flat form for inputs of `dtype`; NULL where it cannot stand for these nodes (a comparison for equality, a split
  * that no float tells from its neighbours, a circle), or without memory: then `nodes` is walked. */

@@ -4,15 +4,17 @@
  * comparisons become `key of x <= key of split` by exchanging children and by taking the neighbour of a split; where a
  * missing number (NaN) goes is which of two copies of x a node reads, in which NaN is the largest or the least of all.
  * A node's children are neighbours, so that a step is an addition and no branch. A leaf leads to itself: it reads a key
- * that is less than all, and its own key is free to hold its weight. So eight rows at once (or eight trees, for a row
- * alone) walk as many steps as the deepest of them needs, and nothing waits for a comparison.
+ * that is less than all, and its own key is free to hold its weight. So sixteen rows at once (or sixteen trees, for a
+ * row alone) walk as many steps as the deepest of them needs, and nothing waits for a comparison.
  *
- * A tree's nodes lie in the order of their depth, which keeps the upper ones in the cache's same lines. */
+ * Children lie in the cache line of their parent while there is room, so that a walk reads a line for two or three
+ * levels. */
 #include "ml_tree.h"
 
 enum {
-    LANES = 8,
-    FEW = 3, /* fewer rows are walked one by one */
+    LANES = 16,
+    LINE = 8, /* narrow nodes of a cache line */
+    FEW = 10,  /* fewer rows are walked one by one */
     BLOCK_BYTES = 128 << 10,
     BLOCK_ROWS = 256
 };
@@ -22,12 +24,14 @@ enum { COPY_MISSING_TRUE = 1, COPY_DOWN = 2, COPIES = 4 };
 
 typedef struct narrow_node {
     int32_t key;
-    uint16_t feature, child; /* child: how many nodes on the first one is; 0 = a leaf */
+    uint16_t feature;
+    int16_t child; /* how many nodes on the first one is; 0 = a leaf */
 } narrow_node;
 
 typedef struct wide_node {
     int32_t key;
-    uint32_t feature, child;
+    uint32_t feature;
+    int32_t child;
 } wide_node;
 
 typedef struct flat_leaf {
@@ -101,57 +105,95 @@ static bool flat_compare(const tree_node *t, bool exact, int32_t *out_key, uint3
 
 /* ------------------------------------------------------------------ building */
 
-/* A node as it is queued: where it is in tree_state, and its depth. */
+/* A node as it is queued: where it is in tree_state, its depth, and its place in the flat array. */
 typedef struct flat_place {
-    uint32_t node, depth;
+    uint32_t node, depth, at;
 } flat_place;
 
 typedef struct flat_build {
     const tree_state *s;
     tree_flat *f;
-    flat_place *places; /* all nodes of all trees in their order */
-    int64_t count, room, leaf_count;
+    flat_place
+        *places;      /* all nodes of all trees, each tree's by depth: children follow in the order of their parents */
+    uint32_t *firsts; /* [trees + 1]: each tree's first place in it */
+    uint8_t *used;    /* of each line of the flat array: how many nodes it has */
+    int64_t count, lines, leaf_count;
     bool exact;
 } flat_build;
 
-static bool push(flat_build *b, uint32_t node, uint32_t depth)
+static bool is_leaf(const flat_build *b, uint32_t node)
 {
-    if (b->count == b->room)
+    return b->s->nodes[node].mode == TREE_LEAF;
+}
+
+/* A new line; its first node's place in the flat array. */
+static uint32_t open_line(flat_build *b)
+{
+    b->used[b->lines] = 0;
+    return (uint32_t)(b->lines++ * LINE);
+}
+
+/* The place of two children: in their parent's line, or else in a new one. Leaves, which nothing follows, fill lines of
+ * their own: *io_leaves is the one that has room. */
+static uint32_t place_pair(flat_build *b, uint32_t parent_at, bool leaves, uint32_t *io_leaves)
+{
+    uint32_t line = parent_at / LINE * LINE, at;
+
+    if (b->used[line / LINE] + 2 > LINE) {
+        line = !leaves ? open_line(b) : *io_leaves;
+        if (leaves && (line == UINT32_MAX || b->used[line / LINE] + 2 > LINE))
+            line = *io_leaves = open_line(b);
+    }
+    at = line + b->used[line / LINE];
+    b->used[line / LINE] += 2;
+    return at;
+}
+
+/* Queues the children of the node at place k. False: there are more of them than nodes, as where a branch leads back or
+ * two lead to one node; or a comparison has no flat form. */
+static bool queue_children(flat_build *b, int64_t k, uint32_t *io_leaves)
+{
+    const flat_place *p = &b->places[k];
+    const tree_node *t = &b->s->nodes[p->node];
+    int32_t key;
+    uint32_t copy, first, second, at;
+    bool swap;
+
+    if (b->count + 2 > b->s->node_count || !flat_compare(t, b->exact, &key, &copy, &swap))
         return false;
-    b->places[b->count++] = (flat_place){ node, depth };
+    first = swap ? t->no : t->yes;
+    second = swap ? t->yes : t->no;
+    at = place_pair(b, p->at, is_leaf(b, first) && is_leaf(b, second), io_leaves);
+    b->places[b->count++] = (flat_place){ first, p->depth + 1, at };
+    b->places[b->count++] = (flat_place){ second, p->depth + 1, at + 1 };
+    b->f->copy_at[copy] = 1;
     return true;
 }
 
-/* Lists the nodes of all trees, each tree's by depth. False: there are more of them than nodes, as where a branch leads
- * back or two lead to one node. */
+/* Lists the nodes of all trees. */
 static bool flat_order(flat_build *b)
 {
     const tree_state *s = b->s;
 
     for (int64_t r = 0; r < s->root_count; r++) {
-        int64_t at = b->count;
-        b->f->starts[r] = (uint32_t)at;
-        if (!push(b, (uint32_t)s->roots[r], 0))
-            return false;
-        for (; at < b->count; at++) {
-            const tree_node *t = &s->nodes[b->places[at].node];
-            const uint32_t depth = b->places[at].depth;
-            int32_t key;
-            uint32_t copy;
-            bool swap;
+        uint32_t leaves = UINT32_MAX;
 
-            b->f->depths[r] = depth;
-            if (t->mode == TREE_LEAF) {
+        b->firsts[r] = (uint32_t)b->count;
+        if (b->count == s->node_count)
+            return false;
+        b->f->starts[r] = open_line(b);
+        b->used[b->lines - 1] = 1;
+        b->places[b->count++] = (flat_place){ (uint32_t)s->roots[r], 0, b->f->starts[r] };
+        for (int64_t k = b->firsts[r]; k < b->count; k++) {
+            b->f->depths[r] = b->places[k].depth;
+            if (is_leaf(b, b->places[k].node))
                 b->leaf_count++;
-                continue;
-            }
-            if (!flat_compare(t, b->exact, &key, &copy, &swap) || !push(b, swap ? t->no : t->yes, depth + 1) ||
-                !push(b, swap ? t->yes : t->no, depth + 1))
+            else if (!queue_children(b, k, &leaves))
                 return false;
-            b->f->copy_at[copy] = 1;
         }
     }
-    return true;
+    b->firsts[s->root_count] = (uint32_t)b->count;
+    return b->lines <= INT32_MAX / LINE;
 }
 
 /* Does each tree count for one target only, with at most one weight a leaf, that is a float? Then leaves hold them. */
@@ -162,11 +204,10 @@ static bool flat_direct(const flat_build *b)
     if (s->aggregate > TREE_SUM)
         return false;
     for (int64_t r = 0; r < s->root_count; r++) {
-        const int64_t end = r + 1 < s->root_count ? b->f->starts[r + 1] : b->count;
         bool seen = false;
 
-        for (int64_t at = b->f->starts[r]; at < end; at++) {
-            const tree_node *t = &s->nodes[b->places[at].node];
+        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
+            const tree_node *t = &s->nodes[b->places[k].node];
             const tree_weight *w = &s->weights[t->first];
 
             if (t->mode != TREE_LEAF || t->end == t->first)
@@ -184,12 +225,12 @@ static bool flat_direct(const flat_build *b)
 static void put_node(tree_flat *f, int64_t at, int32_t key, int64_t feature, int64_t child)
 {
     if (f->wide)
-        ((wide_node *)f->nodes)[at] = (wide_node){ key, (uint32_t)feature, (uint32_t)child };
+        ((wide_node *)f->nodes)[at] = (wide_node){ key, (uint32_t)feature, (int32_t)child };
     else
-        ((narrow_node *)f->nodes)[at] = (narrow_node){ key, (uint16_t)feature, (uint16_t)child };
+        ((narrow_node *)f->nodes)[at] = (narrow_node){ key, (uint16_t)feature, (int16_t)child };
 }
 
-/* Writes the nodes. Children follow each other, and the queue has them in the order of their parents. */
+/* Writes the nodes. */
 static void flat_fill(flat_build *b)
 {
     const tree_state *s = b->s;
@@ -197,18 +238,18 @@ static void flat_fill(flat_build *b)
     uint32_t leaf = 0;
 
     for (int64_t r = 0; r < s->root_count; r++) {
-        const int64_t end = r + 1 < s->root_count ? f->starts[r + 1] : b->count;
-        int64_t child = f->starts[r] + 1;
+        int64_t child = b->firsts[r] + 1;
 
-        for (int64_t at = f->starts[r]; at < end; at++) {
-            const tree_node *t = &s->nodes[b->places[at].node];
+        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
+            const flat_place *p = &b->places[k];
+            const tree_node *t = &s->nodes[p->node];
             int32_t key = 0;
             uint32_t copy = 0;
             bool swap;
 
             if (t->mode != TREE_LEAF) {
                 (void)flat_compare(t, b->exact, &key, &copy, &swap);
-                put_node(f, at, key, f->copy_at[copy] + t->feature, child - at);
+                put_node(f, p->at, key, f->copy_at[copy] + t->feature, (int64_t)b->places[child].at - p->at);
                 child += 2;
                 continue;
             }
@@ -218,22 +259,21 @@ static void flat_fill(flat_build *b)
             } else {
                 key = (int32_t)f32_bits(t->end > t->first ? (float)s->weights[t->first].weight : 0.0f);
             }
-            put_node(f, at, key, 0, 0);
+            put_node(f, p->at, key, 0, 0);
         }
     }
 }
 
-/* The widest distance to a child: a tree's nodes are by depth, so it is at most as many as two levels have. */
+/* Is a node too far from its children for a narrow one? They lie behind it, but for leaves in an older line. */
 static bool flat_is_wide(const flat_build *b)
 {
     for (int64_t r = 0; r < b->s->root_count; r++) {
-        const int64_t end = r + 1 < b->s->root_count ? b->f->starts[r + 1] : b->count;
-        int64_t child = b->f->starts[r] + 1;
+        int64_t child = b->firsts[r] + 1;
 
-        for (int64_t at = b->f->starts[r]; at < end; at++) {
-            if (b->s->nodes[b->places[at].node].mode == TREE_LEAF)
+        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
+            if (is_leaf(b, b->places[k].node))
                 continue;
-            if (child - at > UINT16_MAX)
+            if (llabs((int64_t)b->places[child].at - b->places[k].at) > INT16_MAX)
                 return true;
             child += 2;
         }
@@ -257,7 +297,7 @@ static bool flat_build_all(flat_build *b)
     if (f->keys > INT32_MAX / (LANES * (int64_t)sizeof(int32_t)))
         return false;
     f->wide = flat_is_wide(b);
-    f->nodes = malloc((size_t)b->count * (f->wide ? sizeof(wide_node) : sizeof(narrow_node)));
+    f->nodes = aligned_alloc(64, (size_t)b->lines * LINE * (f->wide ? sizeof(wide_node) : sizeof(narrow_node)));
     if (!flat_direct(b) && (f->leaves = malloc((size_t)b->leaf_count * sizeof *f->leaves)) == NULL)
         return false;
     if (f->nodes == NULL)
@@ -268,7 +308,7 @@ static bool flat_build_all(flat_build *b)
 
 tree_flat *tree_flat_create(const tree_state *s, inlay_dtype dtype)
 {
-    flat_build b = { .s = s, .room = s->node_count, .exact = exact_inputs(dtype) };
+    flat_build b = { .s = s, .exact = exact_inputs(dtype) };
     tree_flat *f = calloc(1, sizeof *f);
     bool built = false;
 
@@ -278,14 +318,18 @@ tree_flat *tree_flat_create(const tree_state *s, inlay_dtype dtype)
     f->trees = s->root_count;
     f->features = s->features;
     b.places = malloc((size_t)s->node_count * sizeof *b.places);
+    b.firsts = malloc((size_t)(s->root_count + 1) * sizeof *b.firsts);
+    b.used = malloc((size_t)(s->node_count / 2 + s->root_count + 1)); /* a line has a root or two children at least */
     f->starts = calloc((size_t)s->root_count, 3 * sizeof *f->starts);
-    if (b.places == NULL || f->starts == NULL)
+    if (b.places == NULL || b.firsts == NULL || b.used == NULL || f->starts == NULL)
         goto done;
     f->depths = f->starts + s->root_count;
     f->targets = f->depths + s->root_count;
     built = flat_build_all(&b);
 done:
     free(b.places);
+    free(b.firsts);
+    free(b.used);
     if (!built) {
         tree_flat_destroy(f);
         return NULL;
@@ -364,6 +408,7 @@ static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth
         bool done = true;
 
         for (uint32_t level = d; level < end; level++)
+#pragma GCC unroll 16
             for (int i = 0; i < LANES; i++)
                 at[i] = flat_step(at[i], wide, keys + i * lane, step);
         for (int i = 0; i < LANES; i++)

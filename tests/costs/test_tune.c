@@ -328,6 +328,15 @@ static void calibrate_measures_a_device(void **state)
     later = read_file("costs/machine.json", &again);
     assert_int_equal(bytes, again);
     assert_memory_equal(data, later, bytes);
+    free(later);
+    /* So does a budget that is gone before there is a kernel. */
+    inlay_options_set_progress(o, NULL, NULL);
+    what.budget_s = 1e-9;
+    assert_int_equal(inlay_calibrate(o, &what, &r, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(diag.text, "too short for one kernel"));
+    later = read_file("costs/machine.json", &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(data, later, bytes);
     free(data);
     free(later);
     inlay_options_destroy(o);

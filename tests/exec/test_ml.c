@@ -74,6 +74,12 @@ static const row rows[] = {
       "f[2,2]=2,1,1,2", "i[2]=6,4 f[2,2]=0.268941,0.731059,0.731059,0.268941", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "base_values=F:0.25", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=15.25,21.25", NULL },
+    { "TreeEnsembleRegressor", 1, /* the same trees, named in no order */
+      "nodes_treeids=I:9,9,9,4,4,4;nodes_nodeids=I:70,-3,8,2,1,0;nodes_featureids=I:0,0,0,1,0,0;"
+      "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"
+      "nodes_truenodeids=I:-3,0,0,1,0,0;nodes_falsenodeids=I:8,0,0,0,0,0;target_treeids=I:4,9,4,9;"
+      "target_nodeids=I:0,8,1,-3;target_ids=I:0,0,0,0;target_weights=F:5,20,1,10;n_targets=i:1;base_values=F:0.25",
+      "f[2,2]=0.5,2,0.6,1", "f[2,1]=15.25,21.25", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:AVERAGE", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=7.5,10.5", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:MIN", "f[2,2]=0.5,2,0.6,1", "f[2,1]=5,1",

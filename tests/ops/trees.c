@@ -178,10 +178,10 @@ static void test_wide(void **state)
     (void)state;
     plant(&f, 5, false, TREE_SUM);
     f.s.features = 70000;
-    for (int rows = 1; rows <= 9; rows += 8) {
+    for (int rows = 1; rows <= 13; rows += 12) {
         tree_flat *flat = tree_flat_create(&f.s, INLAY_FLOAT);
         float *x = calloc((size_t)rows * 70000, sizeof *x);
-        double scores[9 * 2 * TARGETS] = { 0 }, want[2 * TARGETS], row[FEATURES];
+        double scores[13 * 2 * TARGETS] = { 0 }, want[2 * TARGETS], row[FEATURES];
         uint32_t seed = 11;
         tree_block block = { x, INLAY_FLOAT, 70000, 0, rows, scores, NULL };
 

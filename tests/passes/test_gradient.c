@@ -79,6 +79,32 @@ static const row rows[] = {
       "q = Pow(d, k)\nv = ReduceMean(q) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\nn = Div(d, s)\n"
       "o = Mul(n, b)\np = Add(o, c)\nr = Tanh(p)\nY = ReduceMean(r) keepdims=0",
       0 },
+    { "Max, Min of three", "a : 2,N\nb : N\nc : 2,1\nt = Max(a, b, c)\nu = Min(a, b, c)\nv = Mul(t, a)\nY = Mul(v, u)",
+      0 },
+    { "Max of one that is there twice", "a : 4\nb : 4\nt = Max(a, a)\nY = Mul(t, b)", 0 },
+    { "Gather, elements twice", "a : N,4\nx = i[2,2] 1,-1,1,0\nt = Gather(a, x) axis=1\nY = Mul(t, t)", 0 },
+    { "GatherElements, GatherND",
+      "a : 3,2\nx = i[2,2] 2,0,2,-1\nz = i[2,1] 1,1\nt = GatherElements(a, x)\nu = GatherND(a, z)\nY = Mul(t, u)", 0 },
+    { "Slice", "a : N,5\ns = i[1] 3\ne = i[1] -6\nx = i[1] 1\nk = i[1] -2\nt = Slice(a, s, e, x, k)\nY = Mul(t, t)",
+      0 },
+    { "Slice, attributes", "a : 2,5\nt = Slice(a) starts=1, ends=4, axes=1,\nY = Mul(t, t)", 9 },
+    { "Tile, DepthToSpace",
+      "a : 1,4,1,2\nr = i[4] 1,1,2,1\nt = Tile(a, r)\nu = DepthToSpace(t) blocksize=2\nv = SpaceToDepth(u) "
+      "blocksize=2\n"
+      "Y = Mul(v, v)",
+      0 },
+    { "MaxPool", "a : 1,2,4,5\nt = MaxPool(a) kernel_shape=3,2 strides=1,2 pads=1,0,1,1\nY = Mul(t, t)", 0 },
+    { "MaxPool of a line", "a : 2,1,N\nt = MaxPool(a) kernel_shape=2, storage_order=1\nY = Mul(t, t)", 0 },
+    { "AveragePool, padded", "a : 2,2,4,3\nt = AveragePool(a) kernel_shape=3,2 strides=2,1 pads=1,1,1,0\nY = Mul(t, t)",
+      0 },
+    { "AveragePool, padding counts",
+      "a : 1,2,4,3\nt = AveragePool(a) kernel_shape=2,2 pads=1,1,0,0 count_include_pad=1\nY = Mul(t, t)", 0 },
+    { "GlobalAveragePool", "a : 2,2,3,N\nt = GlobalAveragePool(a)\nY = Mul(t, t)", 0 },
+    { "Conv", "a : 2,2,4,N\nb : 2,2,2,2\nc : 2\nt = Conv(a, b, c)\nY = Mul(t, t)", 0 },
+    { "Conv, strides, pads, groups",
+      "a : 1,4,5,3\nb : 2,2,2,3\nt = Conv(a, b) strides=2,2 pads=0,1,1,1 group=2\nY = Mul(t, t)", 0 },
+    { "Conv, dilations of a line", "a : 2,2,8\nb : 3,2,2\nt = Conv(a, b) dilations=3, strides=2,\nY = Mul(t, t)", 0 },
+    { "Conv, depthwise", "a : 1,3,4,4\nb : 6,1,3,3\nc : 6\nt = Conv(a, b, c) group=3 pads=1,1,1,1\nY = Tanh(t)", 0 },
     { "nothing to do with b", "a : 3\nb : 2,2\nY = Exp(a)", 0 },
 };
 
@@ -229,6 +255,8 @@ static void refusals(void **state)
     (void)state;
     refused("a : 3,3\nt = Exp(a)\nu = Det(t)\nY = Exp(u)\nd = tr.Gradient(a) xs='a y=Y\n-> d", INLAY_UNSUPPORTED,
             "no rule for Det");
+    refused("a : 1,1,4\nb : 1,1,2\nY = Conv(a, b) auto_pad=SAME_UPPER\nd = tr.Gradient(a) xs='a y=Y\n-> d",
+            INLAY_UNSUPPORTED, "no rule for Conv with auto_pad SAME");
     refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='a y=Z\n-> d", INLAY_INVALID_MODEL, "y is 'Z'");
     refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='b y=Y\n-> d", INLAY_INVALID_MODEL, "xs has 'b'");
     refused("a : 3\nb : 3\nY = Mul(a, b)\nd = tr.Gradient(a) xs='a,b y=Y\n-> d", INLAY_INVALID_MODEL, "fewer inputs");

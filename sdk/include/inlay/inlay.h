@@ -640,10 +640,12 @@ typedef struct inlay_calibrate_options {
     const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
     uint32_t thread_count;
     uint32_t quick; /* 1: fewer runs of each kernel */
+    double
+        budget_s; /* seconds for all of it; 0: 60 for each provider and number of threads, a quarter of that if quick */
 } inlay_calibrate_options;
 #define INLAY_CALIBRATE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(inlay_calibrate_options), NULL, 0, 0                                                                    \
+        sizeof(inlay_calibrate_options), NULL, 0, 0, 0                                                                 \
     }
 
 /* What came of it. */
@@ -659,8 +661,10 @@ typedef struct inlay_calibrate_result {
 } inlay_calibrate_result;
 
 /* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
- * a minute for each provider and number of threads. When the progress function gives up, INLAY_CANCELLED: what was
- * there before is there still. options and what may be NULL; result may be NULL. */
+ * a minute for each provider and number of threads, and budget_s at most, whatever else the machine does: where that is
+ * too short for all, kernels are timed less often, and then some of each family are left out. When the progress
+ * function gives up, INLAY_CANCELLED: what was there before is there still. options and what may be NULL; result may be
+ * NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
