@@ -117,7 +117,7 @@ static bool is_output(const inlay_context *c, const inlay_value *value)
 void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
 {
     const program *p = c->session->main;
-    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : stay_provider(p->env, domain);
+    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
     const inlay_provider *t = i != INLAY_NONE ? p->env->providers[i].table : NULL;
 
     if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||

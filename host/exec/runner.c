@@ -82,7 +82,7 @@ static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_di
 
     for (uint32_t i = 0; r->ready != NULL && i < count && status == INLAY_OK; i++) {
         const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(r, i - input_count);
-        const uint32_t p = r->ready[i].timeline != 0 ? stay_provider(r->prog->env, domain) : INLAY_NONE;
+        const uint32_t p = r->ready[i].timeline != 0 ? plan_owner_of(r->prog->env, domain) : INLAY_NONE;
         const part_provider *own = p != INLAY_NONE ? &r->prog->env->providers[p] : NULL;
 
         if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||

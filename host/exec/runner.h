@@ -210,8 +210,6 @@ void runner_keep_outputs(runner *r);
 /* A tensor on a device, of the session's memory there; gone before the session. */
 INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* The provider whose domain that is; INLAY_NONE: nobody's. */
-uint32_t stay_provider(const program_env *env, uint32_t domain);
 /* Is it such a tensor, in that domain, that nobody else holds? */
 bool stay_is_free(const inlay_value *v, uint32_t domain);
 /* A copy of x in that domain, made when it returns. */
