@@ -1,9 +1,9 @@
 /* plan/early.c - copies begin as soon as what they move is there.
  *
- * A plan is made with each copy just before the step that reads it. A device that works behind the host's back can begin
- * sooner: with what the caller brings before anything else, with what a step makes right behind that step. So its copies
- * move up to there, past steps that don't care. What they fill lives longer for it; they stay further down where that
- * would take memory that is short. */
+ * A plan is made with each copy just before the step that reads it. A device that works behind the host's back can
+ * begin sooner: with what the caller brings before anything else, with what a step makes right behind that step. So its
+ * copies move up to there, past steps that don't care. What they fill lives longer for it; they stay further down where
+ * that would take memory that is short. */
 #include "plan/planner.h"
 #include <string.h>
 
@@ -24,7 +24,8 @@ typedef struct mover {
 
 static bool moves(const planner *b, const plan_step *s)
 {
-    return s->kind == PLAN_COPY && (b->prog->env->providers[s->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
+    return s->kind == PLAN_COPY &&
+           (b->prog->env->providers[s->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
            !(b->prog->env->state_count > 0 && b->p->places[s->out[0]].source == PLACE_OUTPUT);
 }
 
