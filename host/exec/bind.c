@@ -76,8 +76,8 @@ static inlay_status bind_devices(binder *k)
             continue;
         status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
-            status = env->providers[i].table->buffer_map(env->providers[i].state, &k->b->slabs[d], &k->b->maps[d],
-                                                         k->diag);
+            status =
+                env->providers[i].table->buffer_map(env->providers[i].state, &k->b->slabs[d], &k->b->maps[d], k->diag);
     }
     return status;
 }

@@ -549,8 +549,8 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
-    if (r == NULL || r->children == NULL || r->outputs == NULL || r->spares == NULL || r->wanted == NULL ||
-        r->key == NULL) {
+    if (r == NULL || (shared->root == r && !stay_share(r)) || r->children == NULL || r->outputs == NULL ||
+        r->spares == NULL || r->wanted == NULL || r->key == NULL) {
         runner_destroy(r);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }
@@ -590,6 +590,7 @@ void runner_destroy(runner *r)
     free(r->children);
     free(r->outputs);
     free(r->spares);
+    free(r->shares);
     free(r->wanted);
     free(r->key);
     free(r);

@@ -266,6 +266,36 @@ static bool can_stay(const graph *g, uint32_t v)
            g->values[v].info.dtype != INLAY_STRING;
 }
 
+static bool is_read_elsewhere(const program *p, uint32_t v, uint32_t domain)
+{
+    for (uint32_t s = 0; s < p->step_count; s++)
+        for (uint32_t i = 0; i < p->steps[s].region->input_count; i++)
+            if (p->steps[s].region->inputs[i] == v &&
+                (p->steps[s].provider == NULL || p->steps[s].placements[i].domain != domain))
+                return true;
+    return false;
+}
+
+bool stay_share(runner *r)
+{
+    const program *p = r->prog;
+    const graph *g = p->graph;
+
+    for (uint32_t k = 0; k < g->output_count && p->env->state_count == 0; k++) {
+        const uint32_t v = g->outputs[k], domain = can_stay(g, v) ? made_in(p, v) : (uint32_t)INLAY_DOMAIN_HOST;
+
+        if (!plan_is_unified(p->env, domain) || is_read_elsewhere(p, v, domain) ||
+            part_default_domain(&p->env->providers[plan_owner_of(p->env, domain)]) != domain)
+            continue;
+        if (r->shares == NULL)
+            r->shares = calloc(g->output_count, sizeof *r->shares);
+        if (r->shares == NULL)
+            return false;
+        r->shares[k] = domain;
+    }
+    return true;
+}
+
 void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks)
 {
     const inlay_node_info *n = &l->c->node->info;

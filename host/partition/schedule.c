@@ -246,8 +246,12 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
     return done == s->unit_count;
 }
 
-/* Of orders that cost the same the one of fewer regions is better, where launches have no price, too. */
-#define REGION_NS 1e-3
+/* Of orders that cost the same, in the end the one of fewer regions is better on a device, whose launches may have no
+ * price. */
+static double region_ns(const problem *x)
+{
+    return x->forms && x->memory_domains > 1 ? 1e-3 : 0;
+}
 
 /* What an order costs; one of too many stretches is worse than all others. */
 static double cost_of_order(const problem *x)
@@ -255,7 +259,7 @@ static double cost_of_order(const problem *x)
     const part_schedule *s = &x->schedule;
     uint32_t above = x->max_partitions > 0 && s->stretches > x->max_partitions ? s->stretches - x->max_partitions : 0;
 
-    return s->launch_ns + x->boundary_ns * s->stretches + REGION_NS * s->region_count + 1e18 * above;
+    return s->launch_ns + x->boundary_ns * s->stretches + region_ns(x) * s->region_count + 1e18 * above;
 }
 
 /* What any order costs at least: one launch for each provider with something to merge, one stretch for each
@@ -263,11 +267,11 @@ static double cost_of_order(const problem *x)
 static double least_of_orders(const problem *x)
 {
     const uint32_t *at = x->schedule.heap_at;
-    double least = REGION_NS * (x->schedule.unit_count - at[x->providers]);
+    double least = region_ns(x) * (x->schedule.unit_count - at[x->providers]);
 
     for (uint32_t p = 0; p < x->providers; p++) {
         bool merges = at[p + 1] > at[p], alone = at[x->providers + p + 1] > at[x->providers + p];
-        least += (merges ? x->launch[p] + REGION_NS : 0) + (merges || alone ? x->boundary_ns : 0);
+        least += (merges ? x->launch[p] + region_ns(x) : 0) + (merges || alone ? x->boundary_ns : 0);
     }
     return least;
 }

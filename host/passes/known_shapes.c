@@ -61,7 +61,7 @@ static inlay_status read_input(rewrite *w, graph_node *n)
     uint32_t reads[2];
     int64_t axis;
 
-    if (shape == NULL || rw_maker(w, rw_input(w, shape, 0)) == NULL || info->element_count != 1 ||
+    if (shape == NULL || n->made_by != NULL || rw_maker(w, rw_input(w, shape, 0)) == NULL || info->element_count != 1 ||
         info->elements[0].kind != INLAY_DIM_SYMBOLIC || !find_input(w, &info->elements[0], &reads[0], &axis))
         return INLAY_OK;
     shape = rw_make(w, "Shape", 13, shape, &reads[0], 1, 1);
