@@ -117,16 +117,15 @@ static bool is_output(const inlay_context *c, const inlay_value *value)
 void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
 {
     const program *p = c->session->main;
-    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : stay_provider(p->env, domain);
+    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
     const inlay_provider *t = i != INLAY_NONE ? p->env->providers[i].table : NULL;
 
     if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
-        in->buffer.bytes == 0 || t->import_host == NULL ||
-        (INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, domain - p->env->providers[i].first_domain)->flags &
-         INLAY_DOMAIN_IMPORTS_HOST) == 0 ||
-        is_output(c, value))
+        in->buffer.bytes == 0 || is_output(c, value))
         return;
-    (void)value_import(value, c->session->open[i], domain, &in->buffer);
+    if (!value_is_shared(value, domain, &in->buffer) && t->import_host != NULL &&
+        (plan_domain(p->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
+        (void)value_import(value, c->session->open[i], domain, &in->buffer);
 }
 
 void context_find_ready(inlay_context *context)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SPARE_BYTES = 4 << 20 };
+enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SPARE_BYTES = 4 << 20, SMALL_COPY = 1 << 16 };
 
 /* Bytes of a slab that an asynchronous step reads or writes: they may be in use until its fence is reached. */
 typedef struct busy_range {
@@ -67,23 +67,19 @@ static inlay_status bind_devices(binder *k)
 {
     const plan *p = k->b->plan;
     const program_env *env = k->r->prog->env;
+    inlay_status status = INLAY_OK;
 
-    for (uint32_t d = 1; d < p->domain_count; d++) {
+    for (uint32_t d = 1; d < p->domain_count && status == INLAY_OK; d++) {
+        const uint32_t i = plan_owner_of(env, d);
+
         if (p->slab_bytes[d] == 0)
             continue;
-        for (uint32_t i = 0; i < env->provider_count; i++) {
-            const part_provider *pr = &env->providers[i];
-            inlay_status status;
-            if (d < pr->first_domain || d - pr->first_domain >= pr->table->domain_count)
-                continue;
-            status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
-            if (status == INLAY_OK && plan_is_unified(env, d))
-                status = pr->table->buffer_map(pr->state, &k->b->slabs[d], &k->b->maps[d], k->diag);
-            if (status != INLAY_OK)
-                return status;
-        }
+        status = device_take(k->r, i, d, p->slab_bytes[d], &k->b->slabs[d], k->diag);
+        if (status == INLAY_OK && plan_is_unified(env, d))
+            status =
+                env->providers[i].table->buffer_map(env->providers[i].state, &k->b->slabs[d], &k->b->maps[d], k->diag);
     }
-    return INLAY_OK;
+    return status;
 }
 
 /* What lies in a slab, as `domain` sees it. */
@@ -282,14 +278,16 @@ static bool places_meet(const bound *b, uint32_t x, uint32_t y)
                       p->offset < q->offset + q->bytes && q->offset < p->offset + p->bytes);
 }
 
-/* May the copy go with those before it, as one request? None may depend on another. */
+/* May the copy go with those before it, as one request? None may depend on another, and none that is read first waits
+ * for large ones that are read later. */
 static bool joins_copies(const binder *k, uint32_t index)
 {
     const bound *b = k->b;
     const plan_step *ps = &b->plan->steps[index];
 
     if (k->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
-        b->plan->steps[k->leader].copy_provider != ps->copy_provider)
+        b->plan->steps[k->leader].copy_provider != ps->copy_provider ||
+        (b->plan->steps[k->leader].group != ps->group && ps->copy_bytes > SMALL_COPY))
         return false;
     for (uint32_t i = k->leader; i < index; i++) {
         const plan_step *x = &b->plan->steps[i];
@@ -491,14 +489,14 @@ void bound_destroy(runner *r, bound *b)
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
-    for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++)
-        for (uint32_t i = 0; b->slabs[d].handle != 0 && i < env->provider_count; i++)
-            if (d >= env->providers[i].first_domain &&
-                d - env->providers[i].first_domain < env->providers[i].table->domain_count) {
-                if (b->maps[d] != NULL)
-                    env->providers[i].table->buffer_unmap(env->providers[i].state, &b->slabs[d]);
-                device_give(env, i, &b->slabs[d]);
-            }
+    for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
+        const uint32_t i = plan_owner_of(env, d);
+
+        if (b->maps[d] != NULL)
+            env->providers[i].table->buffer_unmap(env->providers[i].state, &b->slabs[d]);
+        if (b->slabs[d].handle != 0)
+            device_give(env, i, &b->slabs[d]);
+    }
     plan_unref(b->plan);
     arena_deinit(&b->scratch);
     if (r->spare == NULL && b->a.total_bytes <= SPARE_BYTES) {

@@ -18,6 +18,7 @@ typedef struct device_owner {
     const provider *p;
     void (*release)(void *arg); /* whoever lent the memory; NULL: it is the device's own */
     void *arg;
+    inlay_buffer there; /* of a shared value: its memory as the device knows it */
 } device_owner;
 
 static void free_device_memory(void *owner, inlay_value *value)
@@ -90,6 +91,47 @@ inlay_status value_create_on(const provider *p, inlay_dtype dtype, uint32_t rank
     end_value(p, v, owner, buffer);
     *out_value = v;
     return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ memory that is the host's and a device's */
+
+static void free_shared_memory(void *owner, inlay_value *value)
+{
+    device_owner *o = owner;
+
+    o->p->table->buffer_unmap(o->p->state, &o->there);
+    value->buffer = o->there;
+    free_device_memory(owner, value);
+}
+
+inlay_status value_create_shared(const provider *p, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                 inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status = value_create_on(p, dtype, rank, dims, out_value, diag);
+    inlay_value *v = *out_value;
+    void *address;
+
+    if (status != INLAY_OK)
+        return status;
+    ((device_owner *)v->owner)->there = v->buffer;
+    status = p->table->buffer_map(p->state, &v->buffer, &address, diag);
+    if (status != INLAY_OK) {
+        inlay_value_unref(v);
+        *out_value = NULL;
+        return status;
+    }
+    v->free_memory = free_shared_memory;
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)address, .bytes = v->buffer.bytes };
+    return INLAY_OK;
+}
+
+bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out)
+{
+    if (v->free_memory != free_shared_memory)
+        return false;
+    *out = ((const device_owner *)v->owner)->there;
+    out->bytes = v->buffer.bytes;
+    return out->domain == domain;
 }
 
 inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,

@@ -1,6 +1,7 @@
 /* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants
  * them. */
 #include "exec/runner.h"
+#include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <string.h>
 
@@ -83,6 +84,14 @@ static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *wan
                       k, (unsigned long long)bytes, (unsigned long long)want->capacity);
 }
 
+/* Is it memory for an output in that domain that nobody else holds? *out: how the device knows it. */
+static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
+{
+    *out = v->buffer;
+    return stay_is_free(v, domain) ||
+           (value_is_shared(v, domain, out) && __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1);
+}
+
 inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -112,21 +121,26 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
                 *out = inlay_value_ref(want);
             }
         } else if (pl->domain != INLAY_DOMAIN_HOST && want == NULL) {
-            if (*out != NULL && !stay_is_free(*out, pl->domain)) {
+            if (*out != NULL && !is_free_in(*out, pl->domain, &b->buffers[i])) {
                 swap = r->spares[pl->index];
                 r->spares[pl->index] = *out;
                 *out = swap;
             }
-            if (*out != NULL &&
-                (!stay_is_free(*out, pl->domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+            if (*out != NULL && (!is_free_in(*out, pl->domain, &b->buffers[i]) ||
+                                 !value_reshape(*out, st->dtype, st->rank, st->dims))) {
                 inlay_value_unref(*out);
                 *out = NULL;
             }
             if (*out == NULL) {
-                status = stay_make(r, pl->domain, st->dtype, st->rank, st->dims, out, diag);
+                status = runner_wanted(r, pl->index) == pl->domain
+                             ? stay_make(r, pl->domain, st->dtype, st->rank, st->dims, out, diag)
+                             : value_create_shared(provider_of_domain(pl->domain, NULL), st->dtype, st->rank, st->dims,
+                                                   out, diag);
                 if (status != INLAY_OK)
                     return status;
             }
+            (void)is_free_in(*out, pl->domain, &b->buffers[i]);
+            continue;
         } else if (pl->domain != INLAY_DOMAIN_HOST) {
             return too_small(pl->index, pl->bytes, want, diag);
         } else {
@@ -164,7 +178,8 @@ uint32_t runner_wants(const runner *r, plan_input *out)
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        out[k] = (plan_input){ .domain = runner_wanted(r, k) };
+        out[k] =
+            (plan_input){ .domain = r->shares != NULL && r->wanted[k] == NULL ? r->shares[k] : runner_wanted(r, k) };
         any |= out[k].domain != INLAY_DOMAIN_HOST;
     }
     return any ? count : 0;

@@ -82,7 +82,7 @@ static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_di
 
     for (uint32_t i = 0; r->ready != NULL && i < count && status == INLAY_OK; i++) {
         const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(r, i - input_count);
-        const uint32_t p = r->ready[i].timeline != 0 ? stay_provider(r->prog->env, domain) : INLAY_NONE;
+        const uint32_t p = r->ready[i].timeline != 0 ? plan_owner_of(r->prog->env, domain) : INLAY_NONE;
         const part_provider *own = p != INLAY_NONE ? &r->prog->env->providers[p] : NULL;
 
         if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||
@@ -549,8 +549,8 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
-    if (r == NULL || r->children == NULL || r->outputs == NULL || r->spares == NULL || r->wanted == NULL ||
-        r->key == NULL) {
+    if (r == NULL || (shared->root == r && !stay_share(r)) || r->children == NULL || r->outputs == NULL ||
+        r->spares == NULL || r->wanted == NULL || r->key == NULL) {
         runner_destroy(r);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }
@@ -590,6 +590,7 @@ void runner_destroy(runner *r)
     free(r->children);
     free(r->outputs);
     free(r->spares);
+    free(r->shares);
     free(r->wanted);
     free(r->key);
     free(r);

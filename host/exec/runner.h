@@ -127,21 +127,23 @@ struct runner {
     uint64_t clock;
     void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
-    bound *spare;                /* a bound plan that has gone, whose memory is the next one's; or NULL */
-    runner ***children;          /* [step_count][body_count], made when first needed */
-    inlay_value **outputs;       /* [output_count] of the last run; a reference each, NULL after a failure */
-    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
-    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
-                                    handle 0: not this one. NULL: none is. Borrowed */
-    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
-                                    host's.       Borrowed from the node whose body it is */
-    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
-    const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
-                                   devices;    timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
-    plan_input *key;             /* [input_count + captured_count + output_count] */
-    const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
-    uint64_t captures;           /* counts the sets of captured values that runs have seen */
-    bool same_captures;          /* the next run's are those of the last: a loop goes on */
+    bound *spare;               /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    runner ***children;         /* [step_count][body_count], made when first needed */
+    inlay_value **outputs;      /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;       /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
+                                   handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;      /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
+                                   host's.       Borrowed from the node whose body it is */
+    uint32_t *shares;         /* [output_count] domains whose memory is the host's, too, in which outputs are made that
+                                 the caller gets at home; NULL: there are none */
+    inlay_value **wanted;     /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
+                                devices;    timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+    plan_input *key;          /* [input_count + captured_count + output_count] */
+    const part_provider *failed;   /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    uint64_t captures;             /* counts the sets of captured values that runs have seen */
+    bool same_captures;            /* the next run's are those of the last: a loop goes on */
     const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
     inlay_diag late_why;
     runner *instead;      /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */
@@ -210,8 +212,8 @@ void runner_keep_outputs(runner *r);
 /* A tensor on a device, of the session's memory there; gone before the session. */
 INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* The provider whose domain that is; INLAY_NONE: nobody's. */
-uint32_t stay_provider(const program_env *env, uint32_t domain);
+/* Sets runner.shares. False: no memory. */
+bool stay_share(runner *r);
 /* Is it such a tensor, in that domain, that nobody else holds? */
 bool stay_is_free(const inlay_value *v, uint32_t domain);
 /* A copy of x in that domain, made when it returns. */

@@ -25,18 +25,10 @@ static void free_on_device(void *owner, inlay_value *value)
     free(o);
 }
 
-uint32_t stay_provider(const program_env *env, uint32_t domain)
-{
-    for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < env->provider_count; i++)
-        if (domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
-            return i;
-    return INLAY_NONE;
-}
-
 inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                        inlay_value **out, inlay_diag *diag)
 {
-    const uint32_t p = stay_provider(r->prog->env, domain);
+    const uint32_t p = plan_owner_of(r->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
     inlay_value *v = NULL;
     inlay_buffer buffer;
@@ -97,7 +89,7 @@ static inlay_status copy_by(runner *r, const part_provider *p, const inlay_buffe
 inlay_status stay_copy(runner *r, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
 {
     const program_env *env = r->prog->env;
-    const uint32_t source = stay_provider(env, from->domain), target = stay_provider(env, to->domain);
+    const uint32_t source = plan_owner_of(env, from->domain), target = plan_owner_of(env, to->domain);
     const int64_t bytes = (int64_t)from->bytes;
     inlay_value *between = NULL;
     inlay_status status;
@@ -138,7 +130,7 @@ inlay_status stay_move(runner *r, const rt_value *x, uint32_t domain, inlay_valu
 /* The domain, or the host's where its device is lost: nothing stays there. */
 static uint32_t unless_lost(const program_env *env, uint32_t domain)
 {
-    const uint32_t p = stay_provider(env, domain);
+    const uint32_t p = plan_owner_of(env, domain);
 
     return p == INLAY_NONE || provider_is_lost(env->providers[p].state) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
 }
@@ -272,6 +264,36 @@ static bool can_stay(const graph *g, uint32_t v)
 {
     return v != INLAY_NONE && is_output_once(g, v) && g->values[v].info.kind == INLAY_VALUE_TENSOR &&
            g->values[v].info.dtype != INLAY_STRING;
+}
+
+static bool is_read_elsewhere(const program *p, uint32_t v, uint32_t domain)
+{
+    for (uint32_t s = 0; s < p->step_count; s++)
+        for (uint32_t i = 0; i < p->steps[s].region->input_count; i++)
+            if (p->steps[s].region->inputs[i] == v &&
+                (p->steps[s].provider == NULL || p->steps[s].placements[i].domain != domain))
+                return true;
+    return false;
+}
+
+bool stay_share(runner *r)
+{
+    const program *p = r->prog;
+    const graph *g = p->graph;
+
+    for (uint32_t k = 0; k < g->output_count && p->env->state_count == 0; k++) {
+        const uint32_t v = g->outputs[k], domain = can_stay(g, v) ? made_in(p, v) : (uint32_t)INLAY_DOMAIN_HOST;
+
+        if (!plan_is_unified(p->env, domain) || is_read_elsewhere(p, v, domain) ||
+            part_default_domain(&p->env->providers[plan_owner_of(p->env, domain)]) != domain)
+            continue;
+        if (r->shares == NULL)
+            r->shares = calloc(g->output_count, sizeof *r->shares);
+        if (r->shares == NULL)
+            return false;
+        r->shares[k] = domain;
+    }
+    return true;
 }
 
 void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks)

@@ -44,6 +44,11 @@ INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, co
 struct provider;
 INLAY_NODISCARD inlay_status value_create_on(const struct provider *p, inlay_dtype dtype, uint32_t rank,
                                              const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
+/* The same where that is the host's memory, too: the value is one of host memory, which the device can write. */
+INLAY_NODISCARD inlay_status value_create_shared(const struct provider *p, inlay_dtype dtype, uint32_t rank,
+                                                 const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
+/* Is it such a value? *out is its memory as the device of that domain knows it. */
+bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out);
 /* The same over memory of others; release(arg), where there is one, is called when the value goes. After a failure the
  * memory is the caller's as before. */
 INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *p, const inlay_native_memory *memory,

@@ -97,6 +97,7 @@ typedef struct problem {
     struct grouping *grouping;
     struct fusion *fusion;
     flow flow;
+    bool forms;  /* the order is the one that regions are made of */
     bool failed; /* memory ran out on the way: nothing found counts */
 } problem;
 
@@ -163,6 +164,8 @@ double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
 double part_base_price(problem *x, const uint32_t *choice);
 /* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
 part_verdict part_judge(problem *x, const uint32_t *choice);
+/* Does the choice, as it is scheduled, keep the limits of memory? */
+bool part_keeps_memory(problem *x, const uint32_t *choice);
 /* Memory of the choice, of all providers; after part_schedule_choice. */
 bool part_measure(problem *x, const uint32_t *choice, part_memory *out);
 

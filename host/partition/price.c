@@ -246,6 +246,17 @@ static bool meets_requirement(const problem *x, const uint32_t *choice)
     return false;
 }
 
+bool part_keeps_memory(problem *x, const uint32_t *choice)
+{
+    bool keeps = true;
+
+    x->failed |= x->limited && !part_measure(x, choice, x->memory);
+    for (uint32_t p = 0; x->limited && p < x->providers; p++)
+        keeps &= x->memory[p].resident_bytes <= x->limit[p] &&
+                 x->memory[p].peak_bytes <= x->limit[p] - x->memory[p].resident_bytes;
+    return keeps;
+}
+
 part_verdict part_judge(problem *x, const uint32_t *choice)
 {
     part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = meets_requirement(x, choice) };
@@ -257,11 +268,6 @@ part_verdict part_judge(problem *x, const uint32_t *choice)
     v.price += x->schedule.launch_ns + x->boundary_ns * x->schedule.stretches;
     if (x->max_partitions > 0)
         v.feasible &= x->schedule.stretches <= x->max_partitions;
-    if (x->limited) {
-        x->failed |= !part_measure(x, choice, x->memory);
-        for (uint32_t p = 0; p < x->providers; p++)
-            v.feasible &= x->memory[p].resident_bytes <= x->limit[p] &&
-                          x->memory[p].peak_bytes <= x->limit[p] - x->memory[p].resident_bytes;
-    }
+    v.feasible &= part_keeps_memory(x, choice);
     return v;
 }

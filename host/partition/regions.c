@@ -201,8 +201,12 @@ inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inl
     x->p->memory = arena_array(a, (size_t)x->providers + 1, sizeof *x->p->memory);
     if (region_of == NULL || mark == NULL || x->p->memory == NULL)
         goto no_memory;
+    x->forms = true;
     if (!part_schedule_choice(x, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", g->name);
+    x->forms = false;
+    if (!part_keeps_memory(x, choice)) /* as it was judged, it does */
+        (void)part_judge(x, choice);
     if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
         !part_measure(x, choice, x->p->memory))
         goto no_memory;

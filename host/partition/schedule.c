@@ -182,8 +182,9 @@ static void place_sources(problem *x, const uint32_t *choice, uint32_t unit, uin
 }
 
 /* The class to take the next unit from: stay with the last one's provider if that saves something, otherwise the unit
- * that the graph has first. */
-static uint32_t next_class(const problem *x, uint32_t last)
+ * that the graph has first. loners_first: of those that are in no row, as long as there are any: what they make may
+ * lengthen the next one. */
+static uint32_t next_class(const problem *x, uint32_t last, bool loners_first)
 {
     const part_schedule *s = &x->schedule;
     uint32_t best = INLAY_NONE;
@@ -198,16 +199,19 @@ static uint32_t next_class(const problem *x, uint32_t last)
             return other;
     }
     for (uint32_t c = 0; c < class_count(x); c++)
-        if (s->heap_count[c] > 0 && (best == INLAY_NONE || s->heap[s->heap_at[c]] < s->heap[s->heap_at[best]]))
+        if (s->heap_count[c] > 0 && (best == INLAY_NONE || (loners_first && best < x->providers && c >= x->providers) ||
+                                     s->heap[s->heap_at[c]] < s->heap[s->heap_at[best]]))
             best = c;
     return best;
 }
 
-/* One order; its merged launches and stretches. first: the provider to begin with, NONE = the graph's first node. */
+/* One order; its merged launches and stretches. first: the provider to begin with, NONE = the graph's first node; the
+ * number of providers = what merges with nothing, here and later. */
 static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
 {
     part_schedule *s = &x->schedule;
-    uint32_t last = first, done = 0, before = INLAY_NONE;
+    const bool loners_first = first == x->providers;
+    uint32_t last = loners_first ? INLAY_NONE : first, done = 0, before = INLAY_NONE;
 
     memset(s->heap_count, 0, class_count(x) * sizeof *s->heap_count);
     memcpy(s->waits, s->waits_at_first, s->unit_count * sizeof *s->waits);
@@ -221,7 +225,7 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
         }
     s->region_count = s->stretches = 0;
     s->launch_ns = 0;
-    for (uint32_t class = next_class(x, last); class != INLAY_NONE; class = next_class(x, last)) {
+    for (uint32_t class; (class = next_class(x, last, loners_first)) != INLAY_NONE;) {
         uint32_t u = heap_pop(s->heap + s->heap_at[class], &s->heap_count[class]);
         uint32_t provider = part_provider_of(x, choice[s->head[u]]);
         bool joins = done > 0 && class == last && class < x->providers;
@@ -242,13 +246,20 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
     return done == s->unit_count;
 }
 
+/* Of orders that cost the same, in the end the one of fewer regions is better on a device, whose launches may have no
+ * price. */
+static double region_ns(const problem *x)
+{
+    return x->forms && x->memory_domains > 1 ? 1e-3 : 0;
+}
+
 /* What an order costs; one of too many stretches is worse than all others. */
 static double cost_of_order(const problem *x)
 {
     const part_schedule *s = &x->schedule;
     uint32_t above = x->max_partitions > 0 && s->stretches > x->max_partitions ? s->stretches - x->max_partitions : 0;
 
-    return s->launch_ns + x->boundary_ns * s->stretches + 1e18 * above;
+    return s->launch_ns + x->boundary_ns * s->stretches + region_ns(x) * s->region_count + 1e18 * above;
 }
 
 /* What any order costs at least: one launch for each provider with something to merge, one stretch for each
@@ -256,11 +267,11 @@ static double cost_of_order(const problem *x)
 static double least_of_orders(const problem *x)
 {
     const uint32_t *at = x->schedule.heap_at;
-    double least = 0;
+    double least = region_ns(x) * (x->schedule.unit_count - at[x->providers]);
 
     for (uint32_t p = 0; p < x->providers; p++) {
         bool merges = at[p + 1] > at[p], alone = at[x->providers + p + 1] > at[x->providers + p];
-        least += (merges ? x->launch[p] : 0) + (merges || alone ? x->boundary_ns : 0);
+        least += (merges ? x->launch[p] + region_ns(x) : 0) + (merges || alone ? x->boundary_ns : 0);
     }
     return least;
 }
@@ -358,8 +369,8 @@ bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough)
         return false;
     best = cost_of_order(x);
     least = least_of_orders(x);
-    for (uint32_t p = 0; thorough && x->providers > 1 && best > least && p < x->providers; p++) {
-        if (at[p + 1] == at[p] && at[x->providers + p + 1] == at[x->providers + p])
+    for (uint32_t p = 0; thorough && x->providers > 1 && best > least && p <= x->providers; p++) {
+        if (p < x->providers && at[p + 1] == at[p] && at[x->providers + p + 1] == at[x->providers + p])
             continue; /* runs nothing */
         (void)order_units(x, choice, p);
         tried++;

@@ -58,24 +58,30 @@ uint32_t planner_data_place(planner *b, const void *data, uint64_t bytes)
         b, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
 }
 
-/* The provider that brought the domain; INLAY_NONE for the host's. */
-static uint32_t owner_of_domain(const program_env *env, uint32_t domain)
+uint32_t plan_owner_of(const program_env *env, uint32_t domain)
 {
-    for (uint32_t i = 0; i < env->provider_count; i++)
-        if (domain != INLAY_DOMAIN_HOST && domain >= env->providers[i].first_domain &&
-            domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
+    for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < env->provider_count; i++)
+        if (domain - env->providers[i].first_domain < env->providers[i].table->domain_count)
             return i;
     return INLAY_NONE;
 }
 
+const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain)
+{
+    const uint32_t i = plan_owner_of(env, domain);
+    const part_provider *p = i != INLAY_NONE ? &env->providers[i] : NULL;
+
+    return p == NULL ? NULL
+                     : INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
+                                domain - p->first_domain);
+}
+
 bool plan_is_unified(const program_env *env, uint32_t domain)
 {
-    const uint32_t flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT, p = owner_of_domain(env, domain);
+    const uint32_t flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+    const inlay_domain_info *d = plan_domain(env, domain);
 
-    return p != INLAY_NONE && (INLAY_AT(inlay_domain_info, env->providers[p].table->domains,
-                                        env->providers[p].table->domain_stride, domain - env->providers[p].first_domain)
-                                   ->flags &
-                               flags) == flags;
+    return d != NULL && (d->flags & flags) == flags;
 }
 
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
@@ -119,9 +125,9 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     *known = view_of(b, v, from, domain);
     if (*known != INLAY_NONE)
         return *known;
-    mover = owner_of_domain(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
+    mover = plan_owner_of(b->prog->env, domain != INLAY_DOMAIN_HOST ? domain : p->places[from].domain);
     if (domain != INLAY_DOMAIN_HOST && p->places[from].domain != INLAY_DOMAIN_HOST &&
-        mover != owner_of_domain(b->prog->env, p->places[from].domain)) {
+        mover != plan_owner_of(b->prog->env, p->places[from].domain)) {
         from = planner_place_in(b, v, INLAY_DOMAIN_HOST);
         if (from == INLAY_NONE)
             return INLAY_NONE;
@@ -205,18 +211,11 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place)
 
 uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
+    const inlay_domain_info *d = plan_domain(env, domain);
     uint64_t alignment = 64;
 
-    for (uint32_t i = 0; i < env->provider_count; i++) {
-        const part_provider *p = &env->providers[i];
-        if (domain != INLAY_DOMAIN_HOST && domain >= p->first_domain &&
-            domain - p->first_domain < p->table->domain_count) {
-            const inlay_domain_info *d =
-                INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain);
-            while (alignment < d->alignment)
-                alignment *= 2;
-        }
-    }
+    while (d != NULL && alignment < d->alignment)
+        alignment *= 2;
     return alignment;
 }
 

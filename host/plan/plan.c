@@ -581,6 +581,7 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         goto done;
     }
     INLAY_TRY(keep_outputs(&b));
+    INLAY_TRY(planner_begin_early(&b));
     INLAY_TRY(planner_find_waves(&b));
     INLAY_TRY(planner_lay_out(&b));
     if (b.p->dynamic_count > 0) { /* steps that are sized in the run go on inferring */

@@ -48,6 +48,7 @@ typedef struct plan_step {
     uint32_t copy_provider; /* COPY: who moves the bytes ... */
     uint32_t copy_value;    /* ... of which value */
     uint64_t copy_bytes;
+    uint32_t group; /* COPY: those of a group are read by the same step */
     bool kept; /* COPY: of a captured value, which stays in its place until the plan's next run */
 } plan_step;
 
@@ -102,6 +103,10 @@ enum { FEW_PLANS_KEPT = 4, PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
  * and is usually about as much. */
 enum { PLANS_BYTES = 16 << 20 };
 
+/* The provider that brought the domain; INLAY_NONE: it is the host's. */
+uint32_t plan_owner_of(const program_env *env, uint32_t domain);
+/* What its provider says of the domain; NULL: it is the host's. */
+const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain);
 /* Is the domain's memory the host's too, at an address that stays? */
 bool plan_is_unified(const program_env *env, uint32_t domain);
 /* What buffers and offsets in the domain are multiples of. */

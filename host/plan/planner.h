@@ -55,6 +55,12 @@ void planner_share_place(planner *b, uint32_t v, uint32_t place);
  * these wait for them (exec/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_lay_out(planner *b);
 
+/* ------------------------------------------------------------------ early.c */
+
+/* Moves the copies of asynchronous providers up to where what they move is there. All steps are there, and the slab is
+ * not laid out yet. */
+INLAY_NODISCARD inlay_status planner_begin_early(planner *b);
+
 /* ------------------------------------------------------------------ waves.c */
 
 /* Finds the steps that are worth to be run side by side, and lets what they use live all through their wave. All steps

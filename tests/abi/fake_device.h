@@ -50,5 +50,9 @@ typedef struct fake_counters {
     uint32_t narrow_runs; /* regions that passed bfloat16 where the model has floats */
     uint32_t overtaken;   /* jobs that others were done before */
     uint32_t misuse; /* buffers that were not what the device had handed out: the host treats handles as addresses */
+    uint32_t order_count; /* jobs in `order`, which has room for the first of a test */
+    /* What the device was given, in that order: 'i', 'o' or 'd' for each copy in, out and on the device, 'x' for a
+     * region; '(' begins a request of several copies and ')' ends it. */
+    char order[128];
 } fake_counters;
 #endif

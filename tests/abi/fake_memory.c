@@ -17,7 +17,7 @@ inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_bu
     if (d->memory_kib > 0 && d->counters.live_kib + bytes / 1024 > (uint64_t)d->memory_kib)
         i = MAX_BUFFERS;
     if (i < MAX_BUFFERS)
-        d->buffers[i].data = malloc(bytes > 0 ? bytes : 1);
+        d->buffers[i].data = aligned_alloc(ALIGNMENT, (bytes / ALIGNMENT + 1) * ALIGNMENT);
     if (i == MAX_BUFFERS || d->buffers[i].data == NULL) {
         (void)pthread_mutex_unlock(&d->mutex);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: out of device memory");

@@ -377,6 +377,26 @@ static void forget_waits(device *d, job *j, uint32_t n)
     (void)pthread_mutex_unlock(&d->mutex);
 }
 
+/* Notes the job in counters.order. The mutex is held. */
+static void note(device *d, const job *j)
+{
+    char text[2 * MAX_COPIES];
+    uint32_t n = 0;
+
+    if (j->compiled != NULL)
+        text[n++] = 'x';
+    if (j->copy_count > 1)
+        text[n++] = '(';
+    for (uint32_t i = 0; i < j->copy_count; i++)
+        text[n++] = j->inputs[i].domain == INLAY_DOMAIN_HOST    ? 'i'
+                    : j->outputs[i].domain == INLAY_DOMAIN_HOST ? 'o'
+                                                                : 'd';
+    if (j->copy_count > 1)
+        text[n++] = ')';
+    for (uint32_t i = 0; i < n && d->counters.order_count + 1 < sizeof d->counters.order; i++)
+        d->counters.order[d->counters.order_count++] = text[i];
+}
+
 static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_t wait_count, uint32_t own,
                             inlay_diag *diag)
 {
@@ -394,6 +414,7 @@ static inlay_status enqueue(device *d, job *j, const inlay_fence *waits, uint32_
         return inlay_fail(diag, INLAY_BUSY, "fake: stopping");
     }
     j->pending--;
+    note(d, j);
     if (d->last != NULL)
         d->last->next = j;
     else

@@ -206,6 +206,74 @@ static void unified_memory_at_many_sizes(void **state)
     close_rig(&r);
 }
 
+/* Results that the caller gets at home are made there, where the device's memory is the host's: they are his for as
+ * long as he wants, and no copy when they come back as inputs. What the host reads, too, or is bound elsewhere, is
+ * copied. */
+static void results_are_made_at_home(void **state)
+{
+    static const int64_t any[] = { -1, 3 };
+    static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
+    static _Alignas(64) float memory[6] = { 1, -2, 3, -4, 5, -6 };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *kept[3], *own;
+    float x[90], want[6], bound[6];
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&g, "Neg", "", "a", "y");
+    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+    for (int can_import = 0; can_import < 2; can_import++) {
+        rig r = open_rig(&g, can_import ? imports : unified);
+
+        for (uint32_t i = 0; i < 3; i++) { /* each result stays with who holds it */
+            for (int k = 0; k < 6; k++)
+                memory[k] = (float)(k + 1) * (float)(i + 1);
+            set_floats(r.context, 0, 2, dims, memory);
+            run(&r);
+            kept[i] = inlay_value_ref((inlay_value *)(uintptr_t)inlay_context_output(r.context, 0));
+            assert_null(inlay_value_device(kept[i]));
+        }
+        assert_int_equal(counted(&r.counters->copied_in), can_import ? 0 : 3);
+        assert_int_equal(inlay_context_set_input(r.context, 0, kept[2], &diag), INLAY_OK);
+        run(&r);
+        for (int k = 0; k < 6; k++)
+            want[k] = 3 * (float)(k + 1);
+        expect_floats(r.context, 0, want, 6);
+        assert_int_equal(counted(&r.counters->copied_in), can_import ? 0 : 3); /* which none of the last was */
+        for (int round = 0; round < 12; round++) { /* and memory is used again, at other sizes */
+            const int64_t d[] = { 1 + round * 7 % 30, 3 };
+
+            for (int k = 0; k < 90; k++)
+                x[k] = (float)(k + round);
+            set_floats(r.context, 0, 2, d, x);
+            run(&r);
+            for (int k = 0; k < 90; k++)
+                x[k] = -x[k];
+            expect_floats(r.context, 0, x, d[0] * 3);
+        }
+        assert_int_equal(counted(&r.counters->copied_out), 0);
+        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, bound, sizeof bound, &own, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(r.context, 0, own, &diag), INLAY_OK);
+        set_floats(r.context, 0, 2, dims, memory);
+        run(&r);
+        assert_memory_equal(bound, inlay_value_data(kept[2]), sizeof bound);
+        assert_int_equal(counted(&r.counters->copied_out), 1);
+        inlay_value_unref(own);
+        inlay_context_destroy(r.context);
+        r.context = NULL;
+        inlay_session_destroy(r.session);
+        r.session = NULL;
+        for (uint32_t i = 0; i < 3; i++) {
+            for (int k = 0; k < 6; k++)
+                assert_true(((float *)inlay_value_data(kept[i]))[k] == -1 * (float)(k + 1) * (float)(i + 1));
+            inlay_value_unref(kept[i]);
+        }
+        assert_int_equal(counted(&r.counters->mapped), 0);
+        close_rig(&r);
+    }
+}
+
 static void native_handles_are_wrapped(void **state)
 {
     static const float want[] = { -1, 2, -3, 4, -5, 6 };
@@ -518,6 +586,7 @@ int main(void)
         cmocka_unit_test(unified_memory_copies_nothing),
         cmocka_unit_test(inputs_are_read_where_they_are),
         cmocka_unit_test(unified_memory_at_many_sizes),
+        cmocka_unit_test(results_are_made_at_home),
         cmocka_unit_test(native_handles_are_wrapped),
         cmocka_unit_test(dlpack_names_the_device),
         cmocka_unit_test(runs_come_after_streams),

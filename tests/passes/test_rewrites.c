@@ -279,6 +279,11 @@ static void merged(void **state)
           "m = i[1] -1\nu = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\n"
           "y = Neg(f)\n-> y",
           "Reshape Relu Reshape Neg", 0 },
+        { "a size that an input has",
+          "x : N,4\na = Exp(x)\nc = Transpose(a) perm=1,0\ns = Shape(c)\ni = i[] 1\nb = Gather(s, i)\nz = i[1] 0\n"
+          "u = Unsqueeze(b, z)\nk = i[1] 3\nt = Concat(k, u) axis=0\nw = [3,1]\ne = Expand(w, t)\n"
+          "y = MatMul(e, a)\n-> y",
+          "Exp Shape Gather Unsqueeze Concat Expand MatMul", 0 },
         { "sum between views",
           "x : 4,2,3\nm = [1,4,1,3]\ns = i[4] 1,4,2,3\nt = i[3] 4,2,3\na = Reshape(x, s)\n"
           "b = Add(a, m)\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
