@@ -84,8 +84,8 @@ static const struct argp_option flags[] = {
       "and text where samples are lines of text; without --data cosine)",
       0 },
     { "at-least", KEY_AT_LEAST, "X", 0,
-      "The agreement to keep (default: 0.99; of text: 0.95; of kl: "
-      "at most 0.01)",
+      "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
+      "lines that are no samples, with 95 % confidence)",
       0 },
     { "front", KEY_FRONT, "FILE", 0,
       "Write a page to FILE with what was tried, by time and agreement; of --mode static", 0 },

@@ -164,6 +164,29 @@ static bool unpack_planes(const unpacking *u, uint32_t worker, const uint8_t *st
     return at == stored_bytes;
 }
 
+/* A chunk of elements of so many bytes, of few kinds. */
+static bool unpack_table(const unpacking *u, uint32_t worker, const uint8_t *stored, size_t stored_bytes, size_t bytes,
+                         size_t size, uint8_t *restrict raw)
+{
+    const size_t n = size == 4 ? bytes / 4 : bytes / 2;
+    uint8_t *room = u->planes + (size_t)worker * u->chunk_bytes;
+    const uint8_t *codes = room;
+
+    if ((size != 2 && size != 4) || n * size != bytes || stored_bytes < PACKED_KINDS * size)
+        return false;
+    stored_bytes -= PACKED_KINDS * size;
+    if (stored_bytes == n)
+        codes = stored + PACKED_KINDS * size;
+    else if (!unpack_frame(u, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (size == 4)
+            memcpy(raw + 4 * i, stored + 4 * (size_t)codes[i], 4);
+        else
+            memcpy(raw + 2 * i, stored + 2 * (size_t)codes[i], 2);
+    return true;
+}
+
 static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
 {
     const uint8_t *entry = u->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = u->file + u->begins[i];
@@ -173,7 +196,8 @@ static inlay_status unpack_one(const unpacking *u, uint32_t i, uint32_t worker)
 
     if (entry[4] == PACKED_AS_IS)
         memcpy(raw, stored, bytes);
-    else if (!unpack_planes(u, worker, stored, read_u32(entry), bytes, entry[5], raw))
+    else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(u, worker, stored, read_u32(entry), bytes,
+                                                                        entry[5], raw))
         return INLAY_INVALID_MODEL;
     return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
 }
@@ -201,11 +225,11 @@ static inlay_status read_index(unpacking *u, size_t file_bytes, uint64_t *begins
 
         begins[i] = at;
         at += stored;
-        if (at > file_bytes || entry[4] > PACKED_ZSTD || entry[6] != 0 || entry[7] != 0 ||
+        if (at > file_bytes || entry[4] > PACKED_TABLE || entry[6] != 0 || entry[7] != 0 ||
             (planes > 2 && planes != 4 && planes != 8) ||
             (entry[4] == PACKED_AS_IS && (stored != bytes || planes != 1)))
             return inlay_fail(u->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
-        if (entry[4] == PACKED_ZSTD && packed_library() == NULL)
+        if (entry[4] != PACKED_AS_IS && packed_library() == NULL)
             return inlay_fail(u->diag, INLAY_NOT_FOUND,
                               "it is compressed, which needs libzstd.so.1: install it (Debian: libzstd1)");
     }

@@ -15,7 +15,9 @@
  * second bytes and so on; what is no whole element belongs to the last plane. Method 0: one plane, the bytes as they
  * are. Method 1: the stored bytes of each plane as u32, then the planes: as they are where they have as many bytes as
  * before, frames of zstd otherwise. With 0 planes there are two: of each two bytes the low halves, and the high halves;
- * an odd last byte has halves of its own, each the low half of a byte. */
+ * an odd last byte has halves of its own, each the low half of a byte. Method 2: 256 different elements of 2 or 4 bytes
+ * (the number stands in the place of the planes), then which one each element of the chunk is: a byte each, or a frame
+ * of zstd with these bytes. */
 #ifndef MODEL_PACKED_H
 #define MODEL_PACKED_H
 #include "inlay/status.h"
@@ -25,7 +27,8 @@
 
 #define PACKED_MAGIC "INLAYPK1"
 enum { PACKED_HEADER = 32, PACKED_ENTRY = 16, PACKED_MOST_CHUNK = 16 << 20, PACKED_MOST_PLANES = 8 };
-enum { PACKED_AS_IS, PACKED_ZSTD };
+enum { PACKED_AS_IS, PACKED_ZSTD, PACKED_TABLE };
+enum { PACKED_KINDS = 256 };
 /* A file that claims to be larger than that many times its own size, beyond a little, is refused: so that few bytes do
  * not ask for all memory. Writers keep to it. */
 #define PACKED_RATIO UINT64_C(128)

@@ -183,6 +183,76 @@ static void read_symbol(text_reader *t, int64_t symbol)
     t->last = symbol;
 }
 
+/* ------------------------------------------------------------------ texts */
+
+/* How probable a text is, as CTC counts it: over all ways to spread its symbols over the rows, blanks between them. */
+typedef struct ctc {
+    double *alpha; /* [2 * length + 1] of the states blank, first symbol, blank, second symbol ..., of sum 1 */
+    double log;    /* of what the sums were before */
+} ctc;
+
+/* One row of probabilities more; first: it is the first one. */
+static void ctc_step(ctc *c, const int64_t *text, int64_t length, const double *row, bool first)
+{
+    double sum = 0;
+
+    for (int64_t s = 2 * length; s >= 0; s--) { /* from behind: what is read is of the row before */
+        const double p = row[s % 2 == 0 ? 0 : text[s / 2]];
+        double from = first ? s <= 1 : c->alpha[s];
+
+        if (!first && s > 0)
+            from += c->alpha[s - 1];
+        if (!first && s > 2 && s % 2 == 1 && text[s / 2] != text[s / 2 - 1])
+            from += c->alpha[s - 2];
+        c->alpha[s] = from * p;
+        sum += c->alpha[s];
+    }
+    c->log += sum > 0 ? log(sum) : -1e3;
+    for (int64_t s = 0; s <= 2 * length; s++)
+        c->alpha[s] = sum > 0 ? c->alpha[s] / sum : 1 / (2 * (double)length + 1);
+}
+
+static double ctc_log(const ctc *c, int64_t length)
+{
+    const double end = c->alpha[2 * length] + (length > 0 ? c->alpha[2 * length - 1] : 0);
+
+    return c->log + (end > 0 ? log(end) : -1e3);
+}
+
+/* By how much the probability of the text that want reads differs: the square of the difference of logarithms, from 0
+ * to 1. Unlike the divergence of rows it is not about in which row a symbol stands. -1: no memory. */
+static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
+{
+    double *row = malloc((size_t)width * sizeof *row), off;
+    int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
+    ctc c[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
+                 { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
+    const bool good = row != NULL && text != NULL && c[0].alpha != NULL && c[1].alpha != NULL;
+
+    for (int64_t r = 0; good && r < rows; r++) {
+        fetch(want, r * width, width, row);
+        text[length] = largest(row, width);
+        if (text[length] > 0 && text[length] != last)
+            last = text[length++];
+        else
+            last = text[length];
+    }
+    for (int64_t r = 0; good && r < rows; r++)
+        for (int k = 0; k < 2; k++) {
+            fetch(k == 0 ? want : got, r * width, width, row);
+            to_probabilities(row, width);
+            ctc_step(&c[k], text, length, row, r == 0);
+        }
+    off = good ? ctc_log(&c[0], length) - ctc_log(&c[1], length) : 0;
+    free(row);
+    free(text);
+    free(c[0].alpha);
+    free(c[1].alpha);
+    return good ? isfinite(off) ? off * off / (1 + off * off) : 1 : -1;
+}
+
+/* ------------------------------------------------------------------ rows */
+
 /* Is it about rows of probabilities? */
 static bool diverges(agree_metric m)
 {
@@ -213,12 +283,14 @@ static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_
         read_symbol(&texts[1], best[1]);
         if (best[0] < 0 || best[1] < 0)
             out->kl += best[0] == best[1] ? 0 : INFINITY;
-        else if (diverges(a->metric))
+        else if (diverges(a->metric) && a->metric != AGREE_text)
             out->kl += divergence(rows, rows + width, width, a->metric == AGREE_kl ? 0 : 1e-7);
     }
+    if (rows != NULL && a->metric == AGREE_text)
+        out->kl = text_off(want, got, count / width, width);
     out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
     free(rows);
-    return rows != NULL;
+    return rows != NULL && out->kl >= 0;
 }
 
 static double cosine_of(double dot, double want, double got)
@@ -315,13 +387,23 @@ void agree_add_score(agree *a, double score)
 
 /* ------------------------------------------------------------------ results */
 
-/* Wilson's interval of a share, for 95 %. */
-static agree_score share(uint64_t same, uint64_t all)
+/* Wilson's interval of a share; z: so many standard deviations to each side. */
+static agree_score wilson(double p, double n, double z)
 {
-    const double z = 1.959964, n = (double)all, p = (double)same / n, d = 1 + z * z / n;
-    const double middle = (p + z * z / (2 * n)) / d, half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
+    const double d = 1 + z * z / n, middle = (p + z * z / (2 * n)) / d;
+    const double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
 
     return (agree_score){ p, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
+}
+
+static agree_score share(uint64_t same, uint64_t all)
+{
+    return wilson((double)same / (double)all, (double)all, 1.959964);
+}
+
+double agree_share_bound(double share, uint64_t samples)
+{
+    return wilson(share, (double)samples, 1.281552).low;
 }
 
 agree_score agree_result(const agree *a)
@@ -362,7 +444,7 @@ double agree_off(const agree *a)
 {
     if (!diverges(a->metric) || a->rows == 0)
         return agree_relative(a);
-    return sqrt(a->divergence > 0 ? a->divergence / (double)a->rows : 0);
+    return sqrt(a->divergence > 0 ? a->divergence / (double)(a->metric == AGREE_text ? a->samples : a->rows) : 0);
 }
 
 double agree_relative(const agree *a)

@@ -39,7 +39,7 @@ typedef struct agree {
     double error_squares, want_squares; /* sums */
     double dot, got_squares;
     uint64_t rows, rows_same;    /* top-1; rows of one element are none */
-    double divergence;           /* of kl, top1 and text: sum over rows */
+    double divergence;           /* of kl and top1: sum over rows; of text: over samples, see agree_off() */
     double score, score_squares; /* sums over samples */
     uint64_t scored;             /* samples, of top1 rows */
 } agree;
@@ -58,12 +58,19 @@ typedef struct agree_score {
     double value, low, high;
 } agree_score;
 agree_score agree_result(const agree *a);
+/* What a text that differs adds to the square of agree_off(), at least: the other text is then as probable as the one
+ * that was wanted, to which the logarithm of 2 belongs. Texts that nearly differ add to it, too, so that few samples
+ * tell more by it than by the number of texts. */
+#define AGREE_TEXT_DIFFERS (1 / 3.0)
+/* The share of so many samples as one-sided 90 % of confidence bound it from below. */
+double agree_share_bound(double share, uint64_t samples);
 /* Is the score at least (of kl: at most) bound? */
 bool agree_holds(agree_metric m, double value, double bound);
 double agree_cosine(const agree *a); /* over all samples together */
 double agree_rms(const agree *a);    /* of the error */
 /* How far the two are from each other, whatever the score says: a number that grows with the square root of what is
- * added. Of rows of probabilities the root of their mean divergence, otherwise agree_relative(). */
+ * added. Of rows of probabilities the root of their mean divergence; of text of the mean square of the
+ * difference that the text's probability has (its logarithm, bounded by 1); otherwise agree_relative(). */
 double agree_off(const agree *a);
 double agree_relative(const agree *a); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

@@ -284,8 +284,22 @@ static bool output_of(const subject *s, uint32_t sample, uint32_t i, inlay_tenso
     return k->blocks[i] != NULL && read_all(k->fd, k->blocks[i], item->view.bytes, item->offset);
 }
 
+/* How far the outputs of the sample are off that made now of was. */
+static double off_by(const agree *was, const agree *now)
+{
+    const agree one = { .metric = now->metric,
+                        .samples = 1,
+                        .rows = now->rows - was->rows,
+                        .divergence = now->divergence - was->divergence,
+                        .error_squares = now->error_squares - was->error_squares,
+                        .want_squares = now->want_squares - was->want_squares };
+
+    return agree_off(&one);
+}
+
+/* *off grows to how far the sample's outputs are off. */
 static inlay_status add_sample(const samples *set, uint32_t index, const subject *want, const subject *got, outputs *o,
-                               inlay_diag *diag)
+                               double *off, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
@@ -298,12 +312,16 @@ static inlay_status add_sample(const samples *set, uint32_t index, const subject
     }
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
     for (uint32_t i = 0; i < o->count; i++) {
+        const agree was = o->sums[i];
         inlay_tensor_view a, b;
+        double own;
 
         if (o->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
             !judge_view(inlay_context_output(got->context, o->at[i]), &b))
             continue;
         INLAY_TRY(agree_add(&o->sums[i], &a, &b, diag));
+        own = off_by(&was, &o->sums[i]);
+        *off = own <= *off ? *off : own;
     }
 done:
     samples_release(set, values);
@@ -313,15 +331,25 @@ done:
 inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric, const subject *want,
                              const subject *got, verdict *out, inlay_diag *diag)
 {
-    const uint32_t count = most > 0 && most < set->count ? most : set->count;
+    return judge_some(set, NULL, most > 0 && most < set->count ? most : set->count, metric, want, got, out, NULL, diag);
+}
+
+inlay_status judge_some(const samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
+                        const subject *want, const subject *got, verdict *out, double *off, inlay_diag *diag)
+{
     outputs o = { 0 };
     bool any = false;
     inlay_status status;
 
     *out = (verdict){ .samples = count };
     INLAY_TRY(find_outputs(want, got, metric, &o, diag));
-    for (uint32_t i = 0; i < count; i++)
-        INLAY_TRY(add_sample(set, i, want, got, &o, diag));
+    for (uint32_t i = 0; i < count; i++) {
+        double own = 0;
+
+        INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &o, &own, diag));
+        if (off != NULL)
+            off[i] = own;
+    }
     for (uint32_t i = 0; i < o.count; i++) {
         const agree_score s = agree_result(&o.sums[i]);
         inlay_io_info info = { .struct_size = sizeof info };
@@ -342,6 +370,22 @@ done:
     free(o.sums);
     free(o.at);
     return status;
+}
+
+bool verdict_holds(const verdict *v, double goal, bool sure)
+{
+    const bool counts = sure && v->metric == AGREE_text;
+
+    if (counts && 1 - v->error * v->error / AGREE_TEXT_DIFFERS < goal)
+        return false;
+    return agree_holds(
+        v->metric, counts && v->score.value < 1 ? agree_share_bound(v->score.value, v->samples) : v->score.value, goal);
+}
+
+const char *verdict_only(const verdict *v, const char *what, arena *a)
+{
+    return arena_format(a, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what, v->output,
+                        v->score.value, agree_metric_name(v->metric), v->score.low, v->score.high);
 }
 
 /* ------------------------------------------------------------------ rows that are text */

@@ -41,10 +41,22 @@ typedef struct verdict {
     uint32_t samples;
 } verdict;
 
-/* Runs both on the samples, at most `most` of them, and compares each output; metric may be auto. A run that is
- * cancelled is INLAY_CANCELLED. */
+/* Is the agreement at least goal (of kl: at most)? With sure, where the score is the share of texts that agree, it is
+ * to be at least that of texts that were not seen: with 90 % of confidence by those that agree (where there are too few
+ * samples to tell, all of them must), and by how far all of them are off (AGREE_TEXT_DIFFERS). */
+bool verdict_holds(const verdict *v, double goal, bool sure);
+/* "with WHAT, output 'y' agrees to 0.97 (text, 95 %: 0.91 to 0.99) only", of the arena; NULL: no memory. */
+const char *verdict_only(const verdict *v, const char *what, arena *a);
+
+/* Runs both on the samples, at most `most` of them (0: all), and compares each output; metric may be auto. A run that
+ * is cancelled is INLAY_CANCELLED. */
 INLAY_NODISCARD inlay_status judge_agreement(const samples *set, uint32_t most, agree_metric metric,
                                              const subject *want, const subject *got, verdict *out, inlay_diag *diag);
+/* The same on `count` samples: those of the list, or the first ones where which is NULL. off, [count] or NULL, is how
+ * far the outputs of each are off. */
+INLAY_NODISCARD inlay_status judge_some(const samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
+                                        const subject *want, const subject *got, verdict *out, double *off,
+                                        inlay_diag *diag);
 /* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
  * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
 INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag);

@@ -21,7 +21,7 @@ enum { CHUNK = 1 << 18, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not wo
 typedef struct chunk {
     uint8_t *bytes; /* from malloc; NULL: as it is */
     uint32_t stored;
-    uint8_t planes;
+    uint8_t method, planes;
     uint64_t hash;
 } chunk;
 
@@ -122,27 +122,89 @@ static uint8_t best_planes(const packing *x, void *compressor, const uint8_t *ra
     return best;
 }
 
+/* Which of at most 256 kinds each element of so many bytes is; false: there are more kinds. */
+static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table, uint8_t *codes)
+{
+    enum { SLOTS = 1024, NONE = 0xffff };
+    uint32_t keys[SLOTS];
+    uint16_t codes_of[SLOTS];
+    size_t kinds = 0;
+
+    memset(codes_of, 0xff, sizeof codes_of);
+    memset(table, 0, PACKED_KINDS * size);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t key = 0, slot;
+
+        memcpy(&key, raw + i * size, size);
+        for (slot = key * 2654435761u >> 22; codes_of[slot] != NONE && keys[slot] != key;)
+            slot = (slot + 1) % SLOTS;
+        if (codes_of[slot] == NONE) {
+            if (kinds == PACKED_KINDS)
+                return false;
+            memcpy(table + kinds * size, &key, size);
+            keys[slot] = key;
+            codes_of[slot] = (uint16_t)kinds++;
+        }
+        codes[i] = (uint8_t)codes_of[slot];
+    }
+    return true;
+}
+
+/* The chunk as a table and codes, where its elements are of few kinds: weights that were bytes before they were floats.
+ * SIZE_MAX: they are not. */
+static size_t pack_table(const packing *x, void *compressor, const uint8_t *raw, size_t bytes, uint8_t *room,
+                         uint8_t *out_size)
+{
+    uint8_t *out = room + x->chunk_bytes;
+
+    for (size_t size = 4; size >= 2; size -= 2) {
+        const size_t n = bytes / size, table = PACKED_KINDS * size;
+        size_t got;
+
+        if (n * size != bytes || table + n > room_bytes(x) - x->chunk_bytes || !find_kinds(raw, n, size, out, room))
+            continue;
+        got = x->zstd->compress(compressor, out + table, room_bytes(x) - x->chunk_bytes - table, room, n);
+        if (x->zstd->is_error(got) || got + n / GAIN >= n) {
+            memcpy(out + table, room, n);
+            got = n;
+        }
+        *out_size = (uint8_t)size;
+        return table + got;
+    }
+    return SIZE_MAX;
+}
+
+static bool keep_chunk(const packing *x, chunk *c, const uint8_t *room, size_t bytes, int method, uint8_t planes)
+{
+    uint8_t *own = malloc(bytes);
+
+    if (own == NULL)
+        return false;
+    memcpy(own, room + x->chunk_bytes, bytes);
+    free(c->bytes);
+    c->bytes = own;
+    c->stored = (uint32_t)bytes;
+    c->method = (uint8_t)method;
+    c->planes = planes;
+    return true;
+}
+
 static bool pack_chunk(const packing *x, void *compressor, uint32_t i, uint8_t *room)
 {
     const uint8_t *raw = x->raw + (size_t)i * x->chunk_bytes;
     const size_t left = x->bytes - (size_t)i * x->chunk_bytes, bytes = left < x->chunk_bytes ? left : x->chunk_bytes;
     chunk *c = &x->chunks[i];
+    uint8_t planes;
     size_t got;
 
-    *c = (chunk){ .stored = (uint32_t)bytes,
-                  .planes = best_planes(x, compressor, raw, bytes, room),
-                  .hash = hash_bytes(raw, bytes, 0) };
-    got = compress_planes(x, compressor, raw, bytes, c->planes, room);
-    if (got == SIZE_MAX || got + bytes / GAIN >= bytes) {
-        c->planes = 1;
-        return true;
-    }
-    c->bytes = malloc(got);
-    if (c->bytes == NULL)
+    *c = (chunk){ .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0) };
+    got = pack_table(x, compressor, raw, bytes, room, &planes);
+    if (got < bytes && !keep_chunk(x, c, room, got, PACKED_TABLE, planes))
         return false;
-    memcpy(c->bytes, room + x->chunk_bytes, got);
-    c->stored = (uint32_t)got;
-    return true;
+    planes = best_planes(x, compressor, raw, bytes, room);
+    got = compress_planes(x, compressor, raw, bytes, planes, room);
+    return got == SIZE_MAX || got >= c->stored || got + bytes / GAIN >= bytes ||
+           keep_chunk(x, c, room, got, PACKED_ZSTD, planes);
 }
 
 static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -185,6 +247,7 @@ static size_t settle_size(const packing *x)
         free(x->chunks[i].bytes);
         x->chunks[i].bytes = NULL;
         x->chunks[i].stored = (uint32_t)own;
+        x->chunks[i].method = PACKED_AS_IS;
         x->chunks[i].planes = 1;
     }
     return bytes;
@@ -202,7 +265,7 @@ static void write_packed(const packing *x, uint8_t *out)
         const chunk *c = &x->chunks[i];
 
         at = put(at, c->stored, 4);
-        at = put(at, c->bytes != NULL ? PACKED_ZSTD : PACKED_AS_IS, 1);
+        at = put(at, c->method, 1);
         at = put(at, c->planes, 1);
         at = put(at, 0, 2);
         at = put(at, c->hash, 8);

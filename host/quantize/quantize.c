@@ -315,9 +315,8 @@ static inlay_status judge(work *w)
     INLAY_TRY(judge_time(args->data, &w->before, &after, TIME_BUDGET_S, &r->ms_before, &r->ms_after, w->diag));
     if (args->must)
         goto done;
-    if (!agree_holds(r->agreement.metric, r->agreement.score.value, args->goal))
-        hand_back(w, arena_format(&r->a, "with %s, output '%s' agrees to %.4g (%s) only", r->what, r->agreement.output,
-                                  r->agreement.score.value, agree_metric_name(r->agreement.metric)));
+    if (!verdict_holds(&r->agreement, args->goal, args->sure))
+        hand_back(w, verdict_only(&r->agreement, r->what, &r->a));
     else if (r->ms_after > r->ms_before * SLOWER)
         hand_back(
             w, arena_format(&r->a, "with %s it takes %.3g ms instead of %.3g ms", r->what, r->ms_after, r->ms_before));
@@ -371,8 +370,10 @@ static inlay_status settle_goal(work *w, quantize_args *args)
         INLAY_TRY(judge_metric(args->data, &w->before, &args->metric, w->diag));
         subject_rest(&w->before); /* what comes next runs other models */
     }
-    if (isnan(args->goal))
+    if (isnan(args->goal)) {
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
+        args->sure = true;
+    }
 done:
     return status;
 }

@@ -36,6 +36,7 @@ typedef struct quantize_args {
     uint32_t skip_count;
     agree_metric metric;
     double goal;       /* the agreement that is to be kept; NAN: what suits the metric */
+    bool sure;         /* as of verdict_holds(); so where the goal is left open */
     bool front;        /* of QUANTIZE_STATIC: run what else there is between floats and integers, too */
     const char *stats; /* of QUANTIZE_STATIC: the file that keeps what was found, and has it; or NULL */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */

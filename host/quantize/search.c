@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
-static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.8;
+static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.9;
 
 /* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it.
  */
@@ -88,8 +88,7 @@ static inlay_status settle(search *x, const candidate *c, bool *out_agrees, bool
     *out_agrees = search_holds(x, &r->agreement);
     *out_good = *out_agrees && r->ms_after < r->ms_before * most_time(x);
     if (!*out_agrees)
-        r->failed = arena_format(x->a, "with %s, output '%s' agrees to %.4g (%s) only", r->what, r->agreement.output,
-                                 r->agreement.score.value, agree_metric_name(r->agreement.metric));
+        r->failed = verdict_only(&r->agreement, r->what, x->a);
     else if (!*out_good)
         r->failed =
             arena_format(x->a, "with %s a run takes %.3g ms instead of %.3g ms", r->what, r->ms_after, r->ms_before);
@@ -175,7 +174,9 @@ static inlay_status search_sets(search *x, const placed *order, uint32_t count, 
     bool good = false, agrees;
     inlay_status status;
 
+    INLAY_TRY(search_find_telling(x, c));
     INLAY_TRY(search_rank(x, c, r));
+    INLAY_TRY(search_refine(x, r, c));
     for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* floats make none faster */
         candidate mixed = { order[k].placement, c->method, NULL, c->corrects };
 

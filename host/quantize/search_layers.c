@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKED = 4, MOST_RETRIED = 12 };
-static const double BETTER = 0.97, UNLIKE = 0.04, LEAST_GAIN = 0.02;
+enum { MOST_RETRIED = 80 };
+static const double LEAST_GAIN = 0.02;
 
 /* ------------------------------------------------------------------ worth */
 
@@ -74,78 +74,29 @@ static int dearest_first(const void *a, const void *b)
     return p != q ? (p < q) - (p > q) : (x->layer > y->layer) - (x->layer < y->layer);
 }
 
-/* ------------------------------------------------------------------ ranges, value by value */
+/* ------------------------------------------------------------------ the ranking */
 
-static bool is_unlike(const qdq_range *a, const qdq_range *b)
-{
-    const float width = a->high - a->low;
-
-    return fabsf(a->low - b->low) > (float)UNLIKE * width || fabsf(a->high - b->high) > (float)UNLIKE * width;
-}
-
-/* Tries the ranges that other methods have for what the layer reads; the layer is alone in *alone. */
-static inlay_status choose_range(search *x, const candidate *alone, uint8_t *method, uint32_t value, double *error)
-{
-    const uint8_t first = method[value];
-    qdq_range seen[SEARCH_METHODS];
-    uint32_t count = 0;
-    uint8_t best = first;
-    inlay_status status = INLAY_OK;
-
-    if (x->args->method != QUANTIZE_AUTO)
-        return INLAY_OK;
-    seen[count++] = search_range(x, value, first);
-    for (uint8_t m = 0; m < SEARCH_METHODS; m++) {
-        const qdq_range range = search_range(x, value, m);
-        bool known = false;
-        verdict v;
-
-        for (uint32_t k = 0; k < count; k++)
-            known |= !is_unlike(&seen[k], &range);
-        if (known)
-            continue;
-        seen[count++] = range;
-        method[value] = m;
-        INLAY_TRY(search_attempt(x, alone, RANKED, &v, NULL));
-        if (v.error < *error * BETTER) {
-            *error = v.error;
-            best = m;
-        }
-    }
-done:
-    method[value] = best;
-    return status;
-}
-
-inlay_status search_rank(search *x, candidate *c, ranking *out)
+inlay_status search_rank(search *x, const candidate *c, ranking *out)
 {
     bool *only = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *only);
-    bool *chosen = arena_array(x->a, (size_t)x->c.count + 1, sizeof *chosen);
-    uint8_t *method = arena_copy(x->a, c->method, (size_t)x->c.count + 1);
-    candidate alone = { c->placement, method, only, c->corrects };
+    candidate alone = { c->placement, c->method, only, c->corrects };
     char path[PATH_MAX];
     inlay_status status;
 
     *out = (ranking){ arena_array(x->a, (size_t)x->layer_count + 1, sizeof *out->items), 0 };
-    if (only == NULL || chosen == NULL || method == NULL || out->items == NULL)
+    if (only == NULL || out->items == NULL)
         return search_no_memory(x);
     INLAY_TRY(search_build(x, c, true, path)); /* tells which they are */
     for (uint32_t i = 0; i < x->layer_count; i++) {
-        const uint32_t value = x->reads[i];
         verdict v;
 
         if (x->out->forms[i].bits == 32)
             continue;
         memset(only, true, x->layer_count * sizeof *only);
         only[i] = false;
-        INLAY_TRY(search_attempt(x, &alone, RANKED, &v, NULL));
-        if (value != INLAY_NONE && !chosen[value]) {
-            chosen[value] = true;
-            INLAY_TRY(choose_range(x, &alone, method, value, &v.error));
-        }
+        INLAY_TRY(search_attempt(x, &alone, SEARCH_TELLING, &v, NULL));
         out->items[out->count++] = (layer_worth){ i, v.error, 1 };
     }
-    c->method = method;
     if (!known_gains(x, out)) {
         INLAY_TRY(find_gains(x, c, out));
         for (uint32_t k = 0; k < out->count; k++)
@@ -180,17 +131,48 @@ static const layer_worth *next_largest(const ranking *r, const bool *stays, cons
     return best;
 }
 
+/* The layer as integers once more, with each range of what it reads until one is good. *c is the search's own. */
+static inlay_status retry(search *x, const candidate *c, uint32_t which, uint32_t *tries)
+{
+    const uint32_t value = x->reads[which];
+    bool *stays = (bool *)(uintptr_t)c->stays;
+    uint8_t *method = (uint8_t *)(uintptr_t)c->method, others[SEARCH_METHODS];
+    const uint8_t was = value != INLAY_NONE ? method[value] : 0;
+    const uint32_t count = value != INLAY_NONE ? search_choices(x, value, was, others) : 0;
+    bool good = false;
+    inlay_status status = INLAY_OK;
+
+    stays[which] = false;
+    for (uint32_t k = 0; k <= count && !good; k++, ++*tries) {
+        verdict v;
+
+        if (k > 0)
+            method[value] = others[k - 1];
+        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
+        good = search_is_good(x, &v);
+    }
+done:
+    if (!good) {
+        stays[which] = true;
+        if (value != INLAY_NONE)
+            method[value] = was;
+    }
+    return status;
+}
+
 inlay_status search_mix(search *x, const ranking *r, candidate *c)
 {
     bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
+    uint8_t *method = arena_copy(x->a, c->method, (size_t)x->c.count + 1);
     const layer_worth *w = NULL;
     uint32_t low = 0, high = r->count;
     verdict v;
     inlay_status status = INLAY_OK;
 
-    if (stays == NULL)
+    if (stays == NULL || method == NULL)
         return search_no_memory(x);
     c->stays = stays;
+    c->method = method;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
@@ -202,12 +184,8 @@ inlay_status search_mix(search *x, const ranking *r, candidate *c)
             low = middle + 1;
     }
     put_back(x, r, high, stays);
-    for (uint32_t tries = 0; tries < MOST_RETRIED && (w = next_largest(r, stays, w)) != NULL; tries++) {
-        stays[w->layer] = false;
-        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-        if (!search_is_good(x, &v))
-            stays[w->layer] = true;
-    }
+    for (uint32_t tries = 0; tries < MOST_RETRIED && (w = next_largest(r, stays, w)) != NULL;)
+        INLAY_TRY(retry(x, c, w->layer, &tries));
 done:
     return status;
 }

@@ -12,7 +12,7 @@ typedef struct search_method {
     quantize_method kind;
     double percentile;
 } search_method;
-enum { SEARCH_METHODS = 5 };
+enum { SEARCH_METHODS = 6 };
 extern const search_method search_methods[SEARCH_METHODS];
 
 /* One model to try. */
@@ -34,6 +34,8 @@ typedef struct search {
     uint32_t *reads;   /* [layers] the range of what each reads; INLAY_NONE: it has none */
     stats *known;      /* see quantize_args.stats; or NULL */
     uint32_t compared; /* samples that a candidate is run on */
+    uint32_t *telling; /* [telling_count] samples that tell most, see search_find_telling(); NULL before */
+    uint32_t telling_count;
     arena *a;
     search_result *out;
     uint32_t tried;
@@ -49,9 +51,14 @@ INLAY_NODISCARD inlay_status search_wake(search *x);
 qdq_range search_range(const search *x, uint32_t i, uint32_t method);
 /* Writes the candidate; keep: it is the one that the result is about. path is [PATH_MAX]. */
 INLAY_NODISCARD inlay_status search_build(search *x, const candidate *c, bool keep, char *path);
-/* Builds it, and says how well it agrees on as many samples, and what a run takes: out and ms may be NULL. */
+/* Builds it, and says how well it agrees on as many samples (SEARCH_TELLING: on those that tell most, or the first
+ * few), and what a run takes: out and ms may be NULL. */
+enum { SEARCH_TELLING = 0x7fffffff };
 INLAY_NODISCARD inlay_status search_attempt(search *x, const candidate *c, uint32_t most_samples, verdict *out,
                                             double ms[2]);
+/* Finds the samples on which the candidate is off most, and as many others: few that tell of ranges and layers what all
+ * of them would. From then on search_attempt() knows them. */
+INLAY_NODISCARD inlay_status search_find_telling(search *x, const candidate *c);
 /* Does the agreement hold? While sets are chosen, with some room: what suits the samples suits others less. */
 bool search_is_good(const search *x, const verdict *v);
 bool search_holds(const search *x, const verdict *v);
@@ -68,7 +75,6 @@ bool search_note_point(search *x, const char *what, const verdict *v, double ms)
 
 /* The method that suits all values best, and whether corrected biases do; c->method is new memory, the search's. */
 INLAY_NODISCARD inlay_status search_ranges(search *x, candidate *c, verdict *out);
-
 /* ------------------------------------------------------------------ search_tables.c */
 
 /* Tables of the result in bytes, where the agreement holds with them and no run takes longer. */
@@ -88,8 +94,13 @@ typedef struct ranking {
     uint32_t count;
 } ranking;
 
-/* Tries each layer of the candidate alone. Ranges are chosen value by value on the way: c->method is new memory. */
-INLAY_NODISCARD inlay_status search_rank(search *x, candidate *c, ranking *out);
+/* Tries each layer of the candidate alone. */
+INLAY_NODISCARD inlay_status search_rank(search *x, const candidate *c, ranking *out);
+/* The methods whose range of the value is unlike that of its method and of each other; how many. */
+uint32_t search_choices(const search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS]);
+/* The ranges of what the layers at the front of the ranking read, each by the method with which the outputs of the
+ * whole are off least. c->method is new memory where that is much less. */
+INLAY_NODISCARD inlay_status search_refine(search *x, const ranking *r, candidate *c);
 /* Makes floats of as few layers from the front of the ranking as the agreement takes; then those with the largest gain
  * are tried as integers again. c->stays is new memory. */
 INLAY_NODISCARD inlay_status search_mix(search *x, const ranking *r, candidate *c);

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TIME_BUDGET_S = 0.5, ROOM = 0.25;
+enum { FIRST_FEW = 4, MOST_TELLING = 64 };
+static const double TIME_BUDGET_S = 0.5, ROOM = 0.25, TEXT_ROOM = 0.5, TELLING_MS = 100000;
 
 const search_method search_methods[SEARCH_METHODS] = {
     { "minmax", QUANTIZE_MINMAX, 0 },
     { "percentile 99.999", QUANTIZE_PERCENTILE, 0.99999 },
     { "percentile 99.99", QUANTIZE_PERCENTILE, 0.9999 },
+    { "percentile 99.9", QUANTIZE_PERCENTILE, 0.999 },
     { "mse", QUANTIZE_MSE, 0 },
     { "entropy", QUANTIZE_ENTROPY, 0 },
 };
@@ -104,18 +106,20 @@ bool search_note_point(search *x, const char *what, const verdict *v, double ms)
 
 bool search_holds(const search *x, const verdict *v)
 {
-    return agree_holds(v->metric, v->score.value, x->args->goal);
+    return verdict_holds(v, x->args->goal, x->args->sure);
 }
 
 bool search_is_good(const search *x, const verdict *v)
 {
     double least = x->args->goal;
 
+    if (x->args->sure && v->metric == AGREE_text) /* confidence is room enough for the number of texts */
+        return search_holds(x, v) && v->error * v->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_ROOM;
     if (v->metric == AGREE_kl)
         least *= 1 - ROOM;
     else if (v->metric != AGREE_psnr && least < 1)
         least += (1 - least) * ROOM;
-    return agree_holds(v->metric, v->score.value, least);
+    return verdict_holds(v, least, x->args->sure);
 }
 
 bool search_is_better(const verdict *a, const verdict *b)
@@ -218,6 +222,8 @@ static uint64_t digest_of(const search *x, const candidate *c, uint32_t most)
 {
     uint64_t hash = hash_u64(hash_u64((uint64_t)c->placement * 2 + x->args->qoperator, c->corrects), most);
 
+    for (uint32_t i = 0; most == SEARCH_TELLING && x->telling != NULL && i < x->telling_count; i++)
+        hash = hash_u64(hash, x->telling[i]);
     for (uint32_t i = 0; i < x->args->skip_count; i++)
         hash = hash_bytes(x->args->skip[i], strlen(x->args->skip[i]), hash);
     for (uint32_t i = 0; i < x->c.count; i++)
@@ -225,6 +231,15 @@ static uint64_t digest_of(const search *x, const candidate *c, uint32_t most)
     for (uint32_t i = 0; i < x->layer_count; i++)
         hash = hash_u64(hash, c->stays != NULL && c->stays[i]);
     return hash;
+}
+
+static inlay_status judge_candidate(search *x, const subject *after, uint32_t most, verdict *out)
+{
+    if (most == SEARCH_TELLING && x->telling != NULL)
+        return judge_some(x->args->data, x->telling, x->telling_count, x->args->metric, x->before, after, out, NULL,
+                          x->diag);
+    return judge_agreement(x->args->data, most == SEARCH_TELLING ? FIRST_FEW : most, x->args->metric, x->before, after,
+                           out, x->diag);
 }
 
 /* Runs the candidate beside the model. */
@@ -237,7 +252,7 @@ static inlay_status run_candidate(search *x, const candidate *c, uint32_t most_s
     INLAY_TRY(search_build(x, c, false, path));
     INLAY_TRY(subject_open(path, x->plain, &after, x->diag));
     if (out != NULL)
-        INLAY_TRY(judge_agreement(x->args->data, most_samples, x->args->metric, x->before, &after, out, x->diag));
+        INLAY_TRY(judge_candidate(x, &after, most_samples, out));
     if (ms != NULL)
         INLAY_TRY(judge_time(x->args->data, x->before, &after, TIME_BUDGET_S, &ms[0], &ms[1], x->diag));
 done:
@@ -262,5 +277,53 @@ inlay_status search_attempt(search *x, const candidate *c, uint32_t most_samples
     }
     note(x, c, out, ms);
 done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ samples that tell most */
+
+typedef struct sample_off {
+    uint32_t sample;
+    double off;
+} sample_off;
+
+static int farthest_first(const void *a, const void *b)
+{
+    const sample_off *x = a, *y = b;
+
+    if (x->off != y->off)
+        return !(x->off > y->off) ? 1 : -1;
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+inlay_status search_find_telling(search *x, const candidate *c)
+{
+    const uint32_t all = x->compared < x->args->data->count ? x->compared : x->args->data->count;
+    const double room = TELLING_MS / ((x->out->ms_after + 1e-3) * (x->layer_count + 1) * SEARCH_METHODS);
+    const uint32_t most = room > MOST_TELLING ? MOST_TELLING : room < FIRST_FEW ? FIRST_FEW : (uint32_t)room;
+    const uint32_t count = most < all ? most : all, worst = (count + 1) / 2;
+    sample_off *items = arena_array(x->a, (size_t)all + 1, sizeof *items);
+    double *off = arena_array(x->a, (size_t)all + 1, sizeof *off);
+    uint32_t *telling = arena_array(x->a, (size_t)count + 1, sizeof *telling);
+    subject after = { 0 };
+    char path[PATH_MAX];
+    verdict v;
+    inlay_status status;
+
+    if (items == NULL || off == NULL || telling == NULL)
+        return search_no_memory(x);
+    INLAY_TRY(tell(x, "trying"));
+    INLAY_TRY(search_build(x, c, false, path));
+    INLAY_TRY(subject_open(path, x->plain, &after, x->diag));
+    INLAY_TRY(judge_some(x->args->data, NULL, all, x->args->metric, x->before, &after, &v, off, x->diag));
+    for (uint32_t i = 0; i < all; i++)
+        items[i] = (sample_off){ i, isnan(off[i]) ? INFINITY : off[i] };
+    qsort(items, all, sizeof *items, farthest_first);
+    for (uint32_t i = 0; i < count; i++) /* the rest evenly among the others */
+        telling[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;
+    x->telling = telling;
+    x->telling_count = count;
+done:
+    subject_close(&after);
     return status;
 }

@@ -1,6 +1,6 @@
 /* Scores of agreement, on outputs of which they are known. */
 #include "cmocka_all.h"
-#include "quantize/agree.h"
+#include "quantize/judge.h"
 #include <math.h>
 #include <string.h>
 
@@ -58,6 +58,73 @@ static void other_outputs(void **state)
     got[6] = 9; /* ... and now the third row says nothing: "2" */
     a = compared(AGREE_text, want, got, rows, 2);
     assert_true(agree_result(&a).value == 0);
+}
+
+enum { STEPS = 6, SYMBOLS = 3 };
+
+/* Rows in which one symbol has nearly all, and another what is left. */
+static void spell(const char *symbols, float sure, float *rows_out)
+{
+    for (int r = 0; r < STEPS; r++)
+        for (int k = 0; k < SYMBOLS; k++)
+            rows_out[r * SYMBOLS + k] = symbols[r] - '0' == k ? sure : (1 - sure) / (SYMBOLS - 1);
+}
+
+/* How far texts are off: not by where a symbol stands, little where it is nearly as sure, much where another is read.
+ */
+static void distance_of_texts(void **state)
+{
+    static const int64_t dims[] = { 1, STEPS, SYMBOLS };
+    static const char *const spelled[] = { "011020", "001120", "011020", "010020", "022010", "011000" };
+    static const float sure[] = { 0.98F, 0.98F, 0.95F, 0.98F, 0.98F, 0.98F };
+    float x[STEPS * SYMBOLS], y[STEPS * SYMBOLS], broken[STEPS * SYMBOLS];
+    double off[6];
+
+    (void)state;
+    spell(spelled[0], sure[0], x);
+    for (int i = 0; i < 6; i++) {
+        agree a;
+
+        spell(spelled[i], sure[i], y);
+        a = compared(AGREE_text, x, y, dims, 3);
+        off[i] = agree_off(&a);
+        assert_true(agree_result(&a).value == (i < 4)); /* the last two read "21" and "1" */
+    }
+    assert_true(off[0] == 0 && off[1] < 0.02 && off[3] < 0.05);
+    assert_true(off[2] > 0.05 && off[2] < 0.3);
+    assert_true(off[4] * off[4] > AGREE_TEXT_DIFFERS && off[5] * off[5] > AGREE_TEXT_DIFFERS);
+    assert_true(off[4] <= 1 && off[5] <= 1);
+    memcpy(broken, x, sizeof x);
+    broken[4] = NAN;
+    {
+        const agree a = compared(AGREE_text, x, broken, dims, 3);
+
+        assert_true(agree_off(&a) > 0.9 && agree_off(&a) <= 1 && agree_result(&a).value == 0);
+    }
+}
+
+/* What few samples say of others: 2 of 96 texts may differ if 95 of 100 others are to be the same, 3 may not; of 10
+ * none; and texts that nearly differ count. */
+static void few_texts_tell_little(void **state)
+{
+    verdict v = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
+
+    (void)state;
+    assert_true(verdict_holds(&v, 0.95, true));
+    v.error = 0.12;
+    assert_true(verdict_holds(&v, 0.95, true));
+    v.error = 0.14;
+    assert_true(!verdict_holds(&v, 0.95, true) && verdict_holds(&v, 0.95, false));
+    v.error = 0;
+    v.score.value = 93 / 96.0;
+    assert_true(!verdict_holds(&v, 0.95, true) && verdict_holds(&v, 0.95, false));
+    v.samples = 10;
+    v.score.value = 0.9;
+    assert_true(!verdict_holds(&v, 0.8, true));
+    v.score.value = 1;
+    assert_true(verdict_holds(&v, 0.95, true));
+    v = (verdict){ .metric = AGREE_cosine, .samples = 10, .score = { .value = 0.96 }, .error = 0.5 };
+    assert_true(verdict_holds(&v, 0.95, true));
 }
 
 static void divergence_of_probabilities(void **state)
@@ -119,10 +186,14 @@ static void refusals_and_edges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_outputs), cmocka_unit_test(other_outputs), cmocka_unit_test(divergence_of_probabilities),
-        cmocka_unit_test(overlap),       cmocka_unit_test(not_numbers),   cmocka_unit_test(refusals_and_edges)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_outputs),
+                                        cmocka_unit_test(other_outputs),
+                                        cmocka_unit_test(distance_of_texts),
+                                        cmocka_unit_test(few_texts_tell_little),
+                                        cmocka_unit_test(divergence_of_probabilities),
+                                        cmocka_unit_test(overlap),
+                                        cmocka_unit_test(not_numbers),
+                                        cmocka_unit_test(refusals_and_edges) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096, MOST = 6 * CHUNK + 1234, MUTANTS = 10000 };
+enum { CHUNK = 4096, MOST = 8 * CHUNK + 1236, MUTANTS = 10000 };
 
 static uint32_t seed = 11;
 static uint32_t dice(void)
@@ -15,11 +15,22 @@ static uint32_t dice(void)
     return seed >> 8;
 }
 
-/* Floats of one size of exponent, halves, codes of few values, zeros, noise and weights of 8 bits, a chunk each. */
+/* A float of 200 kinds, or two halves of 200 kinds. */
+static void put_kinds(uint8_t *to, bool is_float)
+{
+    uint32_t bits = 0;
+
+    for (int k = 0; k < (is_float ? 1 : 2); k++)
+        bits = bits << 16 | (dice() % 200 * (is_float ? 0x12345 : 0x137) & (is_float ? 0x3fffffff : 0x3fff));
+    memcpy(to, &bits, sizeof bits);
+}
+
+/* Floats of one size of exponent, halves, codes of few values, zeros, noise, weights of 8 bits, and floats
+ * and halves that were such weights, a chunk each. */
 static void fill(uint8_t *raw, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        switch (i / CHUNK % 6) {
+        switch (i / CHUNK % 8) {
         case 0:
             raw[i] = i % 4 == 3 ? 60 : i % 4 == 2 ? (uint8_t)(dice() % 16 + 112) : (uint8_t)dice();
             break;
@@ -35,14 +46,19 @@ static void fill(uint8_t *raw, size_t bytes)
         case 4:
             raw[i] = (uint8_t)dice();
             break;
-        default:
+        case 5:
             raw[i] = (uint8_t)(128 + dice() % 40 + dice() % 40 - dice() % 40 - dice() % 40);
+            break;
+        default:
+            if (i % 4 == 0)
+                put_kinds(raw + i, i / CHUNK % 8 == 6);
         }
 }
 
 static void what_goes_in_comes_out(void **state)
 {
-    static const size_t sizes[] = { 0, 1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 5 * CHUNK + 3001, MOST };
+    static const size_t sizes[] = { 0,         1,   7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 5 * CHUNK + 3001,
+                                    8 * CHUNK, MOST };
     uint8_t *raw = malloc(MOST);
 
     (void)state;
@@ -64,6 +80,10 @@ static void what_goes_in_comes_out(void **state)
         assert_int_equal(back_bytes, sizes[i]);
         if (sizes[i] > 5 * CHUNK) /* bytes of 8 bits lie as halves, of which one is noise */
             assert_int_equal(packed[PACKED_HEADER + 5 * PACKED_ENTRY + 5], 0);
+        for (uint32_t k = 6; sizes[i] >= 8 * (size_t)CHUNK && k < 8; k++) { /* 256 kinds and a byte each */
+            assert_int_equal(packed[PACKED_HEADER + k * PACKED_ENTRY + 4], PACKED_TABLE);
+            assert_int_equal(packed[PACKED_HEADER + k * PACKED_ENTRY + 5], k == 6 ? 4 : 2);
+        }
         assert_memory_equal(back, raw, sizes[i]);
         free(back);
         free(packed);
@@ -90,7 +110,7 @@ static size_t mutate(uint8_t *file, size_t bytes)
     const uint32_t changes = 1 + dice() % 3;
 
     for (uint32_t i = 0; i < changes; i++) { /* half of them where the header and the index are */
-        const size_t at = dice() % 2 ? dice() % bytes : 8 + dice() % (PACKED_HEADER + 7 * PACKED_ENTRY - 8);
+        const size_t at = dice() % 2 ? dice() % bytes : 8 + dice() % (PACKED_HEADER + 9 * PACKED_ENTRY - 8);
 
         file[at] = dice() % 3 == 0 ? (uint8_t)dice() : dice() % 2 ? 0xff : (uint8_t)(file[at] ^ 1u << dice() % 8);
     }
@@ -129,7 +149,7 @@ static void damaged_files_are_refused(void **state)
         if (packed_is(file, now)) {
             status = packed_open(file, now, &back, &got, &why);
             if (status == INLAY_OK) { /* it changed nothing */
-                assert_true(got <= 7 * CHUNK);
+                assert_true(got <= 9 * CHUNK);
                 assert_memory_equal(back, raw, got < MOST ? got : MOST);
             } else {
                 refused++;
