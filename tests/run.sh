@@ -22,7 +22,7 @@ fi
 
 # Real models are tested in the optimised build (tests/models).
 # shellcheck disable=SC2086
-sh tests/install.sh models ${with_clang:+clang} || exit 1
+sh tests/install.sh models serve ${with_clang:+clang} || exit 1
 echo "set up after $SECONDS s"
 jobs=$(nproc)
 launcher=()

@@ -12,6 +12,7 @@ struct keeper {
     pthread_cond_t work;
     kept *first, *last;
     bool stop;
+    bool working;     /* outside the lock */
     uint64_t poll_ns; /* between two looks at the folder; 0 = none */
     changes changes;
 };
@@ -61,9 +62,11 @@ static void *work(void *user)
             break;
         if (task == NULL) {
             if (!wait_for_work(k, look_at) && k->first == NULL && !k->stop) {
+                k->working = true;
                 (void)pthread_mutex_unlock(&k->lock);
                 look(k);
                 (void)pthread_mutex_lock(&k->lock);
+                k->working = false;
                 look_at = clock_ns() + k->poll_ns;
             }
             continue;
@@ -71,9 +74,11 @@ static void *work(void *user)
         k->first = task->next;
         if (k->first == NULL)
             k->last = NULL;
+        k->working = true;
         (void)pthread_mutex_unlock(&k->lock);
         perform(k, task);
         (void)pthread_mutex_lock(&k->lock);
+        k->working = false;
     }
     (void)pthread_mutex_unlock(&k->lock);
     return NULL;
@@ -90,6 +95,18 @@ void keeper_submit(keeper *k, kept *task)
     k->last = task;
     (void)pthread_cond_signal(&k->work);
     (void)pthread_mutex_unlock(&k->lock);
+}
+
+bool keeper_is_idle(keeper *k)
+{
+    bool idle;
+
+    if (k == NULL)
+        return true;
+    (void)pthread_mutex_lock(&k->lock);
+    idle = k->first == NULL && !k->working;
+    (void)pthread_mutex_unlock(&k->lock);
+    return idle;
 }
 
 static void answer(void *user, const inlay_diag *diag)

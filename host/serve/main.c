@@ -35,8 +35,10 @@ typedef struct program_state {
     struct MHD_Daemon *daemon;
     char *certificate, *key, *client_ca; /* PEM; NULL = none */
     pthread_t loader;
-    bool loading;
-    bool failed; /* to listen, after the models were loaded */
+    bool loading;       /* loader is there to be joined */
+    atomic_bool loaded; /* it has come to its end */
+    bool failed;        /* to listen, after the models were loaded */
+    uint64_t leave_ns;  /* from here on nothing that is being loaded is waited for */
     uint32_t ready_count;
 } program_state;
 
@@ -205,28 +207,35 @@ done:
 
 /* Loads the models while the health checks are already answered; a worker takes no connection before, and is ready when
  * it does. */
-static void *load(void *user)
+static void load_models(program_state *p)
 {
-    program_state *p = user;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     p->ready_count = repository_load_all(p->server.repository);
     atomic_store(&p->server.ready, true);
-    if (atomic_load(&p->settings.stop)) { /* drain() came before, or comes now and says the same */
+    if (settings_stopped(&p->settings)) { /* drain() came before, or comes now and says the same */
         atomic_store(&p->server.ready, false);
-        return NULL;
+        return;
     }
     if (supervise_is_worker() && start_listening(p, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         p->failed = true;
         (void)kill(getpid(), SIGTERM);
-        return NULL;
+        return;
     }
     log_line(LOG_INFO_LINE, "ready, models: %u", p->ready_count);
     if (supervise_is_worker())
         supervise_ready();
     else
         listen_notify("READY=1");
+}
+
+static void *load(void *user)
+{
+    program_state *p = user;
+
+    load_models(p);
+    atomic_store(&p->loaded, true);
     return NULL;
 }
 
@@ -243,29 +252,48 @@ static bool wait_idle(server *s, uint64_t ms)
     return atomic_load(&s->exchanges) == 0;
 }
 
+/* Models that are being loaded need not be finished, but what loads one may take no notice for a while, or for ever: a
+ * plugin that compiles, a run of it. At the end of the grace time it is left alone, and the process ends around it. */
+static void end_loads(program_state *p)
+{
+    const struct timespec pause = { 0, 1000000 };
+
+    while ((p->loading && !atomic_load(&p->loaded)) || !keeper_is_idle(p->server.keeper)) {
+        if (clock_ns() >= p->leave_ns) {
+            log_line(LOG_WARNING_LINE, "%s", "a model that is being loaded does not stop; leaving it");
+            _exit(p->failed ? 1 : 0);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    if (p->loading)
+        (void)pthread_join(p->loader, NULL);
+    p->loading = false;
+}
+
 /* Not ready, then no new connections, then what is at work is finished, or cancelled when the time is up. */
 static void drain(program_state *p, const sigset_t *signals)
 {
     server *s = &p->server;
-    uint64_t ms = (uint64_t)settings_int(&p->settings, SET_drain_ms);
+    uint64_t ms = (uint64_t)settings_int(&p->settings, SET_drain_ms),
+             grace_ms = (uint64_t)settings_int(&p->settings, SET_grace_ms);
     struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
     int listening;
 
-    atomic_store(&p->settings.stop, true); /* of loading */
-    if (supervise_is_worker() && p->loading) {
-        (void)pthread_join(p->loader, NULL);
-        p->loading = false;
-    }
+    __atomic_store_n(&p->settings.stop, 1, __ATOMIC_SEQ_CST); /* of loading */
+    p->leave_ns = clock_ns() + grace_ms * 1000000;
+    if (supervise_is_worker())
+        end_loads(p); /* it listens after that, or never */
     atomic_store(&s->ready, false);
     atomic_store(&s->draining, true);
     listen_notify("STOPPING=1");
     if (ms > 0)
         (void)sigtimedwait(signals, NULL, &pause); /* a second signal ends the wait */
+    p->leave_ns = clock_ns() + grace_ms * 1000000;
     grpc_drain(s->grpc);
     listening = p->daemon != NULL ? MHD_quiesce_daemon(p->daemon) : -1;
     if (listening >= 0)
         (void)close(listening);
-    if (!wait_idle(s, (uint64_t)settings_int(&p->settings, SET_grace_ms))) {
+    if (!wait_idle(s, grace_ms)) {
         atomic_store(&s->refusing, true);
         watch_cancel_all(s->watch);
         grpc_cancel_all(s->grpc);
@@ -291,12 +319,11 @@ static void stop(program_state *p)
 {
     server *s = &p->server;
 
-    if (p->loading)
-        (void)pthread_join(p->loader, NULL);
     end_if_stuck(s);
     if (p->daemon != NULL)
         MHD_stop_daemon(p->daemon);
     grpc_stop(s->grpc);
+    end_loads(p);
     keeper_destroy(s->keeper);
     watch_destroy(s->watch);
     sched_destroy(s->sched);

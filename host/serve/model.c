@@ -125,8 +125,10 @@ uint32_t model_made_dims(const model *m, uint32_t k, int64_t rows, int64_t lengt
 
 inlay_status instance_try(const model *m, const instance *i, model_input_fn make, const void *user, inlay_diag *diag)
 {
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_status status = INLAY_OK;
 
+    run.cancel = m->settings.stop;
     for (uint32_t k = 0; status == INLAY_OK && k < m->input_count; k++) {
         inlay_value *value = NULL;
 
@@ -136,7 +138,7 @@ inlay_status instance_try(const model *m, const instance *i, model_input_fn make
         inlay_value_unref(value);
     }
     if (status == INLAY_OK)
-        status = inlay_context_run(i->context, NULL, diag);
+        status = inlay_context_run(i->context, &run, diag);
     for (uint32_t k = 0; k < m->input_count; k++)
         (void)inlay_context_set_input(i->context, k, NULL, NULL);
     return status;

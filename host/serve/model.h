@@ -26,6 +26,7 @@ typedef struct model_settings {
     uint64_t sequence_idle_ns; /* after which a sequence may be given up for another */
     uint32_t priority;         /* of requests that name none, 1 to PRIORITY_LEVELS */
     bool warmup;
+    const uint32_t *stop;   /* polled while the model is loaded: 1 = it need not be finished; borrowed */
     padding_config padding; /* of config.yaml alone */
 } model_settings;
 

@@ -20,6 +20,7 @@ static model_settings default_settings(const settings *s, uint32_t runners)
         .sequence_idle_ns = (uint64_t)settings_int(s, SET_sequence_idle_ms) * 1000000,
         .priority = 2,
         .warmup = settings_int(s, SET_warmup) != 0,
+        .stop = &s->stop,
     };
 }
 
@@ -312,7 +313,7 @@ uint32_t repository_load_all(repository *r)
         return 0;
     }
     (void)pthread_mutex_lock(&r->loading);
-    for (uint32_t i = 0; i < f.count; i++)
+    for (uint32_t i = 0; i < f.count && !settings_stopped(r->settings); i++)
         if (load_model(r, &f.models[i], LOAD_START, 0, &diag) != INLAY_OK)
             log_line(LOG_ERROR_LINE, "%s", diag.text);
     (void)pthread_mutex_unlock(&r->loading);

@@ -152,6 +152,8 @@ void watch_cancel_all(watch *w);
 INLAY_NODISCARD inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag);
 void keeper_destroy(keeper *k);
 void keeper_submit(keeper *k, kept *task);
+/* Whether it has nothing to do: keeper_destroy() returns at once, where nobody submits more. NULL is idle. */
+bool keeper_is_idle(keeper *k);
 
 /* ------------------------------------------------------------------ access_log.c */
 

@@ -294,14 +294,17 @@ static void print_log(void *user, uint32_t level, const char *text)
     log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
 }
 
+bool settings_stopped(const settings *s)
+{
+    return __atomic_load_n(&s->stop, __ATOMIC_SEQ_CST) != 0;
+}
+
 /* An inlay_progress_fn. */
 static int is_stopped(void *user, double fraction, const char *what)
 {
-    settings *s = user;
-
     (void)fraction;
     (void)what;
-    return atomic_load(&s->stop);
+    return settings_stopped(user);
 }
 
 inlay_status settings_options(const settings *s, inlay_options **out_options, inlay_diag *diag)

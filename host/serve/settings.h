@@ -23,7 +23,7 @@ typedef struct settings {
     const char *models; /* the argument */
     const char *config_file, *serve_config;
     bool no_config, verbose;
-    atomic_bool stop; /* models that are being loaded need not be finished */
+    uint32_t stop; /* atomic; 1: models that are being loaded need not be finished */
     library_flag *flags;
     uint32_t flag_count;
 } settings;
@@ -31,6 +31,8 @@ typedef struct settings {
 /* Reads all sources. What is wrong ends the process with a line and exit code 2; --help and --version end it with 0. */
 void settings_parse(settings *s, int argc, char **argv);
 void settings_deinit(settings *s);
+/* Whether the server is about to end. Any thread. */
+bool settings_stopped(const settings *s);
 const char *settings_text(const settings *s, int setting);
 int64_t settings_int(const settings *s, int setting);
 /* New options of the library as they are set, for one model. */

@@ -3,8 +3,10 @@
 #   serve.sh BUILD_DIR PEER_DIR [SECONDS [mobilenet]]    PEER_DIR has node_modules/onnxruntime-node; needs wrk, python3-onnx
 # With `mobilenet` the model is MobileNetV2, one picture a request, by 32 connections.
 #
-# Each server runs alone, in turn, three rounds; wrk and the server share the machine. Prints requests a second, CPU time
-# a request (which other work on the machine changes least) and latencies for 1, 8 and 32 connections, and at the end the time that inlay-serve itself says it took, by its figures.
+# Each server runs alone, in turn, ROUNDS (3) rounds; wrk and the server share the machine. PEERS: forms of Node's server
+# (serve_peer.js), all of them unless it says which. Prints requests a second, CPU time a request (which other work on the
+# machine changes least) and latencies for 1, 8 and 32 connections, and at the end the time that inlay-serve itself says
+# it took, by its figures.
 set -euo pipefail
 build=$1 peer=$2 seconds=${3:-5} model=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,23 +25,23 @@ else
 fi
 
 start() {
-    if [ "$1" = node ]; then
-        NODE_PATH=$peer/node_modules start_server node "$here/serve_peer.js" "$tmp/models/mlp.onnx" $port
-    else
+    if [ "$1" = inlay ]; then
         start_server "$build/bin/inlay-serve" "$tmp/models" --no-config --port $port --grpc-port -1 ${FLAGS:-}
+    else
+        NODE_PATH=$peer/node_modules start_server node "$here/serve_peer.js" "$tmp/models/mlp.onnx" $port "$1"
     fi
 }
 
-printf '%-6s %-6s %11s %12s %10s %10s %10s\n' round server connections requests/s cpu-us/req p50 p99
+printf '%-6s %-7s %11s %12s %10s %10s %10s\n' round server connections requests/s cpu-us/req p50 p99
 for round in $(seq "${ROUNDS:-3}"); do
-    for which in node inlay; do
+    for which in ${PEERS:-plain single cluster} inlay; do
         start $which
         load 8 1 "$tmp/mlp.lua" # warms up
         for connections in $many; do
             ticks=$(cpu_ticks)
             load $connections "$seconds" "$tmp/mlp.lua"
             ticks=$(($(cpu_ticks) - ticks))
-            printf '%-6s %-6s %11s %12s %10s %10s %10s\n' $round $which $connections "$(wrk_says Requests/sec:)" \
+            printf '%-6s %-7s %11s %12s %10s %10s %10s\n' $round $which $connections "$(wrk_says Requests/sec:)" \
                 "$(cpu_us $ticks "$(awk '$2 == "requests" {print $1}' "$tmp/wrk")")" "$(wrk_says 50%)" "$(wrk_says 99%)"
         done
         if [ $which = inlay ]; then

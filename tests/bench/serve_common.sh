@@ -65,6 +65,12 @@ load() {
     ! grep -q 'Non-2xx\|Socket errors' "$tmp/wrk" || cat "$tmp/wrk"
 }
 wrk_says() { awk -v word="$1" '$1 == word {print $2}' "$tmp/wrk"; }
-# Hundredths of a second that the server's threads have computed, and so many microseconds a request: ticks, requests.
-cpu_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
+# Hundredths of a second that the server and its processes have computed, and so many microseconds a request: ticks, requests.
+cpu_ticks() {
+    local process all=0
+    for process in $server $(cat "/proc/$server/task/$server/children"); do
+        all=$((all + $(awk '{print $14 + $15}' "/proc/$process/stat")))
+    done
+    echo $all
+}
 cpu_us() { awk -v t="$1" -v n="$2" 'BEGIN {printf "%.1f", t * 10000 / (n > 0 ? n : 1)}'; }

@@ -1,8 +1,13 @@
 // What people write today: Node's http and onnxruntime-node, answering binary requests of the Open Inference Protocol.
-//   NODE_PATH=.../node_modules node serve_peer.js MODEL.onnx PORT
+//   NODE_PATH=.../node_modules node serve_peer.js MODEL.onnx PORT [FORM]
+//
+// FORM: `plain`, the session as it comes; `single` (what it is without the word), one thread a run, of which several are at
+// once; `cluster`, a process of that kind for each CPU behind one socket.
+const cluster = require('cluster');
 const http = require('http');
+const os = require('os');
 const ort = require('onnxruntime-node');
-const [model, port] = process.argv.slice(2);
+const [model, port, form = 'single'] = process.argv.slice(2);
 
 async function answer(session, body, jsonBytes) {
     const request = JSON.parse(body.toString('utf8', 0, jsonBytes)), feeds = {};
@@ -25,7 +30,7 @@ async function answer(session, body, jsonBytes) {
     return [head.length, Buffer.concat([head, ...parts])];
 }
 
-ort.InferenceSession.create(model, { intraOpNumThreads: 1, interOpNumThreads: 1 }).then((session) => {
+function serve(session, ready) {
     http.createServer((request, response) => {
         const chunks = [];
         request.on('data', (chunk) => chunks.push(chunk));
@@ -39,5 +44,16 @@ ort.InferenceSession.create(model, { intraOpNumThreads: 1, interOpNumThreads: 1 
                 response.writeHead(400).end(JSON.stringify({ error: String(error) }));
             }
         });
-    }).listen(Number(port), '127.0.0.1', () => console.log('listening'));
-});
+    }).listen(Number(port), '127.0.0.1', ready);
+}
+
+const options = form === 'plain' ? {} : { intraOpNumThreads: 1, interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all' };
+if (form === 'cluster' && cluster.isPrimary) {
+    const count = os.cpus().length;
+    let listening = 0;
+    cluster.on('listening', () => ++listening === count && console.log('listening'));
+    for (let i = 0; i < count; i++) cluster.fork();
+    process.on('SIGTERM', () => { for (const id in cluster.workers) cluster.workers[id].kill(); process.exit(0); });
+} else {
+    ort.InferenceSession.create(model, options).then((session) => serve(session, () => form === 'cluster' || console.log('listening')));
+}

@@ -164,6 +164,25 @@ static void test_threads()
         t.join();
 }
 
+// The provider answers with the number of threads that it may use.
+static void test_threads_of_a_run()
+{
+    inlay::Session session(CASE("node/test_relu"), inlay::Options()
+                                                       .set("providers", "counting")
+                                                       .set("plugin_dirs", COUNTING_DIR)
+                                                       .set("intra_threads", "2"));
+    float all = std::thread::hardware_concurrency() > 1 ? 2 : 1;
+    std::vector<float> x(60);
+
+    for (std::uint32_t threads : { 0, 1, 9 }) {
+        inlay::RunOptions options;
+
+        options.max_threads = threads;
+        auto out = session.run({ { "x", inlay::Value::borrow(x, { 3, 4, 5 }) } }, options);
+        CHECK(out[0].data<float>()[59] == (threads == 1 ? 1 : all));
+    }
+}
+
 int main()
 {
     test_values();
@@ -172,5 +191,6 @@ int main()
     test_errors();
     test_callbacks();
     test_threads();
+    test_threads_of_a_run();
     return 0;
 }

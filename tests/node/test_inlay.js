@@ -177,6 +177,17 @@ const tests = {
     assert.deepStrictEqual(Array.from(output.data), [1, 3]);
   },
 
+  // The provider answers with the number of threads that it may use.
+  async threads() {
+    const session = await InferenceSession.create(model('test_relu'), { intraOpNumThreads: 2,
+      inlay: { plugin_dirs: process.env.COUNTING_DIR, providers: 'counting' } });
+    const x = floats([3, 4, 5], () => 1), all = Math.min(2, os.availableParallelism());
+    for (const [options, threads] of [[{}, all], [{ maxThreads: 0 }, all], [{ maxThreads: 1 }, 1], [{ maxThreads: 9 }, all]])
+      assert.strictEqual((await session.run({ x }, options)).y.data[59], threads);
+    for (const wrong of [-1, 1.5, 'two'])
+      await assert.rejects(session.run({ x }, { maxThreads: wrong }), /'maxThreads' is a number of threads/);
+  },
+
   // Results keep their own memory, which is given back when nobody holds them.
   async concurrency() {
     const session = await InferenceSession.create(model('test_add'));

@@ -320,6 +320,18 @@ class Errors(unittest.TestCase):
             inlay.Session(case("test_add"), progress=fails)
 
 
+class Threads(unittest.TestCase):
+    def test_of_a_run(self):
+        session = inlay.Session(case("test_relu"), ["counting"], config=False, intra_threads=2,
+                                plugin_dirs=os.environ["COUNTING_DIR"])
+        x = np.zeros((3, 4, 5), np.float32)
+        all_of_them = min(2, len(os.sched_getaffinity(0)))
+        for wanted, got in ((0, all_of_them), (1, 1), (9, all_of_them)):  # the provider's answer is how many it may use
+            self.assertEqual(session.run([x], max_threads=wanted)["y"].max(), got)
+        with session.context() as context:
+            self.assertEqual(context.run([x], max_threads=1)["y"].numpy().max(), 1)
+
+
 class OnnxRuntime(unittest.TestCase):
     def test_interface(self):
         from inlay.compat import onnxruntime as ort

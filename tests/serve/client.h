@@ -72,6 +72,8 @@ void write_models(const char *folder);
 void write_doubling(const char *path, uint32_t times);
 /* A model y = Relu(x), [2], whose output and node have that name. */
 void write_relu(const char *path, const char *name);
+/* A model y = op(x), [7]. */
+void write_one(const char *path, const char *op);
 /* A model y = new = old + x, of one number each. */
 void write_sum(const char *path);
 /* The same with another operator than Add. */

@@ -114,6 +114,18 @@ void write_relu(const char *path, const char *name)
     save(path, &w);
 }
 
+void write_one(const char *path, const char *op)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "7");
+    mw_node(&w, op, "x", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "7");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
 void write_sum_by(const char *path, const char *op)
 {
     wire w = { 0 };

@@ -169,15 +169,25 @@ static void test_while_one_is_started_again(void **state)
     }
 }
 
+/* What the server has said, from the beginning. */
+static void read_log(char *text, size_t bytes)
+{
+    char path[256];
+    FILE *f = fopen(serving_path(&server, "log", path, sizeof path), "r");
+
+    assert_non_null(f);
+    text[fread(text, 1, bytes - 1, f)] = '\0';
+    (void)fclose(f);
+}
+
 /* One that dies while it drains leaves requests unanswered, which the exit code tells. */
 static void test_one_that_dies_at_the_end(void **state)
 {
     static const char *const flags[] = { "--workers", "1", "--drain-ms", "60000", NULL };
     const struct timespec pause = { 0, 5000000 };
-    char text[8192], path[256];
+    char text[8192];
     long pid;
     answer a;
-    FILE *f;
 
     (void)state;
     serving_start(&server, flags);
@@ -192,10 +202,7 @@ static void test_one_that_dies_at_the_end(void **state)
     }
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     assert_int_equal(serving_end(&server, 0), 1);
-    f = fopen(serving_path(&server, "log", path, sizeof path), "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    (void)fclose(f);
+    read_log(text, sizeof text);
     assert_non_null(strstr(text, "worker 0 ended with signal 9; it was told to end"));
 }
 
@@ -391,6 +398,39 @@ static void test_connections_for_others(void **state)
     (void)close(fd);
 }
 
+/* A model is being loaded and its first run does not end: cancelled, it is over at once, and where it takes no notice,
+ * nobody waits for it beyond the grace time. */
+static void test_a_load_that_does_not_end(void **state)
+{
+    static const char *const flags[] = { "--workers", "1", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",
+                                         "FOLDER/cache", NULL };
+    static const struct {
+        const char *op, *grace_ms;
+        bool alone, left;
+    } loads[] = { { "Abs", "600000", true, false }, { "Abs", "600000", false, false }, { "Relu", "100", true, true },
+                  { "Relu", "100", false, true } };
+    char path[256], text[8192];
+
+    (void)state;
+    serving_folder(&server, "plugins");
+    serving_folder(&server, "models/endless/1");
+    serving_copy(&server, STUCK_PLUGIN, "plugins/stuck.so");
+    serving_file(&server, "models/endless/config.yaml", "options: [\"providers=stuck,reference\"]\n", 0644);
+    for (uint32_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        const char *all[16] = { "--grace-ms", loads[i].grace_ms };
+        uint32_t n = 2;
+
+        for (uint32_t k = loads[i].alone ? 2 : 0; flags[k] != NULL; k++)
+            all[n++] = flags[k];
+        write_one(serving_path(&server, "models/endless/1/model.onnx", path, sizeof path), loads[i].op);
+        serving_spawn(&server, all);
+        serving_await(&server, "stuck: a run", text, sizeof text);
+        expect_end(SIGTERM);
+        read_log(text, sizeof text);
+        assert_int_equal(strstr(text, "does not stop; leaving it") != NULL, loads[i].left);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_it_says_when_it_is_ready),
         cmocka_unit_test(test_a_socket_that_is_passed),
         cmocka_unit_test(test_connections_for_others),
+        cmocka_unit_test(test_a_load_that_does_not_end),
     };
     const char *start = getenv("ENDING_SEED");
 

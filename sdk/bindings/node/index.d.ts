@@ -44,6 +44,8 @@ export interface SessionOptions {
 export interface RunOptions {
   /** Stops the run: it is rejected with code 'cancelled'. */
   signal?: AbortSignal;
+  /** Threads of this run, at most intraOpNumThreads; 0, or nothing: as many as these. */
+  maxThreads?: number;
   [other: string]: unknown;
 }
 

@@ -161,10 +161,12 @@ class InferenceSession {
       if (!(input.name in feeds) && !input.optional) throw new Error(`input '${input.name}' is missing in 'feeds'.`);
     const list = Object.entries(feeds).filter(([, tensor]) => tensor !== undefined && tensor !== null)
       .map(([name, tensor]) => this.#feed(name, tensor));
+    const threads = options && options.maxThreads !== undefined ? options.maxThreads : 0;
+    if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff) throw new TypeError("'maxThreads' is a number of threads");
     const cancel = options && options.signal ? watch(options.signal) : undefined;
     let results;
     try {
-      results = await native.run(this.#native, list, wanted, cancel && cancel.word);
+      results = await native.run(this.#native, list, wanted, cancel && cancel.word, threads);
     } finally {
       if (cancel) cancel.stop();
     }

@@ -11,7 +11,7 @@ typedef struct run_job {
     inlay_value **made; /* [wanted_count] a reference each */
     const uint32_t *cancel;
     napi_ref cancel_memory;
-    uint32_t feed_count, wanted_count;
+    uint32_t feed_count, wanted_count, max_threads;
     inlay_status status;
     inlay_diag diag;
 } run_job;
@@ -29,6 +29,7 @@ static void run_execute(napi_env env, void *data)
     for (uint32_t i = 0; i < j->feed_count && j->status == INLAY_OK; i++)
         j->status = inlay_context_set_input(c, j->feeds[i].index, j->feeds[i].value, &j->diag);
     options.cancel = j->cancel;
+    options.max_threads = j->max_threads;
     if (j->status == INLAY_OK)
         j->status = inlay_context_run(c, &options, &j->diag);
     for (uint32_t i = 0; i < j->wanted_count && j->status == INLAY_OK; i++)
@@ -97,6 +98,8 @@ static inlay_status read_run(napi_env env, const napi_value *args, run_job *j)
     for (uint32_t i = 0; i < j->wanted_count && status == INLAY_OK; i++)
         if (napi_get_value_uint32(env, js_element(env, args[2], i), &j->wanted[i]) != napi_ok)
             status = inlay_fail(&j->diag, INLAY_INVALID_ARGUMENT, "an output is a number");
+    if (status == INLAY_OK && napi_get_value_uint32(env, args[4], &j->max_threads) != napi_ok)
+        status = inlay_fail(&j->diag, INLAY_INVALID_ARGUMENT, "maxThreads is a number");
     if (status == INLAY_OK && napi_typeof(env, args[3], &type) == napi_ok && type == napi_object &&
         napi_get_typedarray_info(env, args[3], NULL, NULL, &word, NULL, NULL) == napi_ok && word != NULL &&
         napi_create_reference(env, args[3], 1, &j->cancel_memory) == napi_ok)
@@ -106,14 +109,14 @@ static inlay_status read_run(napi_env env, const napi_value *args, run_job *j)
 
 napi_value run_start(napi_env env, napi_callback_info info)
 {
-    napi_value args[4], promise = NULL;
-    size_t count = 4;
+    napi_value args[5], promise = NULL;
+    size_t count = 5;
     run_job *j;
     session *s;
 
-    if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || count < 4 ||
+    if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || count < 5 ||
         (s = session_of(env, args[0])) == NULL)
-        return js_throw(env, "run(session, feeds, outputs, cancel)");
+        return js_throw(env, "run(session, feeds, outputs, cancel, threads)");
     if (__atomic_load_n(&s->released, __ATOMIC_ACQUIRE) != 0)
         return js_throw(env, "the session was released");
     j = calloc(1, sizeof *j);

@@ -380,6 +380,7 @@ private:
 struct RunOptions {
     const Cancel *cancel = nullptr;
     std::chrono::nanoseconds timeout{ 0 }; // 0: none
+    std::uint32_t max_threads = 0;         // of the session's intra_threads; 0: all of them
 };
 
 using Feeds = std::vector<std::pair<std::string, Value>>;
@@ -434,6 +435,7 @@ public:
 
         o.cancel = options.cancel != nullptr ? options.cancel->word() : nullptr;
         o.timeout_ns = static_cast<std::uint64_t>(options.timeout.count());
+        o.max_threads = options.max_threads;
         diag.check(inlay_context_run(live(), &o, diag));
     }
     // Of the last run; later runs leave it alone for as long as it is held.

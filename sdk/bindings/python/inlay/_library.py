@@ -45,7 +45,8 @@ class ExplainOptions(Structure):
 
 
 class RunOptions(Structure):
-    _fields_ = [("struct_size", c_uint64), ("cancel", POINTER(c_uint32)), ("timeout_ns", c_uint64)]
+    _fields_ = [("struct_size", c_uint64), ("cancel", POINTER(c_uint32)), ("timeout_ns", c_uint64),
+                ("flags", c_uint32), ("reserved", c_uint32), ("max_threads", c_uint32), ("reserved2", c_uint32)]
 
 
 class PlanInfo(Structure):

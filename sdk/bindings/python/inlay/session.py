@@ -260,9 +260,10 @@ class Context:
         return self._handle
 
     def run(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None,
-            cancel: Optional[Cancel] = None) -> Dict[str, Value]:
+            cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Value]:
         """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors to write results
-        into where they fit. timeout: seconds. Returns the outputs by name."""
+        into where they fit. timeout: seconds. max_threads: of the session's intra_threads; 0 = all of them. Returns the
+        outputs by name."""
         handle, session = self._open(), self._session
         bound = {}
         try:
@@ -276,7 +277,7 @@ class Context:
                 bound[-1 - index] = value
                 check(lib.context_set_output, handle, index, value._handle)
             self._bound = list(bound.values())
-            how = RunOptions(struct_size=ctypes.sizeof(RunOptions))
+            how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads)
             if timeout is not None:
                 how.timeout_ns = max(1, int(timeout * 1e9))
             if cancel is not None:
@@ -526,12 +527,13 @@ class Session:
                     self._idle.append(context)
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
-            cancel: Optional[Cancel] = None) -> Dict[str, Any]:
+            cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Any]:
         """Runs the model and returns its outputs, or those that are named, as numpy's arrays (lists of them for
-        sequences). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts. timeout: seconds."""
+        sequences). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts. timeout: seconds.
+        max_threads: of the session's intra_threads; 0 = all of them."""
         wanted = None if outputs is None else [self._output_index(name) for name in outputs]
         with self.borrow_context() as context:
-            got = context.run(feeds, timeout=timeout, cancel=cancel)
+            got = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads)
         if wanted is not None:
             got = {self.outputs[i].name: got[self.outputs[i].name] for i in wanted}
         return {name: value.to_python() for name, value in got.items()}

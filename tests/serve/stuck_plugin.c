@@ -1,0 +1,44 @@
+/* A provider whose runs do not end by themselves: Abs ends when its run is cancelled, Relu never. Both say that they run. That is so for 7 elements
+ * alone: the host tries a plugin with other sizes before it loads it. */
+#include "inlay/kit.h"
+#include <stdio.h>
+#include <unistd.h>
+
+static inlay_status run_until_cancelled(const kit_call *call)
+{
+    inlay_status status = INLAY_OK;
+
+    if (call->out[0].count != 7)
+        return INLAY_OK;
+    (void)fputs("stuck: a run\n", stderr);
+    while ((status = kit_poll(call)) == INLAY_OK)
+        (void)usleep(1000);
+    return status;
+}
+
+static inlay_status run_for_ever(const kit_call *call)
+{
+    if (call->out[0].count == 7)
+        (void)fputs("stuck: a run\n", stderr);
+    while (call->out[0].count == 7)
+        (void)sleep(1000);
+    return INLAY_OK;
+}
+
+/* So cheap that it always wins. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node, (void)shapes;
+    out->ns = 0.001;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "Abs", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_until_cancelled },
+    { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_for_ever },
+};
+static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const kit_provider provider = {
+    .name = "stuck", .description = "runs that do not end", .tables = tables, .table_count = 1, .poll_ms = 1
+};
+static const kit_plugin plugin = { .name = "stuck", .version = "1.0", .provider = &provider };
+KIT_PLUGIN_NAMED(plugin, "stuck", "stuck", "")
