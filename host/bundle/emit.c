@@ -517,10 +517,10 @@ static void put_model(emitter *e)
         "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
         "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
-        "    .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
+        "    .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
         e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0", e->n->name,
         regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count, e->f->packs_levels,
-        e->f->unread == NULL, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
+        e->f->unread == NULL, e->f->only_level, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
         e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
 }
 
@@ -549,20 +549,20 @@ static void put_functions(emitter *e)
                   "    return bundle_start(&%s_model, buffer, bytes);\n}\n\nint %s_run(",
                   name, name, name, name, name);
     bundle_write_parameters(e->to, g, e->n);
-    (void)fprintf(e->to, ")\n{\n    const void *const in[] = { ");
+    (void)fprintf(e->to, ")\n{\n    const void *const bundle_in[] = { ");
     for (uint32_t i = 0; i < g->input_count; i++)
         (void)fprintf(e->to, "%s, ", e->n->inputs[i]);
-    (void)fprintf(e->to, "0 };\n    void *const out[] = { ");
+    (void)fprintf(e->to, "0 };\n    void *const bundle_out[] = { ");
     for (uint32_t i = 0; i < g->output_count; i++)
         (void)fprintf(e->to, "%s, ", e->n->outputs[i]);
     (void)fprintf(e->to,
-                  "0 };\n\n    return bundle_run(&%s_model, in, out);\n}\n\n"
+                  "0 };\n\n    return bundle_run(&%s_model, bundle_in, bundle_out);\n}\n\n"
                   "int %s_run_in(void *buffer, uint64_t bytes, ",
                   name, name);
     bundle_write_parameters(e->to, g, e->n);
     (void)fprintf(e->to,
-                  ")\n{\n    const int code = bundle_start(&%s_model, buffer, bytes);\n\n"
-                  "    return code != 0 ? code : %s_run(",
+                  ")\n{\n    const int bundle_code = bundle_start(&%s_model, buffer, bytes);\n\n"
+                  "    return bundle_code != 0 ? bundle_code : %s_run(",
                   name, name);
     for (uint32_t i = 0; i < g->input_count + g->output_count; i++)
         (void)fprintf(e->to, "%s%s", i > 0 ? ", " : "",

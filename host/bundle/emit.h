@@ -18,13 +18,15 @@ typedef struct bundle_facts {
     uint64_t packs_bytes;
     uint64_t arena_bytes; /* 0: not known yet */
     bool first;           /* the program is for its first run: what it lacks, it names */
+    uint32_t only_level;  /* see bundle_model */
     uint8_t **unread;     /* [part_count][value_count] 1 = no region reads the constant itself; NULL: not known yet */
     uint32_t **value;     /* out, with the source: [part_count][value_count] the number of a value there */
     uint32_t *values;     /* out: [part_count] how many values there are */
 } bundle_facts;
 
 typedef struct bundle_names {
-    const char *name;    /* of the bundle, a C identifier */
+    const char *name;    /* what the bundle's own functions begin with, a C identifier ... */
+    const char *api;     /* ... and what they are called in the header that the user gets */
     const char **inputs; /* C identifiers of the model's inputs and outputs */
     const char **outputs;
     struct bundle_part_of *parts; /* what programs can leave out, and what this one needs */
@@ -48,18 +50,19 @@ typedef struct bundle_part_of {
     char name[64];
 } bundle_part_of;
 
-/* C identifiers for the model's names, all different; memory is the collection's. false: no memory. */
-bool bundle_name(bundle_collection *c, const char *name, bundle_names *out);
+/* C identifiers for the model's names, all different, and for the one that the user chose, which may be any: the
+ * sources begin with a prefix of their own. Memory is the collection's. false: no memory. */
+bool bundle_name(bundle_collection *c, const char *api, bundle_names *out);
 
 /* The C type of the elements; NULL: C has none. */
 const char *bundle_c_type(inlay_dtype dtype);
 /* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
 void bundle_write_parameters(FILE *to, const graph *g, const bundle_names *n);
 
-/* The three files; `source` includes bundle.h, `data` is what its symbol NAME_data points to. INLAY_IO_ERROR is left to
- * ferror() of the caller's. */
+/* The three files; the header's functions begin with `name`, `source` includes bundle.h, `data` is what its symbol
+ * NAME_data points to. INLAY_IO_ERROR is left to ferror() of the caller's. */
 INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n,
-                                                const bundle_facts *f, inlay_diag *diag);
+                                                const char *name, const bundle_facts *f, inlay_diag *diag);
 INLAY_NODISCARD inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, const bundle_names *n,
                                                 bundle_facts *f, inlay_diag *diag);
 #endif

@@ -39,13 +39,14 @@ static char *identifier(arena *a, const char *text, const char *const *taken, ui
     return name;
 }
 
-bool bundle_name(bundle_collection *c, const char *name, bundle_names *out)
+bool bundle_name(bundle_collection *c, const char *api, bundle_names *out)
 {
     const graph *g = c->parts[0].p->graph;
     const char **list = arena_array(&c->a, (size_t)g->input_count + g->output_count + 1, sizeof *list);
 
-    out->name = identifier(&c->a, name, NULL, 0);
-    if (list == NULL || out->name == NULL)
+    out->name = "app";
+    out->api = identifier(&c->a, api, NULL, 0);
+    if (list == NULL || out->api == NULL)
         return false;
     for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
         const uint32_t v = i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count];
@@ -108,8 +109,8 @@ static inlay_status check_types(const graph *g, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n, const bundle_facts *f,
-                                inlay_diag *diag)
+inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bundle_names *n, const char *name,
+                                const bundle_facts *f, inlay_diag *diag)
 {
     const graph *g = c->parts[0].p->graph;
     const inlay_status status = check_types(g, diag);
@@ -121,22 +122,22 @@ inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bund
         "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
         " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-        n->name, n->name, n->name);
+        name, name, name);
     if (f->arena_bytes > 0)
         (void)fprintf(to,
                       "/* Bytes of a buffer for %s_start_in(), which begins at a multiple of 64. */\n"
                       "#define %s_ARENA_BYTES %" PRIu64 "\n\n",
-                      n->name, n->name, f->arena_bytes);
+                      name, name, f->arena_bytes);
     (void)fprintf(to,
                   "/* Prepares the model in memory of the system's, or in a buffer that stays the model's. Once. */\n"
                   "int %s_start(void);\nint %s_start_in(void *buffer, uint64_t bytes);\n\n"
                   "/* Runs it, and starts it first where that has not been done. Started, it allocates nothing. */\n"
                   "int %s_run(",
-                  n->name, n->name, n->name);
+                  name, name, name);
     bundle_write_parameters(to, g, n);
     (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ",
-                  n->name);
+                  name);
     bundle_write_parameters(to, g, n);
-    (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", n->name);
+    (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", name);
     return INLAY_OK;
 }

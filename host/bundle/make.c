@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-enum { MOST_ARGS = 128, MISSED = 5 };
+enum { MOST_ARGS = 128 };
 
 /* ------------------------------------------------------------------ places and commands */
 
@@ -49,8 +49,7 @@ bool bundle_has_target(const char *target)
     return find_parts(target, path);
 }
 
-/* Runs argv with its output in log; the exit code, 127 where there is no such program, -1 where it could not be run. */
-static int run(char *const *argv, const char *log)
+int maker_run(char *const *argv, const char *log)
 {
     posix_spawn_file_actions_t actions;
     int code = -1, error;
@@ -90,7 +89,7 @@ static void read_log(const char *log, const char *word, char *out, size_t bytes)
         (void)fclose(f);
 }
 
-static bool is_native(const maker *m)
+bool maker_is_native(const maker *m)
 {
     return strcmp(m->job->target, bundle_native_target()) == 0;
 }
@@ -101,13 +100,13 @@ static const char *compiler(const maker *m)
 
     if (m->job->cc != NULL)
         return m->job->cc;
-    if (is_native(m))
+    if (maker_is_native(m))
         return "cc";
     (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
     return text;
 }
 
-static inlay_status failed(maker *m, const char *what, const char *tool, int code)
+inlay_status maker_failed(maker *m, const char *what, const char *tool, int code)
 {
     char line[400];
 
@@ -166,19 +165,17 @@ done:
 
 static inlay_status write_sources(maker *m, bool first)
 {
-    char header[160];
     FILE *f = NULL, *data = NULL;
     inlay_status status;
 
     m->f.first = first;
-    (void)snprintf(header, sizeof header, "%.120s.h", m->n.name);
-    INLAY_TRY(maker_write_file(m, header, &f));
-    status = bundle_emit_header(f, m->c, &m->n, &m->f, m->diag);
+    INLAY_TRY(maker_write_file(m, "app.h", &f));
+    status = bundle_emit_header(f, m->c, &m->n, m->n.name, &m->f, m->diag);
     if (status != INLAY_OK) {
         (void)fclose(f);
         goto done;
     }
-    INLAY_TRY(maker_close_file(m, f, header));
+    INLAY_TRY(maker_close_file(m, f, "app.h"));
     INLAY_TRY(maker_write_file(m, "model.c", &f));
     status = maker_write_file(m, "data.bin", &data);
     if (status != INLAY_OK) {
@@ -193,15 +190,15 @@ static inlay_status write_sources(maker *m, bool first)
     if (first)
         (void)fprintf(f,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
-                      "int bundle_prepare(const bundle_model *m, const char *path);\n"
+                      "int bundle_prepare(const bundle_model *m, const char *path, int plain);\n"
                       "int main(int argc, char **argv)\n{\n"
-                      "    return argc == 2 ? bundle_prepare(&%s_model, argv[1]) : 2;\n}\n",
+                      "    return argc == 3 ? bundle_prepare(&%s_model, argv[1], *argv[2] == 'p') : 2;\n}\n",
                       m->n.name, m->n.name);
     else
         (void)fprintf(f,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
                       "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
-                      m->n.name, m->n.name, m->n.name);
+                      m->n.name, m->n.name, m->n.api);
     INLAY_TRY(maker_close_file(m, f, "main.c"));
     if (first) {
         INLAY_TRY(maker_write_file(m, "packs.bin", &f));
@@ -236,8 +233,8 @@ static inlay_status compile(maker *m, const char *source, const char *object)
 
     if (include == NULL || own == NULL || in == NULL || out == NULL)
         return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
-    code = run(argv, m->log);
-    return code == 0 ? INLAY_OK : failed(m, "compiling the bundle", argv[0], code);
+    code = maker_run(argv, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "compiling the bundle", argv[0], code);
 }
 
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
@@ -280,24 +277,25 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     for (uint32_t i = 0; i < n; i++)
         if (argv[i] == NULL)
             return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
-    code = run(argv, m->log);
-    return code == 0 ? INLAY_OK : failed(m, "linking the bundle", argv[0], code);
+    code = maker_run(argv, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
 }
 
 /* A tool of the target's binutils. */
 static char *tool_of(maker *m, const char *tool)
 {
-    return is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
+    return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
 }
 
 static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-/* Everything in one object, with the bundle's functions alone to be seen. */
+/* Everything in one object, with the bundle's functions alone to be seen, by the names that the user chose: only now,
+ * for until here a function of the run-time part may be called so. */
 static inlay_status link_object(maker *m, const char *output)
 {
-    char *argv[MOST_ARGS], *hide[FUNCTIONS + 4];
-    uint32_t n = 0, h = 0;
+    char *argv[MOST_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
+    uint32_t n = 0, h = 0, r = 0;
     int code;
 
     argv[n++] = (char *)(uintptr_t)compiler(m);
@@ -307,10 +305,12 @@ static inlay_status link_object(maker *m, const char *output)
     argv[n++] = (char *)(uintptr_t)output;
     argv[n++] = (char *)"-Wl,--gc-sections";
     n = leave_out(m, argv, n);
-    hide[h++] = tool_of(m, "objcopy");
+    hide[h++] = rename[r++] = tool_of(m, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
         argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
         hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
+        rename[r++] = arena_format(&m->c->a, "--redefine-sym=%s_%s=%s_%s", m->n.name, functions[i], m->n.api,
+                                   functions[i]);
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
         argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
@@ -318,21 +318,23 @@ static inlay_status link_object(maker *m, const char *output)
     argv[n++] = maker_path(m, m->job->dir, "data.o");
     argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
     argv[n] = NULL;
-    hide[h++] = (char *)(uintptr_t)output;
-    hide[h] = NULL;
-    for (uint32_t i = 0; i < n + h; i++)
-        if ((i < n ? argv[i] : hide[i - n]) == NULL)
+    hide[h++] = rename[r++] = (char *)(uintptr_t)output;
+    hide[h] = rename[r] = NULL;
+    for (uint32_t i = 0; i < n + h + r; i++)
+        if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
             return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
-    code = run(argv, m->log);
+    code = maker_run(argv, m->log);
     if (code != 0)
-        return failed(m, "linking the object", argv[0], code);
-    code = run(hide, m->log);
-    return code == 0 ? INLAY_OK : failed(m, "hiding the object's symbols", hide[0], code);
+        return maker_failed(m, "linking the object", argv[0], code);
+    code = maker_run(hide, m->log);
+    if (code == 0)
+        code = maker_run(rename, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "hiding the object's symbols", hide[0], code);
 }
 
 static inlay_status link_library(maker *m, const char *output)
 {
-    char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.name); /* no name of the sources */
+    char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.api); /* no name of the sources */
     char *argv[] = { tool_of(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;
@@ -341,9 +343,9 @@ static inlay_status link_library(maker *m, const char *output)
         return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
     INLAY_TRY(link_object(m, object));
     (void)remove(output);
-    code = run(argv, m->log);
+    code = maker_run(argv, m->log);
     if (code != 0)
-        status = failed(m, "writing the library", argv[0], code);
+        status = maker_failed(m, "writing the library", argv[0], code);
 done:
     return status;
 }
@@ -362,105 +364,10 @@ static inlay_status publish_header(maker *m)
     if (f == NULL)
         return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path != NULL ? path : "the header",
                           strerror(errno));
-    status = bundle_emit_header(f, m->c, &m->n, &m->f, m->diag);
+    status = bundle_emit_header(f, m->c, &m->n, m->n.api, &m->f, m->diag);
     if (fclose(f) != 0 && status == INLAY_OK)
         status = inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path, strerror(errno));
     return status;
-}
-
-/* ------------------------------------------------------------------ the first run */
-
-/* The program that starts the target's programs; NULL: none is needed. */
-static const char *emulator(const maker *m)
-{
-    return is_native(m) ? NULL : strncmp(m->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false";
-}
-
-/* The node that was refused, which may stand in the sentence alone, and its operator. */
-static void name_node(maker *m, const char *why)
-{
-    const char *begin = strstr(why, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
-
-    if (m->job->node[0] == '\0' && end != NULL)
-        (void)snprintf(m->job->node, sizeof m->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
-    m->job->op[0] = '\0';
-    for (uint32_t p = 0; p < m->c->part_count; p++) {
-        const graph *g = m->c->parts[p].p->graph;
-
-        for (uint32_t n = 0; n < g->node_count; n++)
-            if (strcmp(g->nodes[n]->info.name.data, m->job->node) == 0)
-                (void)snprintf(m->job->op, sizeof m->job->op, "%s", g->nodes[n]->info.op_type.data);
-    }
-    if (m->job->op[0] == '\0')
-        m->job->node[0] = '\0';
-}
-
-/* What the program printed when a provider could not compile a region: the node, then why. */
-static inlay_status read_refusal(maker *m)
-{
-    FILE *f = fopen(m->log, "r");
-    char why[400] = "";
-
-    if (f != NULL && fgets(m->job->node, sizeof m->job->node, f) != NULL)
-        (void)!fgets(why, sizeof why, f);
-    if (f != NULL)
-        (void)fclose(f);
-    m->job->node[strcspn(m->job->node, "\n")] = '\0';
-    why[strcspn(why, "\n")] = '\0';
-    name_node(m, why);
-    return inlay_fail(m->diag, INLAY_UNSUPPORTED, "%s", why);
-}
-
-/* What was left out and is needed. */
-static inlay_status read_missed(maker *m, bool *out_again)
-{
-    inlay_status status = INLAY_OK;
-    FILE *f = fopen(m->log, "r");
-    char name[80];
-
-    *out_again = true;
-    while (f != NULL && status == INLAY_OK && fgets(name, sizeof name, f) != NULL) {
-        bundle_part_of *p;
-
-        name[strcspn(name, "\n")] = '\0';
-        p = maker_part(m, name);
-        if (p == NULL || p->needed)
-            status = inlay_fail(m->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
-        else
-            p->needed = true;
-    }
-    if (f != NULL)
-        (void)fclose(f);
-    return status;
-}
-
-/* Levels of instructions that programs choose from; the first is whatever this CPU has. */
-static const char *const levels[] = { "auto", "avx2" };
-
-static inlay_status prepare(maker *m, uint32_t level, bool *out_again)
-{
-    char *started = maker_path(m, m->job->dir, "first");
-    char *wrote = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
-    char *argv[4] = { (char *)(uintptr_t)emulator(m), started, wrote, NULL };
-    char **start = argv[0] != NULL ? argv : argv + 1;
-    int code;
-
-    if (started == NULL || wrote == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
-    (void)setenv("INLAY_ISA", levels[level], 1);
-    code = run(start, m->log);
-    (void)unsetenv("INLAY_ISA");
-    m->job->node[0] = '\0';
-    if (code == 3)
-        return read_refusal(m);
-    if (code == MISSED)
-        return read_missed(m, out_again);
-    if (code == 127 && !is_native(m))
-        return INLAY_OK; /* no emulator: it packs when it starts */
-    if (code != 0)
-        return failed(m, "starting the bundle once", start[0], code);
-    m->job->prepared = true;
-    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -503,12 +410,6 @@ done:
     return status;
 }
 
-/* How many levels of instructions the program has to be tried at. */
-static uint32_t levels_of(const maker *m)
-{
-    return is_native(m) && strncmp(m->job->target, "x86_64", 6) == 0 && m->n.isa == NULL ? 2 : 1;
-}
-
 /* libmodel.a -> model; "model" where there is no memory. */
 static const char *default_name(maker *m)
 {
@@ -523,7 +424,8 @@ static const char *default_name(maker *m)
 
 inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
 {
-    maker m = { .job = job, .c = c, .diag = diag, .n = { .isa = job->isa } };
+    const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
+    maker m = { .job = job, .c = c, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa } };
     struct stat st;
     inlay_status status;
 
@@ -532,6 +434,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
                           "there is no run-time part for target '%s' in %s, seen from this program: it "
                           "comes with libinlay-dev, and for arm64 host/bundle/runtime/cross.sh makes it",
                           job->target, INLAY_BUNDLE_FROM_BIN);
+    if (native && !maker_is_native(&m))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native is for this machine's CPU, and target '%s' is not",
+                          job->target);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
@@ -539,16 +444,16 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     INLAY_TRY(tell(&m, 0.1, "compiling"));
     INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
     INLAY_TRY(tell(&m, 0.5, "packing"));
-    for (uint32_t level = 0; level < levels_of(&m);) {
+    for (uint32_t level = 0; level < maker_level_count(&m);) {
         bool again = false;
 
-        INLAY_TRY(prepare(&m, level, &again));
+        INLAY_TRY(maker_first_run(&m, level, &again));
         if (again)
             INLAY_TRY(build_again(&m, maker_path(&m, job->dir, "first")));
         level += !again;
     }
     if (job->prepared)
-        INLAY_TRY(maker_read_accounts(&m, levels_of(&m)));
+        INLAY_TRY(maker_read_accounts(&m, maker_level_count(&m)));
     else
         maker_keep_untried(&m, NULL, 0);
     INLAY_TRY(tell(&m, 0.7, "linking"));
@@ -578,8 +483,8 @@ inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t cou
     if (count > MOST_ARGS)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MOST_ARGS);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
-    if (emulator(&m) != NULL)
-        argv[n++] = (char *)(uintptr_t)emulator(&m);
+    if (maker_emulator(&m) != NULL)
+        argv[n++] = (char *)(uintptr_t)maker_emulator(&m);
     (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
     argv[n++] = path;
     argv[n++] = (char *)"-o";
@@ -587,8 +492,8 @@ inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         argv[n++] = inputs[i];
     argv[n] = NULL;
-    code = run(argv, m.log);
-    if (code == 127 && !is_native(&m))
+    code = maker_run(argv, m.log);
+    if (code == 127 && !maker_is_native(&m))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no %s here", argv[0]);
-    return code == 0 ? INLAY_OK : failed(&m, "trying the bundle", argv[0], code);
+    return code == 0 ? INLAY_OK : maker_failed(&m, "trying the bundle", argv[0], code);
 }

@@ -10,7 +10,8 @@ typedef struct bundle_job {
     const char *output;
     const char *name;   /* of the functions; NULL: the output's */
     const char *target; /* "x86_64-linux-gnu" */
-    const char *isa;    /* "avx2": programs that are smaller and use no more; NULL: what each CPU has */
+    const char *isa;    /* "avx2": programs that are smaller and use no more; "native": that run on CPUs of this one's kind
+                           alone; NULL: what each CPU has */
     const char *cc;     /* NULL: the target's */
     const char *dir;    /* where sources and objects are made; there */
     bundle_kind kind;

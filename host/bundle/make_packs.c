@@ -7,6 +7,7 @@
 
 /* Of bundle_level(), the part without products of bytes. */
 enum { LEVEL_ALONE = 15 };
+enum { MOST_LEVELS = 3 };
 
 static int by_key(const void *a, const void *b)
 {
@@ -124,31 +125,76 @@ static bool add_packs(maker *m, const pack_account *a, FILE *to, uint64_t *at, u
     return true;
 }
 
+/* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
+static uint32_t read_accounts(maker *m, uint32_t count, pack_account *list, uint64_t *levels)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t same = 0;
+
+        if (!read_account(m, i, &list[n]))
+            return 0;
+        if (list[n].arena_bytes > m->f.arena_bytes)
+            m->f.arena_bytes = list[n].arena_bytes;
+        while (levels[same] != list[n].level && same < n)
+            same++;
+        if (same < n) {
+            free(list[n].bytes); /* this CPU cannot be taken for another one */
+            list[n].bytes = NULL;
+        } else {
+            levels[n] = list[n].level;
+            n++;
+        }
+    }
+    m->f.arena_bytes = (m->f.arena_bytes + 4095) / 4096 * 4096;
+    return n;
+}
+
+/* Do the packs differ from level to level? */
+static bool differ(const pack_account *list, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (list[0].size != list[i].size ||
+            memcmp(list[0].fates, list[i].fates, (size_t)(list[0].end - list[0].fates)) != 0)
+            return true;
+    return false;
+}
+
+/* Was every kind of CPU tried that multiplies bytes in a way of its own? See bundle_cap_bytes(). */
+static bool is_whole(const maker *m, const uint64_t *levels, uint32_t count)
+{
+    static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
+    uint32_t found = m->n.isa != NULL; /* for AVX2 the last is not needed */
+
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < 3; k++)
+            found += levels[i] == kinds[k];
+    return found == 3;
+}
+
 inlay_status maker_read_accounts(maker *m, uint32_t count)
 {
-    pack_account list[2] = { { 0 }, { 0 } };
-    uint64_t levels[2] = { 0 };
-    const bundle_part_of *bytes;
+    pack_account list[MOST_LEVELS] = { { 0 } };
+    uint64_t levels[MOST_LEVELS] = { 0 };
+    const bundle_part_of *bytes = maker_part(m, "byte_set_of_cpu");
     uint64_t at = 0;
     uint32_t capacity = 0;
     FILE *to = NULL;
     inlay_status status;
-    bool good = true;
+    bool good;
 
-    for (uint32_t i = 0; good && i < count; i++) {
-        good = read_account(m, i, &list[i]);
-        levels[i] = list[i].level;
-        if (good && list[i].arena_bytes > m->f.arena_bytes)
-            m->f.arena_bytes = list[i].arena_bytes;
-    }
-    m->f.arena_bytes = (m->f.arena_bytes + 4095) / 4096 * 4096;
-    if (good)
+    count = read_accounts(m, count, list, levels);
+    good = count > 0;
+    if (good && m->native)
+        m->f.only_level = (uint32_t)levels[0];
+    else if (good)
         maker_keep_untried(m, levels, count);
-    bytes = maker_part(m, "byte_set_of_cpu");
-    if (good && count == 2 &&
-        (list[0].size != list[1].size || memcmp(list[0].fates, list[1].fates, (size_t)list[0].size - 16) != 0))
-        m->f.packs_levels = bytes != NULL && bytes->needed ? UINT32_MAX : LEVEL_ALONE;
-    for (uint32_t i = 0; good && m->f.packs_levels != UINT32_MAX && i < count; i++)
+    if (good && !m->native && bytes != NULL && bytes->needed && strncmp(m->job->target, "x86_64", 6) == 0)
+        m->f.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
+    else if (differ(list, count))
+        m->f.packs_levels = LEVEL_ALONE;
+    for (uint32_t i = 0; good && (m->f.packs_levels != UINT32_MAX || is_whole(m, levels, count)) && i < count; i++)
         good = find_unread(m, list[i].fates);
     INLAY_TRY(maker_write_file(m, "packs.bin", &to));
     for (uint32_t i = 0; good && i < (m->f.packs_levels == 0 ? 1 : count); i++)
@@ -161,7 +207,7 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
     if (!good)
         status = inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
 done:
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < MOST_LEVELS; i++)
         free(list[i].bytes);
     return status;
 }

@@ -13,7 +13,15 @@ typedef struct maker {
     char parts[PATH_MAX];
     char log[PATH_MAX];
     inlay_diag *diag;
+    bool native; /* for CPUs of this one's kind alone */
 } maker;
+
+/* Is the program for this machine? */
+bool maker_is_native(const maker *m);
+/* Runs argv with its output in log; the exit code, 127 where there is no such program, -1 where it could not be run. */
+int maker_run(char *const *argv, const char *log);
+/* The error of a program that ended with `code`, with what it said last. */
+inlay_status maker_failed(maker *m, const char *what, const char *tool, int code);
 
 /* "FOLDER/FILE" in the collection's arena; NULL: no memory. */
 char *maker_path(maker *m, const char *folder, const char *file);
@@ -27,6 +35,14 @@ INLAY_NODISCARD inlay_status maker_find_needs(maker *m);
 /* NULL: there is none of that name. */
 bundle_part_of *maker_part(const maker *m, const char *name);
 
+/* make_first.c: the program that starts the target's programs; NULL: none is needed. */
+const char *maker_emulator(const maker *m);
+/* At how many levels of instructions the program is run first. */
+uint32_t maker_level_count(const maker *m);
+/* Runs it at one of them. *out_again is set where it lacks parts: it is to be built once more, and run again.
+ * INLAY_UNSUPPORTED: the job's node cannot be compiled. */
+INLAY_NODISCARD inlay_status maker_first_run(maker *m, uint32_t level, bool *out_again);
+
 /* stubs.s: what stands for parts of kernels in a first program that is without them. It goes on, and names itself. */
 INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
 
@@ -35,7 +51,7 @@ INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
 void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count);
 
 /* make_packs.c: takes over what `count` first runs wrote. Packs that are the same at every level count for all of them,
- * the others for their own. What they were made of is left out, but where CPUs differ in products of bytes, too, which
+ * the others for their own. What they were made of is left out, but where CPUs differ in products of bytes in ways that
  * this one cannot try. */
 INLAY_NODISCARD inlay_status maker_read_accounts(maker *m, uint32_t count);
 #endif

@@ -23,7 +23,7 @@ static const char doc[] =
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
     "  inlay bundle vad.onnx -o vad --dim input:0=1 --dim input:1=512 --set sr=16000\n"
-    "  inlay bundle model.onnx -o app --for avx2 --cc musl-gcc       # as small as it gets\n"
+    "  inlay bundle model.onnx -o app --for native --cc musl-gcc       # as small as it gets\n"
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
@@ -36,7 +36,10 @@ static const struct argp_option flags[] = {
     { "dim", KEY_DIM, "NAME=N", 0, "Fix an open size; may be repeated", 0 },
     { "set", KEY_SET, "INPUT=VALUE", 0, "Make an input of one element a constant; may be repeated", 0 },
     { "target", KEY_TARGET, "TRIPLE", 0, "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)", 0 },
-    { "for", KEY_ISA, "avx2", 0, "A smaller program, without kernels for AVX-512", 0 },
+    { "for", KEY_ISA, "avx2|native", 0,
+      "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
+      "weight once",
+      0 },
     { "cc", KEY_CC, "PROGRAM", 0, "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)", 0 },
     { "keep", KEY_KEEP, NULL, 0, "Keep sources and objects in the folder FILE.bundle", 0 },
     { 0 },
@@ -76,8 +79,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->job.target = arg;
         return 0;
     case KEY_ISA:
-        if (strcmp(arg, "avx2") != 0)
-            argp_error(state, "--for is avx2, not '%s'", arg);
+        if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
+            argp_error(state, "--for is avx2 or native, not '%s'", arg);
         args->job.isa = arg;
         return 0;
     case KEY_CC:

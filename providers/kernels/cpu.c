@@ -11,6 +11,7 @@ static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int in_use = -1;
+static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
 
 const char *cpu_level_name(cpu_level level)
 {
@@ -90,20 +91,24 @@ bool cpu_has_avx_vnni(void)
 {
 #if defined(__x86_64__)
     /* CPUID takes microseconds in a virtual machine, which has to ask its host, and packs ask for each weight. */
-    static int known = -1;
-    int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    int has = __atomic_load_n(&avx_vnni, __ATOMIC_RELAXED);
 
     if (has < 0) {
         unsigned a, b, c, d;
 
         /* the compilers' own question differs in its name */
         has = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-        __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+        __atomic_store_n(&avx_vnni, has, __ATOMIC_RELAXED);
     }
     return cpu_has(CPU_AVX2) && has != 0;
 #else
     return false;
 #endif
+}
+
+void cpu_hide_avx_vnni(void)
+{
+    __atomic_store_n(&avx_vnni, 0, __ATOMIC_RELAXED);
 }
 
 inlay_status cpu_cap(const char *name, inlay_diag *diag)

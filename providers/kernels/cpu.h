@@ -37,6 +37,8 @@ double cpu_speed(void);
 bool cpu_has_vnni(void);
 /* With AVX-VNNI, from CPU_AVX2 on. */
 bool cpu_has_avx_vnni(void);
+/* From now on the CPU has none, for a program that is to run as it does elsewhere; before anything asks. */
+void cpu_hide_avx_vnni(void);
 
 /* Caps the level: one of CPU_ISA_CHOICES. An error where kernels of a higher level are in use by now, or another cap
  * was set. "auto" leaves things as they are. */

@@ -64,11 +64,34 @@ holds "a file of another size" sh -c '! ./branches s=head 2>err2 && grep -q "not
 holds "an input that is not there" sh -c '! ./branches t=one.npy 2>err2 && grep -q "no such input" err2'
 holds "bad flags" sh -c '! ./branches --wat 2>err2 && grep -q "not understood" err2'
 
+# ---- products of bytes: the same bits on CPUs without VNNI, with and without the originals of the weights
+does '.tried and .same' bytes.onnx -o bytes
+does '.tried and .same' bytes.onnx -o bytes_avx2 --for avx2
+does '.tried and .same' bytes.onnx -o bytes_native --for native
+mkdir -p here there
+holds "bytes" ./bytes -o here
+if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    for program in bytes bytes_avx2; do
+        rm -f there/*
+        holds "$program on a CPU with AVX2 alone" qemu-x86_64 -cpu Haswell "./$program" -o there
+        holds "$program computes the same there" cmp here/0.npy there/0.npy
+    done
+    grep -qw avx512f /proc/cpuinfo &&
+        holds "a program for this CPU says so on another" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "other instructions" err2'
+fi
+fails 2 "avx2 or native" mlp.onnx -o none --for sse
+holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
+
 # ---- libraries and objects: a header, five symbols, a buffer of the caller's
 does '.same' mlp.onnx -o libmlp.a --library --name model # a name that a file of the making has, too
 rm libmlp.a libmlp.h
 does '.same' mlp.onnx -o libmlp.a --library
 holds "only its functions are seen" sh -c '[ "$(nm libmlp.a 2>/dev/null | grep -c " [TDBR] ")" = 5 ]'
+for name in bundle inlay app; do # names that the run-time part has, too
+    does '.same' bytes.onnx -o "lib$name.a" --library
+    holds "functions are called by the name" sh -c "nm lib$name.a 2>/dev/null | grep -q ' T ${name}_start_in'"
+    rm "lib$name.a" "lib$name.h"
+done
 wraps=(-Wl,--wrap=malloc,--wrap=calloc)
 mv libmlp.h mlp.h
 holds "a user compiles" cc -std=c11 -Wall -Wextra -Werror -I. "$app" libmlp.a "${wraps[@]}" -lm -o app

@@ -150,6 +150,33 @@ static void write_scans(const char *folder)
     write_model(folder, "scans", &w);
 }
 
+/* A convolution of bytes, whose weights CPUs with different instructions hold differently. The names of its tensors are
+ * those that a program's source might have, too. */
+static void write_bytes(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = mw_begin(&w, 8, 17);
+    int8_t weights[32 * 16 * 9];
+
+    for (int i = 0; i < (int)sizeof weights; i++)
+        weights[i] = (int8_t)(i * 37 % 251 - 125);
+    mw_value(&w, MW_INPUT, "in", INLAY_FLOAT, "1,16,9,9");
+    plant_raw(&w, MW_INITIALIZER, "w", INLAY_INT8, "32,16,3,3", weights, sizeof weights);
+    rig_scalar(&w, "s", INLAY_FLOAT, 0.01F);
+    rig_scalar(&w, "t", INLAY_FLOAT, 0.05F);
+    rig_scalar(&w, "zero", INLAY_UINT8, 128);
+    mw_node(&w, "QuantizeLinear", "in,s,zero", "a");
+    mw_node(&w, "DequantizeLinear", "a,s,zero", "b");
+    mw_node(&w, "DequantizeLinear", "w,s", "c");
+    mw_node(&w, "Conv", "b,c", "d");
+    mw_node(&w, "Relu", "d", "e");
+    mw_node(&w, "QuantizeLinear", "e,t,zero", "f");
+    mw_node(&w, "DequantizeLinear", "f,t,zero", "out");
+    mw_value(&w, MW_OUTPUT, "out", INLAY_FLOAT, "1,32,7,7");
+    wire_end(&w, g);
+    write_model(folder, "bytes", &w);
+}
+
 int main(int argc, char **argv)
 {
     wire loop = { 0 };
@@ -162,6 +189,7 @@ int main(int argc, char **argv)
     write_dynamic(argv[1]);
     write_fibonacci(argv[1]);
     write_scans(argv[1]);
+    write_bytes(argv[1]);
     plant_loop(&loop);
     write_model(argv[1], "loop", &loop);
     return 0;

@@ -68,6 +68,7 @@ typedef struct bundle_model {
     uint32_t region_count, step_count, input_count, output_count, pack_count;
     uint32_t packs_levels;  /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
     uint32_t has_originals; /* what is not packed at this CPU's level can be packed when it starts */
+    uint32_t only_level;    /* the bundle_level() of CPUs that it is for; 0: any */
     const char *isa;        /* the most that kernels may use, NULL: what the CPU has */
     uint64_t slab_bytes;
     uint64_t arena_bytes; /* that starting and running take together, as measured; 0 = not known */

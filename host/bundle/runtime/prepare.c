@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 uint32_t bundle_level(void);
-int bundle_prepare(const bundle_model *m, const char *path);
+void cpu_hide_avx_vnni(void);
+int bundle_prepare(const bundle_model *m, const char *path, int plain);
 void bundle_missed(const char *name);
 void bundle_lacks(char *name);
 
@@ -33,7 +34,7 @@ static _Noreturn void tell_missed(const char *name)
     _exit(5);
 }
 
-int bundle_prepare(const bundle_model *m, const char *path)
+int bundle_prepare(const bundle_model *m, const char *path, int plain)
 {
     const uint64_t room = UINT64_C(1) << 34;
     void *arena = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -44,6 +45,8 @@ int bundle_prepare(const bundle_model *m, const char *path)
 
     if (arena == MAP_FAILED || to == NULL)
         return 1;
+    if (plain)
+        cpu_hide_avx_vnni();
     status = bundle_start(m, arena, room);
     if (status != INLAY_OK) {
         if (lacked_count > 0)

@@ -49,6 +49,7 @@ static int started; /* 1: it runs; -1: it could not be started */
 
 uint32_t bundle_level(void);
 void bundle_cap(const char *isa);
+void bundle_cap_bytes(void);
 void bundle_resolve(void); /* generated */
 
 /* ------------------------------------------------------------------ the host's table */
@@ -415,7 +416,11 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     bundle_resolve();
     if (model->isa != NULL)
         bundle_cap(model->isa);
-    if (arena != NULL && ((uintptr_t)arena % 64 != 0 || bytes < 4096)) {
+    if (model->packs_levels == UINT32_MAX && !model->has_originals)
+        bundle_cap_bytes();
+    if (model->only_level != 0 && model->only_level != bundle_level()) {
+        status = inlay_fail(&diag, INLAY_UNSUPPORTED, "made for CPUs with other instructions than this one has (--for native)");
+    } else if (arena != NULL && ((uintptr_t)arena % 64 != 0 || bytes < 4096)) {
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                             "the arena must begin at a multiple of 64 bytes and have "
                             "at least 4096");
