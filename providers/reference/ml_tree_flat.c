@@ -12,7 +12,8 @@
 
 enum {
     LANES = 8,
-    FEW = 3, /* fewer rows are walked one by one */
+    TREES = 16, /* that one row walks together: nodes of large forests come from far */
+    FEW = 3,    /* fewer rows are walked one by one */
     BLOCK_BYTES = 128 << 10,
     BLOCK_ROWS = 256
 };
@@ -351,27 +352,27 @@ static inline bool flat_at_leaf(const void *node, bool wide)
 
 /* Walks from at[] down `depth` levels, or until all are at leaves, which is looked at now and then: trees may be deep
  * on one side only. lane: how far apart the keys of neighbours are, 0 where one row walks several trees. */
-static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth, const int32_t *keys, int64_t lane,
-                             int64_t step, int32_t *leaves)
+static inline void flat_walk(const void *const *roots, const int lanes, bool wide, uint32_t depth, const int32_t *keys,
+                             int64_t lane, int64_t step, int32_t *leaves)
 {
     enum { LEVELS = 8 };
-    const void *at[LANES];
+    const void *at[TREES];
 
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < lanes; i++)
         at[i] = roots[i];
     for (uint32_t d = 0; d < depth; d += LEVELS) {
         const uint32_t end = depth - d < LEVELS ? depth : d + LEVELS;
         bool done = true;
 
         for (uint32_t level = d; level < end; level++)
-            for (int i = 0; i < LANES; i++)
+            for (int i = 0; i < lanes; i++)
                 at[i] = flat_step(at[i], wide, keys + i * lane, step);
-        for (int i = 0; i < LANES; i++)
+        for (int i = 0; i < lanes; i++)
             done = done && flat_at_leaf(at[i], wide);
         if (done)
             break;
     }
-    for (int i = 0; i < LANES; i++) /* both kinds of nodes begin with the key */
+    for (int i = 0; i < lanes; i++) /* both kinds of nodes begin with the key */
         memcpy(&leaves[i], at[i], sizeof leaves[i]);
 }
 
@@ -405,9 +406,9 @@ static void run_rows(const tree_flat *f, const tree_state *s, const tree_block *
             const int32_t *keys = (const int32_t *)b->room + g * LANES * f->keys;
 
             if (f->wide)
-                flat_walk(roots, true, f->depths[t], keys, 1, LANES, leaves);
+                flat_walk(roots, LANES, true, f->depths[t], keys, 1, LANES, leaves);
             else
-                flat_walk(roots, false, f->depths[t], keys, 1, LANES, leaves);
+                flat_walk(roots, LANES, false, f->depths[t], keys, 1, LANES, leaves);
             for (int64_t i = 0; i < LANES && g * LANES + i < rows; i++)
                 add_leaf(f, s, t, leaves[i], b->scores + (g * LANES + i) * stride);
         }
@@ -416,23 +417,23 @@ static void run_rows(const tree_flat *f, const tree_state *s, const tree_block *
 
 static void run_row(const tree_flat *f, const tree_state *s, const tree_block *b, int64_t row)
 {
-    int32_t *keys = b->room, leaves[LANES];
+    int32_t *keys = b->room, leaves[TREES];
     double *scores = b->scores + row * 2 * s->targets;
 
     keys_of_row(f, b, b->row + row, keys, 1);
-    for (int64_t t = 0; t < f->trees; t += LANES) {
-        const int count = f->trees - t < LANES ? (int)(f->trees - t) : LANES;
-        const void *roots[LANES];
+    for (int64_t t = 0; t < f->trees; t += TREES) {
+        const int count = f->trees - t < TREES ? (int)(f->trees - t) : TREES;
+        const void *roots[TREES];
         uint32_t depth = 0;
 
-        for (int i = 0; i < LANES; i++)
+        for (int i = 0; i < TREES; i++)
             roots[i] = flat_root(f, i < count ? t + i : t);
         for (int i = 0; i < count; i++)
             depth = f->depths[t + i] > depth ? f->depths[t + i] : depth;
         if (f->wide)
-            flat_walk(roots, true, depth, keys, 0, 1, leaves);
+            flat_walk(roots, TREES, true, depth, keys, 0, 1, leaves);
         else
-            flat_walk(roots, false, depth, keys, 0, 1, leaves);
+            flat_walk(roots, TREES, false, depth, keys, 0, 1, leaves);
         for (int i = 0; i < count; i++)
             add_leaf(f, s, t + i, leaves[i], scores);
     }
