@@ -242,11 +242,48 @@ FROM_F32_AS(numbers_from_f32, FROM_NUMBERS)
 FROM_F32_AS(odd_from_f32, FROM_ODD)
 #undef FROM_F32_AS
 
+/* Integers of at most 64 bits of floats that int32 holds, for which every level has an instruction. False: src has
+ * others. */
+static KIT_MULTIVERSION bool small_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count,
+                                            const float *restrict src)
+{
+    uint32_t large = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        large |= (f32_bits(src[i]) & 0x7fffffffu) >= 0x4f000000u; /* 2^31, infinity and NaN */
+    if (large != 0)
+        return false;
+    switch (to) {
+        CASE(UINT8, uint8_t, (uint8_t)(int32_t)src[i])
+        CASE(INT8, int8_t, (int8_t)(int32_t)src[i])
+        CASE(INT32, int32_t, (int32_t)src[i])
+        CASE(INT64, int64_t, (int32_t)src[i])
+    default:
+        return false;
+    }
+    return true;
+}
+
+static void numbers_by_blocks(inlay_dtype to, void *restrict dst, int64_t first, int64_t count,
+                              const float *restrict src, uint32_t how)
+{
+    enum { BLOCK = 1024 };
+
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t n = count - i < BLOCK ? count - i : BLOCK;
+
+        if (!small_from_f32(to, dst, first + i, n, src + i))
+            part_numbers_from_f32(to, dst, first + i, n, src + i, how);
+    }
+}
+
 void convert_from_f32(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src,
                       uint32_t how)
 {
     if (to == INLAY_FLOAT16)
         KERNEL_BEST(rows)->to_half(src, (uint16_t *)dst + first, count);
+    else if (to == INLAY_UINT8 || to == INLAY_INT8 || to == INLAY_INT32 || to == INLAY_INT64)
+        numbers_by_blocks(to, dst, first, count, src, how);
     else if (to != INLAY_FLOAT)
         (is_number(to) ? part_numbers_from_f32 : part_odd_from_f32)(to, dst, first, count, src, how);
     else if (count > 0)

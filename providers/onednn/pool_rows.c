@@ -158,7 +158,7 @@ static int64_t top_rows_count(const row_pool *m, const float *x, int64_t oh, int
 {
     enum { DENSE = 4 }; /* strides up to which other columns are made for nothing */
     const int64_t count = most < MOST / m->reach ? most : MOST / m->reach;
-    int64_t first = INT64_MAX, end = 0;
+    int64_t first = INT64_MAX, last = 0; /* of the rows seen: with dilation a window may end before the one above */
 
     if (m->is_mean || m->stride[1] > DENSE)
         return 0;
@@ -169,9 +169,9 @@ static int64_t top_rows_count(const row_pool *m, const float *x, int64_t oh, int
         if (rows == 0)
             return 0;
         first = top + low * m->dilation[0] < first ? top + low * m->dilation[0] : first;
-        end = top + (low + rows - 1) * m->dilation[0] + 1;
+        last = top + (low + rows - 1) * m->dilation[0] > last ? top + (low + rows - 1) * m->dilation[0] : last;
     }
-    return KERNEL_BEST(rows)->finite(x + first * m->in[1], (end - first) * m->in[1]) ? count : 0;
+    return KERNEL_BEST(rows)->finite(x + first * m->in[1], (last - first + 1) * m->in[1]) ? count : 0;
 }
 
 /* Row oh of the output; x is its plane, t has room for `reach`, padded on both sides already. */

@@ -336,20 +336,36 @@ static inlay_status run_vectorizer(const kit_call *call)
 }
 
 /* The picked elements of each row. Compiled for each usual size of an element. */
-static inline void extract_rows(const char *from, int64_t columns, const kit_tensor *picks, int64_t rows, char *to,
-                                size_t elem)
+static inline void extract_rows(const char *restrict from, int64_t columns, const int64_t *restrict pick, int64_t picks,
+                                int64_t rows, char *restrict to, size_t elem)
 {
-    const int64_t *pick = picks->data;
+    for (int64_t r = 0; r < rows; r++, from += (size_t)columns * elem, to += (size_t)picks * elem)
+        for (int64_t i = 0; i < picks; i++)
+            memcpy(to + (size_t)i * elem, from + (size_t)pick[i] * elem, elem);
+}
 
-    for (int64_t r = 0; r < rows; r++, from += (size_t)columns * elem)
-        for (int64_t i = 0; i < picks->count; i++, to += elem)
-            memcpy(to, from + (size_t)pick[i] * elem, elem);
+static inlay_status extract_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const kit_call *call = user;
+    const kit_tensor *x = &call->in[0], *picks = &call->in[1];
+    const size_t elem = inlay_dtype_bits(x->dtype) / 8;
+    const int64_t columns = feature_columns(x), rows = end - begin;
+    const char *from = (const char *)x->data + (size_t)(begin * columns) * elem;
+    char *to = (char *)call->out[0].data + (size_t)(begin * picks->count) * elem;
+
+    (void)worker;
+    if (elem == 4)
+        extract_rows(from, columns, picks->data, picks->count, rows, to, 4);
+    else if (elem == 8)
+        extract_rows(from, columns, picks->data, picks->count, rows, to, 8);
+    else
+        extract_rows(from, columns, picks->data, picks->count, rows, to, elem);
+    return INLAY_OK;
 }
 
 static inlay_status run_extractor(const kit_call *call)
 {
     const kit_tensor *x = &call->in[0], *picks = &call->in[1];
-    size_t elem = inlay_dtype_bits(x->dtype) / 8;
     int64_t columns = x->rank > 0 ? x->dims[x->rank - 1] : 1, rows = columns > 0 ? x->count / columns : 0;
 
     if (call->out[0].count != rows * picks->count)
@@ -361,13 +377,7 @@ static inlay_status run_extractor(const kit_call *call)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Y[%lld] is %lld; X has %lld features", (long long)i,
                               (long long)c, (long long)columns);
     }
-    if (elem == 4)
-        extract_rows(x->data, columns, picks, rows, call->out[0].data, 4);
-    else if (elem == 8)
-        extract_rows(x->data, columns, picks, rows, call->out[0].data, 8);
-    else
-        extract_rows(x->data, columns, picks, rows, call->out[0].data, elem);
-    return INLAY_OK;
+    return kit_parallel(call, rows, FEATURE_GRAIN / (picks->count + 1) + 1, extract_range, (void *)(uintptr_t)call);
 }
 
 #define FEATURE_KERNEL(name, function)                                                                                 \
