@@ -407,6 +407,13 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
 
     if (folder->copied_bytes > MAX_COPIED)
         program_folder_deinit(folder);
+    if (env->room != NULL) {
+        const uint64_t room = env->room(env->room_ctx, 0, 0, NULL);
+
+        if (room == 0)
+            return INLAY_UNSUPPORTED;
+        max_bytes = room < max_bytes ? room : max_bytes;
+    }
     if (single_node_graph(g, n, NULL, a, &single) != INLAY_OK)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
     provider = find_offer(env, &single, &cookie);

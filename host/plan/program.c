@@ -1,7 +1,7 @@
 #include "plan/borders.h"
 #include "plan/program.h"
 #include "inlay/extensions.h"
-#include "partition/cost_key.h"
+#include "partition/cost.h"
 #include "plan/blob_cache.h"
 #include "plan/late.h"
 #include "plan/plan.h"
@@ -32,7 +32,20 @@ typedef struct compile_call {
     run_compile_hooks hooks;
     program *p;
     const part_provider *provider;
+    uint64_t coming; /* program_coming() */
+    inlay_diag over; /* why there is no room */
 } compile_call;
+
+/* May the session take so many bytes? */
+static inlay_status within_limit(compile_call *call, uint64_t more)
+{
+    const program_env *env = call->p->env;
+
+    if (env->room == NULL ||
+        env->room(env->room_ctx, more + packs_counted(call->p->packs).mapped_bytes, call->coming, &call->over) > 0)
+        return INLAY_OK;
+    return INLAY_LIMIT_EXCEEDED;
+}
 
 static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
 {
@@ -50,38 +63,16 @@ static void release_constant(void *ctx, uint32_t value)
 static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                               uint32_t *out_known)
 {
-    const compile_call *call = ctx;
+    compile_call *call = ctx;
+    const inlay_status status = within_limit(call, bytes);
 
-    return packs_take(call->p->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+    return status != INLAY_OK ? status
+                              : packs_take(call->p->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
 }
 
 static void keep_pack(void *ctx, const void *data)
 {
     packs_keep(((compile_call *)ctx)->p->packs, data);
-}
-
-/* What was measured of a provider's kernels. */
-typedef struct book_timings {
-    run_timings table;
-    const cost_book *book;
-    uint64_t identity;
-} book_timings;
-
-static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
-{
-    const book_timings *t = ctx;
-
-    return cost_timing(t->book, t->identity, key, key_bytes);
-}
-
-static const run_timings *timings_of(program *p, const part_provider *provider)
-{
-    book_timings *t = p->env->costs != NULL ? arena_alloc(&p->a, sizeof *t) : NULL;
-
-    if (t == NULL)
-        return NULL; /* without memory, too: the compile itself will say so */
-    *t = (book_timings){ .table = { t, find_timing }, .book = p->env->costs, .identity = cost_identity_of(provider) };
-    return &t->table;
 }
 
 static void tell_progress(void *ctx, double fraction, const char *what)
@@ -96,8 +87,10 @@ static void tell_progress(void *ctx, double fraction, const char *what)
 static inlay_status poll_user(void *ctx)
 {
     const program *p = ((compile_call *)ctx)->p;
+    const inlay_status status = within_limit(ctx, 0);
 
-    return p->env->progress == NULL ? INLAY_OK : p->env->progress(p->env->progress_ctx, "compiling", 0);
+    return status != INLAY_OK || p->env->progress == NULL ? status
+                                                          : p->env->progress(p->env->progress_ctx, "compiling", 0);
 }
 
 /* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
@@ -132,6 +125,14 @@ void program_release_step(const program_env *env, program_step *s)
     s->compiled = NULL;
 }
 
+static void tell(inlay_diag *diag, inlay_diag *why)
+{
+    if (diag == NULL || diag->struct_size < sizeof *why)
+        return;
+    why->struct_size = diag->struct_size;
+    *diag = *why;
+}
+
 static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
                                    arena *scratch, inlay_diag *diag)
 {
@@ -142,7 +143,9 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
                                      .take_pack = take_pack,
                                      .keep_pack = keep_pack },
                           .p = p,
-                          .provider = step->provider };
+                          .provider = step->provider,
+                          .coming = p->env->room != NULL ? program_coming(p, (uint32_t)(step - p->steps)) : 0,
+                          .over = INLAY_DIAG_INIT };
     uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
     inlay_placement *placements = borders_negotiate(p, r, &p->a);
     inlay_compile_request request = { .struct_size = sizeof request };
@@ -160,7 +163,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
             step->resident_bytes = UINT64_MAX / 2;
     }
     request.resident_bytes = &step->resident_bytes;
-    call.hooks.timings = timings_of(p, step->provider);
+    call.hooks.timings = program_timings(p, step->provider);
     request.handle = &call.hooks;
     request.graph = &p->snapshot;
     request.nodes = r->nodes;
@@ -188,6 +191,10 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
         const graph_node *n = p->graph->nodes[r->nodes[0]];
 
         step->compiled = NULL;
+        if (call.over.code != INLAY_OK) {
+            tell(diag, &call.over);
+            return INLAY_LIMIT_EXCEEDED;
+        }
         status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", n->info.op_type.data,
                             n->info.name.data, p->graph->name, own.text);
         if (status == INLAY_UNSUPPORTED)
@@ -532,14 +539,6 @@ inlay_status program_assign(graph *g, const program_env *env, bool again, progra
     status = partition_all(jobs, count, diag);
     free(jobs);
     return status;
-}
-
-static void tell(inlay_diag *diag, inlay_diag *why)
-{
-    if (diag == NULL || diag->struct_size < sizeof *why)
-        return;
-    why->struct_size = diag->struct_size;
-    *diag = *why;
 }
 
 inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag)

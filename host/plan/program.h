@@ -24,7 +24,11 @@ typedef struct program_env {
     uint64_t *device_bytes;   /* [provider_count] atomic: what runs hold of each one's devices; may be NULL */
     uint64_t *resident_bytes; /* [provider_count] atomic: what compiled regions keep there; likewise */
     uint64_t *held_bytes; /* atomic: of the host's memory between runs (option memory_limit); NULL = nobody counts */
-    bool without_failed;  /* option device_failure: runs are repeated without a device that failed */
+    /* While a session with such a limit is made: how many bytes it may still take, where `more` are about to be taken
+     * or counted nowhere. 0: none; over, unless it is NULL, tells what would do when `coming` more are known. */
+    uint64_t (*room)(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
+    void *room_ctx;
+    bool without_failed;           /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms;    /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes;        /* limit: one tensor made in a run, one slab of host memory */
     const part_rules *rules;       /* NULL = none */
@@ -147,6 +151,11 @@ const void *program_constant(program *p, uint32_t value);
 const void *program_align_constant(program *p, uint32_t value, uint32_t alignment);
 /* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
 void program_forget(const program *p, const inlay_value_info *v);
+/* What was measured of a provider's kernels, in the program's memory; NULL: nothing, or no memory. */
+const struct run_timings *program_timings(program *p, const part_provider *provider);
+/* What is known of what the program will have of the host's memory once regions from `first` on are compiled: what they
+ * keep, and what values need in a run. An estimate. */
+uint64_t program_coming(const program *p, uint32_t first);
 
 /* ------------------------------------------------------------------ one region, once
  *

@@ -40,7 +40,20 @@ static uint64_t mapped_bytes(const graph *g)
 void session_limit_begin(inlay_session *s)
 {
     if (s->env.held_bytes != NULL)
-        (void)__atomic_add_fetch(s->env.held_bytes, mapped_bytes(s->model->main), __ATOMIC_RELAXED);
+        __atomic_store_n(s->env.held_bytes, mapped_bytes(s->model->main), __ATOMIC_RELAXED);
+}
+
+uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over)
+{
+    const inlay_session *s = ctx;
+    uint64_t least = __atomic_load_n(s->env.held_bytes, __ATOMIC_RELAXED) + more;
+
+    (void)heap_count(&least, s->heap_before, 0);
+    if (least < s->host_limit)
+        return s->host_limit - least;
+    if (over != NULL)
+        (void)run_memory_over(s->memory, "the model", least + coming, over);
+    return 0;
 }
 
 /* The plan of a model whose inputs have fixed sizes; NULL: they have not, or there is none, which a run will say. */

@@ -377,14 +377,17 @@ static inlay_session *session_begin(const inlay_options *options)
     s->env.max_run_bytes = run_limit(options);
     s->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
     s->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
+    s->host_limit = session_host_limit(options);
     s->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
-                                  (uint64_t)options_int(options, OPTION_memory_budget), session_host_limit(options));
+                                  (uint64_t)options_int(options, OPTION_memory_budget), s->host_limit);
     if (s->memory == NULL) {
         free(s);
         return NULL;
     }
     s->env.held_bytes = run_memory_held(s->memory);
     s->heap_before = s->env.held_bytes != NULL ? heap_bytes() : 0;
+    s->env.room = s->env.held_bytes != NULL ? session_limit_room : NULL;
+    s->env.room_ctx = s;
     s->env.rules = &s->rules;
     s->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line, .log_ctx = s };
     s->env.log = log_line;
@@ -433,6 +436,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     s->keeps_sparse = watch == NULL; /* who watches may write the model */
     INLAY_TRY(session_report(s, 0, "loading", diag));
     INLAY_TRY(session_load_model(s, source, options, diag));
+    session_limit_begin(s);
     INLAY_TRY(session_report(s, 0.1, "opening providers", diag));
     INLAY_TRY(load_plugins(s, options, diag));
     INLAY_TRY(session_rules_read(s, options, diag));
@@ -462,6 +466,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(session_describe(s, diag));
     INLAY_TRY(session_report(s, 1, "ready", diag));
     s->progress = NULL;
+    s->env.room = NULL;
     s->env.cache_dir = NULL;
     s->env.packs.dir = NULL;
     *out_session = s;

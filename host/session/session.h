@@ -33,6 +33,7 @@ struct inlay_session {
     cost_sizes sizes;      /* env.sizes */
     cost_book *book;       /* env.costs; may be NULL */
     run_memory *memory;    /* of runs */
+    uint64_t host_limit;   /* session_host_limit() */
     uint64_t heap_before;  /* bytes that the process had from malloc when it began; counted where there is a limit */
     const char *cache_dir; /* option cache_dir, for what is measured later */
     program *main;
@@ -79,10 +80,12 @@ INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options
  * Errors name the option. In rules.c. */
 INLAY_NODISCARD inlay_status session_rules_read(inlay_session *s, const inlay_options *options, inlay_diag *diag);
 
-/* Option memory_limit, host=BYTES; 0 = none. limit.c has this and the next two. */
+/* Option memory_limit, host=BYTES; 0 = none. limit.c has this and the next three. */
 uint64_t session_host_limit(const inlay_options *options);
-/* Before the graph is compiled: what there is so far. */
+/* What there is of the graph so far: once the model is loaded, and once it is optimised. */
 void session_limit_begin(inlay_session *s);
+/* program_env.room of a session with such a limit. */
+uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
 /* Afterwards: with the plan, where the inputs' sizes are known, all that a first run holds. INLAY_LIMIT_EXCEEDED says
  * how much would do. */
 INLAY_NODISCARD inlay_status session_limit_check(inlay_session *s, inlay_diag *diag);

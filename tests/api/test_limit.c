@@ -30,6 +30,19 @@ static void write_model(wire *w, const char *shape)
     wire_end(w, g);
 }
 
+/* What the process had from malloc at most while a session was made. */
+static uint64_t most_bytes;
+static int look(void *user, double fraction, const char *what)
+{
+    const uint64_t now = heap_bytes();
+
+    (void)user;
+    (void)fraction;
+    (void)what;
+    most_bytes = now > most_bytes ? now : most_bytes;
+    return 0;
+}
+
 static inlay_status open_session(const wire *w, uint64_t limit, inlay_session **out, inlay_diag *diag)
 {
     inlay_options *o = NULL;
@@ -40,6 +53,8 @@ static inlay_status open_session(const wire *w, uint64_t limit, inlay_session **
     assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "cache_max_bytes", "0", diag), INLAY_OK);
+    inlay_options_set_progress(o, look, NULL);
+    most_bytes = 0;
     if (limit > 0)
         assert_int_equal(inlay_options_set(o, "memory_limit", text, diag), INLAY_OK);
     status = inlay_session_create_from_bytes(w->bytes, w->count, o, out, diag);
@@ -175,12 +190,73 @@ static void weights_count(void **state)
     wire_deinit(&w);
 }
 
+/* y = x W0 W1 ...: weights that a provider packs, one after the other. */
+static void write_layers(wire *w, int layers)
+{
+    wire_mark g = mw_begin(w, 8, 17);
+    float *weights = calloc(WIDTH * WIDTH, sizeof *weights);
+    const int64_t dims[2] = { WIDTH, WIDTH };
+    char in[16] = "x", both[32], out[16], name[16];
+
+    assert_non_null(weights);
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "4,256");
+    for (int i = 0; i < layers; i++) {
+        wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+        for (int k = 0; k < WIDTH * WIDTH; k++)
+            weights[k] = (float)((k * 7 + i) % 13 - 6);
+        (void)snprintf(name, sizeof name, "w%d", i);
+        mw_tensor_head(w, name, INLAY_FLOAT, 2, dims);
+        wire_raw(w, (const uint8_t[]){ 9 << 3 | 2, 0x80, 0x80, 0x10 }, 4); /* raw_data of 262144 bytes, not spliced */
+        wire_raw(w, weights, WEIGHT_BYTES);
+        wire_end(w, t);
+        (void)snprintf(both, sizeof both, "%s,%s", in, name);
+        (void)snprintf(out, sizeof out, "y%d", i);
+        mw_node(w, "MatMul", both, out);
+        memcpy(in, out, sizeof in);
+    }
+    free(weights);
+    mw_value(w, MW_OUTPUT, in, INLAY_FLOAT, "4,256");
+    wire_end(w, g);
+}
+
+/* Making the session keeps to the limit as it goes: what does not fit is not packed first and refused afterwards. */
+static void making_is_bounded(void **state)
+{
+    enum { LAYERS = 32, LIMIT = 8 * WEIGHT_BYTES, SLACK = 4 * WEIGHT_BYTES };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *s = NULL;
+    uint64_t before, least;
+    wire w = { 0 };
+
+    (void)state;
+    if (heap_bytes() == 0)
+        return; /* a sanitizer's heap can't be measured */
+    write_layers(&w, LAYERS);
+    before = heap_bytes();
+    assert_int_equal(open_session(&w, 0, &s, &diag), INLAY_OK);
+    assert_true(most_bytes - before > LIMIT + SLACK);
+    inlay_session_destroy(s);
+    before = heap_bytes();
+    assert_int_equal(open_session(&w, LIMIT, &s, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
+    assert_in_range(most_bytes - before, 1, LIMIT + SLACK);
+    /* What is still to come was estimated: what is named then does, or nearly so. */
+    least = least_in(&diag);
+    assert_in_range(least, LAYERS * WEIGHT_BYTES, 2 * LAYERS * WEIGHT_BYTES);
+    if (open_session(&w, least + least / 8, &s, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_session_destroy(s);
+    wire_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_refused),
         cmocka_unit_test(a_run_is_refused),
         cmocka_unit_test(weights_count),
+        cmocka_unit_test(making_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
