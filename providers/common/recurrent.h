@@ -94,8 +94,8 @@ uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input);
 /* What decides how matrices of a layer of floats are packed; false: there is no such layer. */
 bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
 
-/* Panels that are not of floats: what multiplies by them, and what that is handed for each direction: of W, or of R; and
- * of what a GRU's candidate reads. */
+/* Panels that are not of floats: what multiplies by them, and what that is handed for each direction: of W, or of R;
+ * and of what a GRU's candidate reads. */
 typedef struct recurrent_matrix {
     panels_fn product;
     const void *packed[2], *candidate[2];

@@ -228,8 +228,7 @@ static int64_t gather(unit *u, int64_t step, int64_t *out_rows)
 /* Panels [first, end) of W for the rows that were gathered. */
 static void project(const unit *u, int64_t rows, int64_t first, int64_t end)
 {
-    u->r->of_w(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias,
-                     u->projected_rows);
+    u->r->of_w(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias, u->projected_rows);
 }
 
 /* Who takes part in a step, and where their states are. */

@@ -7,11 +7,11 @@ const unfold_kernel KERNEL(unfold) = { .unfold = NULL };
 #else
 
 enum {
-    EACH = UF_LANES / VEC_LANES,              /* vectors of a group */
-    VECTORS = EACH > 4 ? EACH : 4,            /* that are summed side by side, */
-    SIDE = VECTORS / EACH,                    /* and the groups that this is */
-    MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2,  /* whose sums stay in registers beside them */
-    AHEAD = 1024                              /* bytes of codes that are fetched ahead */
+    EACH = UF_LANES / VEC_LANES,             /* vectors of a group */
+    VECTORS = EACH > 4 ? EACH : 4,           /* that are summed side by side, */
+    SIDE = VECTORS / EACH,                   /* and the groups that this is */
+    MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* whose sums stay in registers beside them */
+    AHEAD = 1024                             /* bytes of codes that are fetched ahead */
 };
 
 /* VEC_LANES signed bytes. (GCC takes vectors of bytes apart to convert them.) */

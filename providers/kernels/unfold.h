@@ -1,8 +1,8 @@
 /* unfold.h - weights of 4 and 8 bits as floats, near the core: a range of them, or as a product of few rows reads them.
  *
- * Codes lie one after the other, in groups of UF_LANES that share a vector of scales and one of zero points. A weight is
- * (code - zero) * scale, each step rounded: what DequantizeLinear makes. Codes of 8 bits are signed; those of 4 count
- * from `least` on, and two groups share their bytes: the first has the lower halves. */
+ * Codes lie one after the other, in groups of UF_LANES that share a vector of scales and one of zero points. A weight
+ * is (code - zero) * scale, each step rounded: what DequantizeLinear makes. Codes of 8 bits are signed; those of 4
+ * count from `least` on, and two groups share their bytes: the first has the lower halves. */
 #ifndef KERNELS_UNFOLD_H
 #define KERNELS_UNFOLD_H
 #include "instances.h"
@@ -16,8 +16,8 @@ enum {
 
 typedef struct uf_codes {
     const uint8_t *data;
-    uint32_t bits; /* 4 or 8 */
-    float least;   /* of 4 bits: what code 0 means */
+    uint32_t bits;       /* 4 or 8 */
+    float least;         /* of 4 bits: what code 0 means */
     const uint16_t *ids; /* of group g, ids[g * id_step] is the number of its vectors */
     int64_t id_step;     /* 0 where there is but one, or 1 */
     const float *scales; /* [vectors][UF_LANES] */

@@ -44,6 +44,11 @@ static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
     return word;
 }
 
+const unfold_kernel *unfold_of_cpu(void)
+{
+    return KERNEL_FAST(unfold);
+}
+
 static bool is_coded(inlay_dtype t)
 {
     return t == INLAY_INT4 || t == INLAY_UINT4 || t == INLAY_INT8 || t == INLAY_UINT8;
@@ -408,8 +413,10 @@ inlay_status narrow_pack(const inlay_compiled *c, const rg_constant *k, const rg
     (void)reserve(&h.bytes, (groups * LANES * p.from.bits + 7) / 8);
     h.ids = h.vectors > 1 ? reserve(&h.bytes, groups * (h.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
     h.scales = reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float));
-    h.coded = is_coded(h.dtype) && !h.wide_ids && KERNEL_FAST(unfold) != NULL;
-    h.zeros = p.v.zeros || (h.coded && shift_of(h.dtype) != 0) ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float)) : 0;
+    h.coded = is_coded(h.dtype) && !h.wide_ids && unfold_of_cpu() != NULL;
+    h.zeros = p.v.zeros || (h.coded && shift_of(h.dtype) != 0)
+                  ? reserve(&h.bytes, (uint64_t)h.vectors * LANES * sizeof(float))
+                  : 0;
     if (posix_memalign(out, 64, h.bytes) != 0) {
         *out = NULL;
         status = no_memory(diag, p.count);
@@ -518,9 +525,9 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
         unfold_odd(pack, first, last, out);
         return;
     }
-    KERNEL_BEST(unfold)->unfold(&codes, first, whole, out);
+    unfold_of_cpu()->unfold(&codes, first, whole, out);
     if (whole < last) {
-        KERNEL_BEST(unfold)->unfold(&codes, whole, whole + LANES, rest);
+        unfold_of_cpu()->unfold(&codes, whole, whole + LANES, rest);
         memcpy(out + (whole - first), rest, (size_t)(last - whole) * sizeof *out);
     }
 }

@@ -23,6 +23,8 @@ typedef struct narrow {
 bool recurrent_is_pack(const rg_md *md);
 void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to);
 
+/* The loops over codes that this process uses; NULL: there are none, and no pack has codes. */
+const unfold_kernel *unfold_of_cpu(void);
 /* The codes of a pack, which stays as long as they are read; false: unfold.h has no loops for their type. */
 bool narrow_codes(const void *pack, uf_codes *out);
 /* Bytes of a pack. */

@@ -124,7 +124,7 @@ static void coded_product(const panels *p, const void *packed, int64_t first, in
 
             for (int64_t i = 0; i < some; i++)
                 to[i] = ragged ? room[i] : (float *)y[r + i] + at;
-            KERNEL_BEST(unfold)->product(&product);
+            unfold_of_cpu()->product(&product);
             for (int64_t i = 0; ragged && i < some; i++)
                 memcpy((float *)y[r + i] + at, room[i], (size_t)(limit - at) * sizeof(float));
         }
@@ -291,7 +291,8 @@ static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *ou
     inlay_status status;
     rg_md plain, md;
 
-    *out = l->panelled && b->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS && describe_panels(b, op, i, &md);
+    *out =
+        l->panelled && b->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS && describe_panels(b, op, i, &md);
     if (!*out)
         return INLAY_OK;
     rg_md_plain(&plain, b->ranks[value], b->dims[value]);

@@ -306,6 +306,43 @@ static void stay_packed(void **state)
     }
 }
 
+/* Codes of 4 and 8 bits stay in front of windows that are not transformed, and of recurrences whose floats a cache
+ * would not hold; other types of those become floats once. */
+static void stay_by_default(void **state)
+{
+    static const char *const options[] = { "fold_max_bytes", "65536", "providers", "onednn,reference",
+                                           "intra_threads",  "1",     NULL };
+    static const struct {
+        const char *layer, *type;
+        bool stays;
+    } rows[] = {
+        { "7x7, stride 2", "int8", true },   { "7x7, stride 2", "uint4", true },
+        { "7x7, stride 2", "int16", false }, { "3x3 of many pixels", "int8", false },
+        { "transposed", "int8", true },      { "one axis", "uint8", true },
+        { "depthwise", "int8", false },      { "LSTM", "int4", true },
+        { "LSTM", "int16", false },          { "GRU", "uint8", true },
+    };
+    static float x[MOST], y[MOST];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weights of = { .axis = 1, .zeros = true };
+        int64_t count, held, bytes, floats = sizeof(float);
+        const layer *l = layers;
+
+        while (strcmp(l->name, rows[i].layer) != 0)
+            l++;
+        while (strcmp(types[of.type].name, rows[i].type) != 0)
+            of.type++;
+        for (uint32_t d = 0; d < l->rank; d++)
+            floats *= l->w[d];
+        run_layer(l, &of, 5, options, x, y, &count, &held, &bytes);
+        if ((held < floats * 3 / 4) != rows[i].stays)
+            fail_msg("%s of %s: %lld bytes are held of %lld in the file, %lld as floats", l->name, rows[i].type,
+                     (long long)held, (long long)bytes, (long long)floats);
+    }
+}
+
 /* Special values are DequantizeLinear's, and do not stay in front of a kernel that would lose them. */
 static void not_finite(void **state)
 {
@@ -358,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beside_the_reference),
         cmocka_unit_test(stay_packed),
+        cmocka_unit_test(stay_by_default),
         cmocka_unit_test(not_finite),
     };
 
