@@ -267,6 +267,11 @@ refuses 2 'NAME=STEP' bench "$grows" --grow N
 refuses 2 'NAME=STEP' bench "$grows" --grow N=-1
 expect 2 'no input has an open axis' bench "$grows" --grow M=1 --quiet
 
+# A mask as long as past and new together follows from them: Concat of past and new, MatMul of that and the mask.
+sums=$(dirname "$0")/sums.onnx
+json 0 '.outputs[0].shape == [7]' run "$sums" --dim past_length=5 --dim new=2 --json
+json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json --quiet
+
 # Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
 checks=$((checks + 1))
 "$inlay" bench "$2/pytorch-converted/test_Conv3d/model.onnx" --seconds 60 --warmup 1000000000 --json >"$work/out" 2>"$work/err" &
