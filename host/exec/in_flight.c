@@ -47,11 +47,14 @@ static inlay_status abandon(runner *r, const part_provider *p, uint64_t limit_ms
     run_shared *shared = r->shared;
 
     provider_lost(p->state);
+    if (!shared->unwinding)
+        shared->asked = shared->run.cancel;
     shared->abandoned = shared->unwinding = true;
     shared->run.cancel = &always;
-    return inlay_fail(
-        diag, INLAY_DEVICE_LOST, "the device did not end its work in %llu ms%s; the context is of no use any more",
-        (unsigned long long)limit_ms, limit_ms == r->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
+    return inlay_fail(diag, INLAY_DEVICE_LOST,
+                      "the device of %s did not end its work in %llu ms%s; the context is of no use any more", p->name,
+                      (unsigned long long)limit_ms,
+                      limit_ms == r->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
 }
 
 static uint64_t until(uint64_t limit_ms)

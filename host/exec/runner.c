@@ -505,6 +505,8 @@ failed:
         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) &&
         leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
         runner_keep_outputs(r);
+        if (r->shared->unwinding)
+            r->shared->run.cancel = r->shared->asked;
         r->shared->unwinding = false;
         return run_instead(r, other, inputs, caller);
     }

@@ -19,12 +19,13 @@ enum { POOL_SIZE = 64 };
  * for string_alloc, which kernels call from theirs. */
 typedef struct run_shared {
     inlay_run run;
-    uint64_t max_bytes; /* limit of one tensor */
-    run_memory *memory; /* the session's; NULL = malloc */
-    bool abandoned;     /* a device hangs that may still write here: nothing of the context is ever freed */
-    bool unwinding;     /* ... and the run in progress gives up */
-    bool watched;       /* a cancel word or a deadline is set: poll between steps */
-    arena strings;      /* elements made by this run */
+    uint64_t max_bytes;    /* limit of one tensor */
+    run_memory *memory;    /* the session's; NULL = malloc */
+    bool abandoned;        /* a device hangs that may still write here: nothing of the context is ever freed */
+    bool unwinding;        /* ... and the run in progress gives up ... */
+    const uint32_t *asked; /* ... whose own run.cancel this is, for when others take over */
+    bool watched;          /* a cancel word or a deadline is set: poll between steps */
+    arena strings;         /* elements made by this run */
     pthread_mutex_t strings_lock;
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
     uint32_t pool_count;

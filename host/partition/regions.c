@@ -207,6 +207,8 @@ inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inl
     x->forms = false;
     if (!part_keeps_memory(x, choice)) /* as it was judged, it does */
         (void)part_judge(x, choice);
+    if (x->failed)
+        goto no_memory;
     if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
         !part_measure(x, choice, x->p->memory))
         goto no_memory;

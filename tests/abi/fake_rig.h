@@ -6,6 +6,7 @@
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
 #include "plugin/plugin.h"
+#include "session/session.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ typedef struct rig {
     onnx_bytes *file; /* the model, which has to stay for the session */
 } rig;
 
+enum { LEFT_MOST = 256 };
 static char log_text[2048];
 static const char *cache_dir;              /* of the sessions to come, or NULL */
 static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
@@ -106,6 +108,28 @@ static inline void close_rig(rig *r)
     provider_close(r->device);
     plugin_set_destroy(r->set);
     free(r->file);
+}
+
+/* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
+ * that is busy with other things is no device that hangs. */
+static inline void soon(rig *r)
+{
+    r->session->env.device_timeout_ms = 100;
+}
+
+extern onnx_bytes *left_models[LEFT_MOST];
+onnx_bytes *left_models[LEFT_MOST];
+
+/* What a device that hangs may still use stays, the model among it. */
+static inline void leave_rig(rig *r)
+{
+    static uint32_t count;
+
+    left_models[count++ % LEFT_MOST] = r->file;
+    inlay_context_destroy(r->context);
+    inlay_session_destroy(r->session);
+    provider_close(r->device);
+    plugin_set_destroy(r->set);
 }
 
 static inline void set_floats(inlay_context *context, uint32_t index, uint32_t rank, const int64_t *dims, float *data)

@@ -130,10 +130,68 @@ static void faults_while_values_stay(void **state)
     }
 }
 
+/* The device hangs at each of its jobs in turn, within branches and loops as well: it is named, the context is of no
+ * use any more, and the next session has a device that works; or others make it good, in this run and in the next. */
+static void hanging_while_values_stay(void **state)
+{
+    static const char *const other[] = { "device_failure", "other", NULL };
+    uint32_t jobs = 0;
+
+    (void)state;
+    for (uint32_t repeated = 0; repeated < 2; repeated++)
+        for (uint32_t job = 0; job <= jobs; job++) {
+            char number[16];
+            const char *const options[] = { "hang_at", number, NULL };
+            onnx_bytes g = { .count = 0 };
+            inlay_diag diag = INLAY_DIAG_INIT;
+            rig r;
+
+            (void)snprintf(number, sizeof number, "%u", job);
+            all_kinds(&g);
+            session_options = repeated ? other : NULL;
+            r = open_rig(&g, options);
+            session_options = NULL;
+            bind_faults(&r);
+            if (job == 0) {
+                run(&r);
+                expect_faults(&r);
+                jobs = counted(&r.counters->jobs);
+                close_rig(&r);
+                continue;
+            }
+            soon(&r);
+            if (repeated) {
+                for (int round = 0; round < 2; round++) {
+                    if (inlay_context_run(r.context, NULL, &diag) != INLAY_OK)
+                        fail_msg("job %u: %s", job, diag.text);
+                    expect_faults(&r);
+                }
+            } else {
+                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                if (strstr(diag.text, "fake") == NULL || strstr(diag.text, "device_timeout_ms") == NULL)
+                    fail_msg("job %u: %s", job, diag.text);
+                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+            }
+            leave_rig(&r);
+            if (job % 8 == 1) { /* the next session has a device of its own */
+                g.count = 0;
+                all_kinds(&g);
+                (void)snprintf(number, sizeof number, "%u", 10000 + job);
+                r = open_rig(&g, options);
+                bind_faults(&r);
+                run(&r);
+                expect_faults(&r);
+                close_rig(&r);
+            }
+        }
+    assert_true(jobs > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_while_values_stay),
+        cmocka_unit_test(hanging_while_values_stay), /* last: it leaves devices behind */
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

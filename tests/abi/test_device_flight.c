@@ -1,7 +1,6 @@
 /* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device
  * that hangs. */
 #include "fake_rig.h"
-#include "session/session.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,27 +12,6 @@ static uint64_t now_ms(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-/* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
- * that is busy with other things is no device that hangs. */
-static void soon(rig *r)
-{
-    r->session->env.device_timeout_ms = 100;
-}
-
-onnx_bytes *left_models[64];
-
-/* What a device that hangs may still use stays, the model among it. */
-static void leave_rig(rig *r)
-{
-    static uint32_t count;
-
-    left_models[count++ % 64] = r->file;
-    inlay_context_destroy(r->context);
-    inlay_session_destroy(r->session);
-    provider_close(r->device);
-    plugin_set_destroy(r->set);
 }
 
 /* Neg on the device and Floor on the host in turns: `pairs` regions with a copy before and behind each. */
