@@ -116,6 +116,14 @@ static uint32_t thread_count(const settings *s)
     return count > 0 ? count : cpus < 8 ? cpus : 8;
 }
 
+/* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header. It
+ * clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below, it
+ * would be the heap's, which grows by it. */
+static size_t connection_bytes(const server *s)
+{
+    return (s->max_header_bytes > 16384 ? 2 * s->max_header_bytes : 32768) + 4096;
+}
+
 static inlay_status start_http(program_state *p, inlay_diag *diag)
 {
     server *s = &p->server;
@@ -137,7 +145,7 @@ static inlay_status start_http(program_state *p, inlay_diag *diag)
              (s->settings->verbose ? MHD_USE_ERROR_LOG : 0);
     p->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, exchange_handle, s, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL, MHD_OPTION_LISTEN_SOCKET,
-        fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_CONNECTION_LIMIT,
+        fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes(s), MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)settings_int(s->settings, SET_max_connections), MHD_OPTION_THREAD_POOL_SIZE,
         thread_count(s->settings) > 1 ? thread_count(s->settings) : 0, MHD_OPTION_NOTIFY_CONNECTION, watch_connection,
         s, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
