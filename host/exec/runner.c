@@ -123,13 +123,21 @@ static void pass_waits(const runner *r, bound *b, bound_step *s)
     s->args.signal = s->fence;
 }
 
-/* The copies of a request into list; what a loop captures is there since its first iteration. */
+/* Is what the copy brings there since an earlier run? What a loop captures is since its first iteration, what planning
+ * has computed since the plan's first run. */
+static bool is_there(const runner *r, const bound *b, const plan_step *copy)
+{
+    return copy->kept && b->captures != 0 &&
+           (b->captures == r->captures || b->plan->places[copy->in[0]].source == PLACE_DATA);
+}
+
+/* The copies of a request into list. */
 static uint32_t list_copies(const runner *r, const bound *b, const bound_step *s, inlay_copy *list)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < s->copy_count; i++)
-        if (!s[i].plan->kept || b->captures != r->captures)
+        if (!is_there(r, b, s[i].plan))
             list[count++] = (inlay_copy){ b->buffers[s[i].plan->in[0]], b->buffers[s[i].plan->out[0]] };
     return count;
 }

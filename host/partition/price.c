@@ -22,6 +22,10 @@ uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
 
     if (part_is_constant(x->g, value) || (maker != INLAY_NONE && !is_chosen(x, choice, maker)))
         return 0;
+    /* Sizes that the host computes when it plans are brought once, not in each run. */
+    if (maker != INLAY_NONE && x->g->values[value].info.elements != NULL && !part_merges(x, choice[maker]) &&
+        part_domain_at(x, choice[maker], value) == INLAY_DOMAIN_HOST)
+        return 0;
     home = maker == INLAY_NONE ? INLAY_DOMAIN_HOST : part_domain_at(x, choice[maker], value);
     x->domain_mark[home] = mark;
     for (uint32_t i = x->reader_at[value]; i <= x->reader_at[value + 1]; i++) {

@@ -71,9 +71,9 @@ const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain)
     const uint32_t i = plan_owner_of(env, domain);
     const part_provider *p = i != INLAY_NONE ? &env->providers[i] : NULL;
 
-    return p == NULL ? NULL
-                     : INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride,
-                                domain - p->first_domain);
+    return p == NULL
+               ? NULL
+               : INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, domain - p->first_domain);
 }
 
 bool plan_is_unified(const program_env *env, uint32_t domain)
@@ -145,8 +145,10 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
     ends = arena_array(&p->a, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
-    p->places[to].kept = p->places[from].source == PLACE_INPUT &&
-                         p->places[from].index >= b->prog->graph->input_count && p->places[to].source == PLACE_SLAB;
+    p->places[to].kept =
+        p->places[to].source == PLACE_SLAB &&
+        (p->places[from].source == PLACE_DATA ||
+         (p->places[from].source == PLACE_INPUT && p->places[from].index >= b->prog->graph->input_count));
     planner_touch(b, from);
     step = planner_step(b, PLAN_COPY, NULL);
     if (step == NULL)

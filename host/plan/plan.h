@@ -49,7 +49,7 @@ typedef struct plan_step {
     uint32_t copy_value;    /* ... of which value */
     uint64_t copy_bytes;
     uint32_t group; /* COPY: those of a group are read by the same step */
-    bool kept; /* COPY: of a captured value, which stays in its place until the plan's next run */
+    bool kept;      /* COPY: of a captured value, or of data, which stay in their places until the plan's next run */
 } plan_step;
 
 /* Steps in a row that may go side by side: branches, of which none touches what another one makes. */

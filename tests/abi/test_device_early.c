@@ -117,7 +117,7 @@ static void limits_come_before(void **state)
         for (uint32_t i = 0; i < COUNT; i++)
             x[i] = x[COUNT + i] + x[2 * COUNT + i] - x[i];
         expect_floats(r.context, 0, x, COUNT);
-                assert_true(r.counters->peak_kib <= (free ? 1280u : 768u));
+        assert_true(r.counters->peak_kib <= (free ? 1280u : 768u));
         expect_order(&r, free ? "iiixoixoixo" : "iixoixoiixo");
         close_rig(&r);
     }
