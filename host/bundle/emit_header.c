@@ -135,8 +135,7 @@ inlay_status bundle_emit_header(FILE *to, const bundle_collection *c, const bund
                   "int %s_run(",
                   name, name, name);
     bundle_write_parameters(to, g, n);
-    (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ",
-                  name);
+    (void)fprintf(to, ");\n/* The same, started in the buffer. */\nint %s_run_in(void *buffer, uint64_t bytes, ", name);
     bundle_write_parameters(to, g, n);
     (void)fprintf(to, ");\nconst char *%s_error(void);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n", name);
     return INLAY_OK;

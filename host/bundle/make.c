@@ -309,8 +309,8 @@ static inlay_status link_object(maker *m, const char *output)
     for (size_t i = 0; i < FUNCTIONS; i++) {
         argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
         hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
-        rename[r++] = arena_format(&m->c->a, "--redefine-sym=%s_%s=%s_%s", m->n.name, functions[i], m->n.api,
-                                   functions[i]);
+        rename[r++] =
+            arena_format(&m->c->a, "--redefine-sym=%s_%s=%s_%s", m->n.name, functions[i], m->n.api, functions[i]);
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
         argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
@@ -435,8 +435,8 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
                           "comes with libinlay-dev, and for arm64 host/bundle/runtime/cross.sh makes it",
                           job->target, INLAY_BUNDLE_FROM_BIN);
     if (native && !maker_is_native(&m))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native is for this machine's CPU, and target '%s' is not",
-                          job->target);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "--for native is for this machine's CPU, and target '%s' is not", job->target);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");

@@ -10,10 +10,10 @@ typedef struct bundle_job {
     const char *output;
     const char *name;   /* of the functions; NULL: the output's */
     const char *target; /* "x86_64-linux-gnu" */
-    const char *isa;    /* "avx2": programs that are smaller and use no more; "native": that run on CPUs of this one's kind
-                           alone; NULL: what each CPU has */
-    const char *cc;     /* NULL: the target's */
-    const char *dir;    /* where sources and objects are made; there */
+    const char *isa; /* "avx2": programs that are smaller and use no more; "native": that run on CPUs of this one's kind
+                        alone; NULL: what each CPU has */
+    const char *cc;  /* NULL: the target's */
+    const char *dir; /* where sources and objects are made; there */
     bundle_kind kind;
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *user;

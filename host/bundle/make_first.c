@@ -89,8 +89,8 @@ inlay_status maker_first_run(maker *m, uint32_t level, bool *out_again)
     const first_level *l = &levels[level > 0 && m->n.isa != NULL ? level + 1 : level];
     char *started = maker_path(m, m->job->dir, "first");
     char *wrote = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
-    char *argv[] = { (char *)(uintptr_t)maker_emulator(m), started, wrote, (char *)(uintptr_t)(l->plain ? "plain" : "as is"),
-                     NULL };
+    char *argv[] = { (char *)(uintptr_t)maker_emulator(m), started, wrote,
+                     (char *)(uintptr_t)(l->plain ? "plain" : "as is"), NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;
     int code;
 

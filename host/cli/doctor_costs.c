@@ -1,10 +1,13 @@
 #include "cli/doctor_costs.h"
 #include "cli/measured.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* A split is worth a word from this share of a run on. */
 #define LEAST_SHARE 0.02
+/* Providers that are no more apart than this in price are chosen between by prices, which the model does not make. */
+#define CLOSE_PRICES 2
 
 static double number_of(const json_t *object, const char *key, double otherwise)
 {
@@ -143,8 +146,43 @@ static double copies_ns(const json_t *of, size_t region)
     return sum;
 }
 
-/* A region of one provider between two of another, which refuses it. */
-static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, bool measured)
+/* What `provider` asks for the nodes of a region, one by one, if it takes them all; otherwise infinity. */
+static double price_by(const json_t *nodes, const json_t *region, const char *provider)
+{
+    const json_t *index, *offer;
+    double sum = 0;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(region, "nodes"), i, index) {
+        double least = INFINITY;
+
+        json_array_foreach(json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "offers"), k,
+                           offer)
+            if (strcmp(text_of(offer, "provider"), provider) == 0 && json_object_get(offer, "nodes") == NULL)
+                least = fmin(least, number_of(offer, "cost_ns", INFINITY));
+        sum += least;
+    }
+    return sum;
+}
+
+/* Could the provider of the region in the middle as well have its neighbours? */
+static bool is_by_price(const json_t *of, size_t at, const char *own)
+{
+    const json_t *nodes = json_object_get(of, "nodes"), *regions = json_object_get(of, "regions");
+    double asked = 0, paid = 0;
+
+    for (size_t side = 0; side < 2; side++) {
+        const json_t *region = json_array_get(regions, side == 0 ? at - 1 : at + 1);
+
+        asked += price_by(nodes, region, own);
+        paid += number_of(region, "cost_ns", 0);
+    }
+    return asked <= CLOSE_PRICES * paid;
+}
+
+/* A region of one provider between two of another, which refuses it. by_price: prices choose between providers, and not
+ * their order. */
+static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, bool by_price, bool measured)
 {
     const json_t *regions = json_object_get(of, "regions"), *region = json_array_get(regions, at);
     const char *before = text_of(json_array_get(regions, at - 1), "provider");
@@ -156,7 +194,8 @@ static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, 
     graph_node *n = find_node(d->model->main, text_of(node, "name"));
     doctor_finding *f;
 
-    if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns)
+    if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns ||
+        (by_price && is_by_price(of, at, own)))
         return;
     f = doctor_add(d, DOCTOR_REGION_SPLIT, d->model->main, n, INLAY_NONE,
                    "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
@@ -196,7 +235,7 @@ inlay_status doctor_costs_find(doctor *d, const char *path, const feed *given, d
     give_times(d, times, out->measured);
     look_opset(d, json_object_get(main_graph, "nodes"));
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
-        look_split(d, main_graph, i, run_ns * LEAST_SHARE, out->measured);
+        look_split(d, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(told, "policy"), "cost") == 0, out->measured);
 done:
     json_decref(times);
     json_decref(told);

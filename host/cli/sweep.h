@@ -5,7 +5,10 @@
  *     --sweep batch=1/6/24                 these
  *
  * A name is that of a dimension of the model, or threads, or callers; batch is also the first axis of the first input.
- * Each point is measured in two passes over all points, so that what the machine does in between shows. */
+ * Each point is measured in two passes over all points, there and back. The best and those that may be as good are then
+ * measured anew, in turns and in a session of its own for each slice: what was measured when the best was chosen says
+ * too much of it, and slices of one session, or one after the other, are more alike than those of another measurement.
+ */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 #include "cli/energy.h"
@@ -34,6 +37,7 @@ typedef struct sweep_point {
     double rate, low, high;           /* mean of the slices, and where another measurement lies with 95 % */
     double joules;                    /* an item; negative = not known */
     double spent_joules, items;
+    bool again;   /* measured anew since the best was chosen */
     bool skipped; /* a smaller batch takes too long already */
     bool fits;    /* the latency that was asked for */
     bool noisy;   /* the interval is wider than a twentieth of the rate either way */

@@ -3,6 +3,9 @@
 
 /* A wider interval, in parts of the rate, is the machine's noise. */
 #define NOISE 0.05
+/* Processes differ by so much of the rate, two in three of them by less, and none sees it in itself: where its memory
+ * lies, what ran before. Measured on an idle machine with five models, each twice in 20 turns. */
+#define BETWEEN 0.01
 
 /* Student's t, 97.5 %, by degrees of freedom. */
 static double student(uint32_t freedom)
@@ -25,6 +28,7 @@ void sweep_settle(sweep_point *p)
         squares += (p->rates[i] - p->rate) * (p->rates[i] - p->rate);
     /* Of another mean of as many slices, which has an error of its own. */
     half = p->slices < 2 ? p->rate : student(p->slices - 1) * sqrt(squares / (p->slices - 1)) * sqrt(2.0 / p->slices);
+    half = sqrt(half * half + 2 * 2 * BETWEEN * BETWEEN * p->rate * p->rate);
     p->low = p->rate > half ? p->rate - half : 0;
     p->high = p->rate + half;
     p->noisy = half > NOISE * p->rate;

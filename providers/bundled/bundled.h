@@ -11,7 +11,7 @@ const inlay_provider *bundled_onednn(const inlay_host *host);
 uint32_t bundle_level(void);
 /* The most that kernels may use, before anything asks: "avx2". */
 void bundle_cap(const char *isa);
-/* Takes one of the three kinds of CPU that loops over bytes know, before anything asks: AVX-512 VNNI, AVX-VNNI, AVX2. One
- * with AVX-512 and no VNNI is of the last. */
+/* Takes one of the three kinds of CPU that loops over bytes know, before anything asks: AVX-512 VNNI, AVX-VNNI, AVX2.
+ * One with AVX-512 and no VNNI is of the last. */
 void bundle_cap_bytes(void);
 #endif

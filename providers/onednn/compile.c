@@ -194,7 +194,8 @@ static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
 
         if (k == NULL || k->narrow != NULL || k->entries.count > 0) /* no constant of the host */
             continue;
-        /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original was. */
+        /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original
+         * was. */
         packed = ((rg_constant_is_packed(k) || (c->state->alone && k->packs != NULL)) && !k->plain_used &&
                   c->ready != NULL) ||
                  (k->given_up > 0 && k->given_up == c->values[v].uses && c->values[v].output == INLAY_NONE);

@@ -139,6 +139,16 @@ static void test_interval(void **state)
     assert_in_range(held, 1860, 1940);
 }
 
+/* Six slices that agree by chance: another process may differ all the same. */
+static void test_interval_is_never_a_point(void **state)
+{
+    sweep_point p = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };
+
+    (void)state;
+    sweep_settle(&p);
+    assert_true(p.low <= 98.5 && p.high >= 101.5 && !p.noisy);
+}
+
 static void test_noise(void **state)
 {
     sweep_point calm = { .slices = 6, .rates = { 100, 101, 100, 99, 100, 100 }, .spent_joules = 3, .items = 60 };
@@ -162,6 +172,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hwmon, make_root, drop_root),
         cmocka_unit_test_setup_teardown(test_command, make_root, drop_root),
         cmocka_unit_test(test_interval),
+        cmocka_unit_test(test_interval_is_never_a_point),
         cmocka_unit_test(test_noise),
     };
 

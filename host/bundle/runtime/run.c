@@ -419,7 +419,8 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     if (model->packs_levels == UINT32_MAX && !model->has_originals)
         bundle_cap_bytes();
     if (model->only_level != 0 && model->only_level != bundle_level()) {
-        status = inlay_fail(&diag, INLAY_UNSUPPORTED, "made for CPUs with other instructions than this one has (--for native)");
+        status = inlay_fail(&diag, INLAY_UNSUPPORTED,
+                            "made for CPUs with other instructions than this one has (--for native)");
     } else if (arena != NULL && ((uintptr_t)arena % 64 != 0 || bytes < 4096)) {
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                             "the arena must begin at a multiple of 64 bytes and have "
