@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RETRIED = 80 };
+enum { MOST_RETRIED = 12 };
 static const double LEAST_GAIN = 0.02;
 
 /* ------------------------------------------------------------------ worth */
@@ -131,48 +131,17 @@ static const layer_worth *next_largest(const ranking *r, const bool *stays, cons
     return best;
 }
 
-/* The layer as integers once more, with each range of what it reads until one is good. *c is the search's own. */
-static inlay_status retry(search *x, const candidate *c, uint32_t which, uint32_t *tries)
-{
-    const uint32_t value = x->reads[which];
-    bool *stays = (bool *)(uintptr_t)c->stays;
-    uint8_t *method = (uint8_t *)(uintptr_t)c->method, others[SEARCH_METHODS];
-    const uint8_t was = value != INLAY_NONE ? method[value] : 0;
-    const uint32_t count = value != INLAY_NONE ? search_choices(x, value, was, others) : 0;
-    bool good = false;
-    inlay_status status = INLAY_OK;
-
-    stays[which] = false;
-    for (uint32_t k = 0; k <= count && !good; k++, ++*tries) {
-        verdict v;
-
-        if (k > 0)
-            method[value] = others[k - 1];
-        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
-        good = search_is_good(x, &v);
-    }
-done:
-    if (!good) {
-        stays[which] = true;
-        if (value != INLAY_NONE)
-            method[value] = was;
-    }
-    return status;
-}
-
 inlay_status search_mix(search *x, const ranking *r, candidate *c)
 {
     bool *stays = arena_array(x->a, (size_t)x->layer_count + 1, sizeof *stays);
-    uint8_t *method = arena_copy(x->a, c->method, (size_t)x->c.count + 1);
     const layer_worth *w = NULL;
     uint32_t low = 0, high = r->count;
     verdict v;
     inlay_status status = INLAY_OK;
 
-    if (stays == NULL || method == NULL)
+    if (stays == NULL)
         return search_no_memory(x);
     c->stays = stays;
-    c->method = method;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
@@ -184,8 +153,12 @@ inlay_status search_mix(search *x, const ranking *r, candidate *c)
             low = middle + 1;
     }
     put_back(x, r, high, stays);
-    for (uint32_t tries = 0; tries < MOST_RETRIED && (w = next_largest(r, stays, w)) != NULL;)
-        INLAY_TRY(retry(x, c, w->layer, &tries));
+    for (uint32_t tries = 0; tries < MOST_RETRIED && (w = next_largest(r, stays, w)) != NULL; tries++) {
+        stays[w->layer] = false;
+        INLAY_TRY(search_attempt(x, c, x->compared, &v, NULL));
+        if (!search_is_good(x, &v))
+            stays[w->layer] = true;
+    }
 done:
     return status;
 }

@@ -96,8 +96,6 @@ typedef struct ranking {
 
 /* Tries each layer of the candidate alone. */
 INLAY_NODISCARD inlay_status search_rank(search *x, const candidate *c, ranking *out);
-/* The methods whose range of the value is unlike that of its method and of each other; how many. */
-uint32_t search_choices(const search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS]);
 /* The ranges of what the layers at the front of the ranking read, each by the method with which the outputs of the
  * whole are off least. c->method is new memory where that is much less. */
 INLAY_NODISCARD inlay_status search_refine(search *x, const ranking *r, candidate *c);

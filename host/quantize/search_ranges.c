@@ -51,13 +51,14 @@ static bool is_unlike(const qdq_range *a, const qdq_range *b)
     return fabsf(a->low - b->low) > (float)UNLIKE * width || fabsf(a->high - b->high) > (float)UNLIKE * width;
 }
 
-uint32_t search_choices(const search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
+/* The methods whose range of the value is unlike that of its method and of each other; how many. */
+static uint32_t choices(const search *x, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
 {
     qdq_range seen[SEARCH_METHODS];
     uint32_t count = 1;
 
     seen[0] = search_range(x, value, method);
-    for (uint8_t m = 0; m < SEARCH_METHODS && x->args->method == QUANTIZE_AUTO; m++) {
+    for (uint8_t m = 0; m < SEARCH_METHODS; m++) {
         const qdq_range range = search_range(x, value, m);
         bool known = false;
 
@@ -75,7 +76,7 @@ uint32_t search_choices(const search *x, uint32_t value, uint8_t method, uint8_t
 static inlay_status refine_value(search *x, const candidate *c, uint8_t *method, uint32_t value, double *error)
 {
     uint8_t others[SEARCH_METHODS], best = method[value];
-    const uint32_t count = search_choices(x, value, best, others);
+    const uint32_t count = choices(x, value, best, others);
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; k < count; k++) {
