@@ -116,9 +116,9 @@ static uint32_t thread_count(const settings *s)
     return count > 0 ? count : cpus < 8 ? cpus : 8;
 }
 
-/* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header. It
- * clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below, it
- * would be the heap's, which grows by it. */
+/* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header.
+ * It clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below,
+ * it would be the heap's, which grows by it. */
 static size_t connection_bytes(const server *s)
 {
     return (s->max_header_bytes > 16384 ? 2 * s->max_header_bytes : 32768) + 4096;

@@ -5,8 +5,16 @@
 #include "plane_copy.h"
 #include "tiles.h"
 
-enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, PANEL_FLOATS = 96 * 1024, COPY_FLOATS = 64 * 1024, ALONE_FLOPS = 200000,
-       LEAST_CHANNELS = 48 };
+enum {
+    ARG_X,
+    ARG_W,
+    ARG_Y,
+    ARG_BIAS,
+    PANEL_FLOATS = 96 * 1024,
+    COPY_FLOATS = 64 * 1024,
+    ALONE_FLOPS = 200000,
+    LEAST_CHANNELS = 48
+};
 
 typedef struct conv_rows {
     rg_native native;

@@ -14,7 +14,7 @@
 enum {
     LANES = 16,
     LINE = 8, /* narrow nodes of a cache line */
-    FEW = 10,  /* fewer rows are walked one by one */
+    FEW = 10, /* fewer rows are walked one by one */
     BLOCK_BYTES = 128 << 10,
     BLOCK_ROWS = 256
 };

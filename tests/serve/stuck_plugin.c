@@ -1,5 +1,5 @@
-/* A provider whose runs do not end by themselves: Abs ends when its run is cancelled, Relu never. Both say that they run. That is so for 7 elements
- * alone: the host tries a plugin with other sizes before it loads it. */
+/* A provider whose runs do not end by themselves: Abs ends when its run is cancelled, Relu never. Both say that they
+ * run. That is so for 7 elements alone: the host tries a plugin with other sizes before it loads it. */
 #include "inlay/kit.h"
 #include <stdio.h>
 #include <unistd.h>

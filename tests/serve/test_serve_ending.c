@@ -402,12 +402,14 @@ static void test_connections_for_others(void **state)
  * nobody waits for it beyond the grace time. */
 static void test_a_load_that_does_not_end(void **state)
 {
-    static const char *const flags[] = { "--workers", "1", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",
+    static const char *const flags[] = { "--workers",    "1", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",
                                          "FOLDER/cache", NULL };
     static const struct {
         const char *op, *grace_ms;
         bool alone, left;
-    } loads[] = { { "Abs", "600000", true, false }, { "Abs", "600000", false, false }, { "Relu", "100", true, true },
+    } loads[] = { { "Abs", "600000", true, false },
+                  { "Abs", "600000", false, false },
+                  { "Relu", "100", true, true },
                   { "Relu", "100", false, true } };
     char path[256], text[8192];
 

@@ -639,9 +639,8 @@ typedef struct inlay_calibrate_options {
     uint64_t struct_size;
     const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
     uint32_t thread_count;
-    uint32_t quick; /* 1: fewer runs of each kernel */
-    double
-        budget_s; /* seconds for all of it; 0: 60 for each provider and number of threads, a quarter of that if quick */
+    uint32_t quick;  /* 1: fewer runs of each kernel */
+    double budget_s; /* for all of it; 0: 60 for each provider and number of threads, a quarter of that if quick */
 } inlay_calibrate_options;
 #define INLAY_CALIBRATE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
