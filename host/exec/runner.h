@@ -135,12 +135,12 @@ struct runner {
     const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
                                    handle 0: not this one. NULL: none is. Borrowed */
     const uint32_t *homes;      /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
-                                   host's.       Borrowed from the node whose body it is */
+                                   host's. Borrowed from the node whose body it is */
     uint32_t *shares;         /* [output_count] domains whose memory is the host's, too, in which outputs are made that
                                  the caller gets at home; NULL: there are none */
     inlay_value **wanted;     /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
-                                devices;    timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+                                devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
     plan_input *key;          /* [input_count + captured_count + output_count] */
     const part_provider *failed;   /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     uint64_t captures;             /* counts the sets of captured values that runs have seen */
