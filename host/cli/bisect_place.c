@@ -413,9 +413,8 @@ static const graph *find_graph(const program *p, const char *path)
 {
     const graph *found = strcmp(p->path, path) == 0 ? p->graph : NULL;
 
-    for (uint32_t n = 0; n < p->graph->node_count && found == NULL; n++)
-        for (uint32_t b = 0; p->bodies_of[n] != NULL && b < p->graph->nodes[n]->body_count && found == NULL; b++)
-            found = find_graph(p->bodies_of[n][b], path);
+    for (uint32_t b = 0; b < p->body_count && found == NULL; b++)
+        found = find_graph(p->bodies[b], path);
     return found;
 }
 

@@ -492,10 +492,11 @@ void bound_destroy(runner *r, bound *b)
     for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
+        if (b->slabs[d].handle == 0)
+            continue;
         if (b->maps[d] != NULL)
             env->providers[i].table->buffer_unmap(env->providers[i].state, &b->slabs[d]);
-        if (b->slabs[d].handle != 0)
-            device_give(env, i, &b->slabs[d]);
+        device_give(env, i, &b->slabs[d]);
     }
     plan_unref(b->plan);
     arena_deinit(&b->scratch);

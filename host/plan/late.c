@@ -70,24 +70,9 @@ static bool take_back(const partition *base, const uint8_t *late, const char *ca
 
 /* ------------------------------------------------------------------ assigning again */
 
-static part_request request_of(const program *p)
-{
-    const program_env *env = p->env;
-
-    return (part_request){ .graph = p->graph,
-                           .snapshot = &p->snapshot,
-                           .providers = env->providers,
-                           .provider_count = env->provider_count,
-                           .max_threads = env->max_threads,
-                           .rules = env->rules,
-                           .costs = env->costs,
-                           .log = env->log,
-                           .log_ctx = env->log_ctx };
-}
-
 static inlay_status assign(const program *p, const partition *heard, arena *a, partition *out, inlay_diag *diag)
 {
-    part_request request = request_of(p);
+    part_request request = program_request(p);
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
     inlay_status status;
 
@@ -168,7 +153,7 @@ inlay_status late_assign(program *p, uint32_t step, const inlay_diag *why, inlay
         return no_memory(p, diag);
     status = assign(p, &heard, &p->a, &next, diag);
     if (status == INLAY_UNSUPPORTED) {
-        const part_request request = request_of(p);
+        const part_request request = program_request(p);
 
         p->stuck = part_uncovered(&request, &heard, &p->a);
     }

@@ -481,32 +481,32 @@ uint32_t program_count(const program *p)
 {
     uint32_t count = 1;
 
-    for (uint32_t n = 0; n < p->graph->node_count; n++)
-        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
-            count += program_count(p->bodies_of[n][i]);
+    for (uint32_t i = 0; i < p->body_count; i++)
+        count += program_count(p->bodies[i]);
     return count;
+}
+
+part_request program_request(const program *p)
+{
+    const program_env *env = p->env;
+
+    return (part_request){ .graph = p->graph,
+                           .snapshot = &p->snapshot,
+                           .providers = env->providers,
+                           .provider_count = env->provider_count,
+                           .max_threads = env->max_threads,
+                           .rules = env->rules,
+                           .costs = env->costs,
+                           .sizes = env->sizes,
+                           .log = env->log,
+                           .log_ctx = env->log_ctx };
 }
 
 part_job *program_jobs(program *p, part_job *next)
 {
-    const program_env *env = p->env;
-
-    *next++ = (part_job){ .path = p->path,
-                          .a = &p->a,
-                          .out = &p->parts,
-                          .request = { .graph = p->graph,
-                                       .snapshot = &p->snapshot,
-                                       .providers = env->providers,
-                                       .provider_count = env->provider_count,
-                                       .max_threads = env->max_threads,
-                                       .rules = env->rules,
-                                       .costs = env->costs,
-                                       .sizes = env->sizes,
-                                       .log = env->log,
-                                       .log_ctx = env->log_ctx } };
-    for (uint32_t n = 0; n < p->graph->node_count; n++)
-        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
-            next = program_jobs(p->bodies_of[n][i], next);
+    *next++ = (part_job){ .path = p->path, .a = &p->a, .out = &p->parts, .request = program_request(p) };
+    for (uint32_t i = 0; i < p->body_count; i++)
+        next = program_jobs(p->bodies[i], next);
     return next;
 }
 
@@ -514,9 +514,8 @@ part_job *program_jobs(program *p, part_job *next)
 static void use_packs(program *p, packs *shared)
 {
     p->packs = shared;
-    for (uint32_t n = 0; n < p->graph->node_count; n++)
-        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
-            use_packs(p->bodies_of[n][i], shared);
+    for (uint32_t i = 0; i < p->body_count; i++)
+        use_packs(p->bodies[i], shared);
 }
 
 inlay_status program_assign(graph *g, const program_env *env, bool again, program **out_program, inlay_diag *diag)

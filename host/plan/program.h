@@ -129,6 +129,8 @@ bool program_hands_on(const program_step *s, uint32_t v);
 bool program_find_states(program *p);
 /* How many programs: this one and its bodies'. */
 uint32_t program_count(const program *p);
+/* What the partitioner is asked for this one. */
+part_request program_request(const program *p);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
 part_job *program_jobs(program *p, part_job *next);
 /* late.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at most

@@ -19,9 +19,8 @@ typedef struct programs {
 static void list_programs(programs *all, program *p)
 {
     all->list[all->count++] = p;
-    for (uint32_t n = 0; n < p->graph->node_count; n++)
-        for (uint32_t i = 0; p->bodies_of[n] != NULL && i < p->graph->nodes[n]->body_count; i++)
-            list_programs(all, p->bodies_of[n][i]);
+    for (uint32_t i = 0; i < p->body_count; i++)
+        list_programs(all, p->bodies[i]);
 }
 
 /* Lists them and saves their graphs; false: no memory. */

@@ -265,12 +265,14 @@ static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_
     const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
     text_reader texts[2] = { { .last = 0 }, { .last = 0 } };
     double *rows;
+    bool good;
 
     *out = (by_row){ .same_text = true };
     if (width < 2 || count == 0)
         return true;
     rows = malloc((size_t)width * 2 * sizeof *rows);
-    for (int64_t r = 0; rows != NULL && r < count / width; r++) {
+    good = rows != NULL;
+    for (int64_t r = 0; good && r < count / width; r++) {
         int64_t best[2];
 
         fetch(want, r * width, width, rows);
@@ -286,11 +288,13 @@ static bool add_rows(const agree *a, const inlay_tensor_view *want, const inlay_
         else if (diverges(a->metric) && a->metric != AGREE_text)
             out->kl += divergence(rows, rows + width, width, a->metric == AGREE_kl ? 0 : 1e-7);
     }
-    if (rows != NULL && a->metric == AGREE_text)
+    if (good && a->metric == AGREE_text) {
         out->kl = text_off(want, got, count / width, width);
+        good = out->kl >= 0;
+    }
     out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
     free(rows);
-    return rows != NULL && out->kl >= 0;
+    return good;
 }
 
 static double cosine_of(double dot, double want, double got)

@@ -41,6 +41,32 @@ static void equal_outputs(void **state)
     }
 }
 
+/* Rows that differ in their last bits: a divergence that rounding makes negative is none. */
+static void nearly_equal_rows(void **state)
+{
+    static const int64_t one[] = { 1, 10 };
+    uint32_t seed = 3;
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        float x[10], y[10], sum = 0;
+
+        for (int k = 0; k < 10; k++) {
+            seed = seed * 1664525 + 1013904223;
+            sum += x[k] = (float)(seed >> 8) * 0x1p-22F;
+        }
+        for (int k = 0; k < 10; k++) {
+            x[k] /= sum;
+            y[k] = nextafterf(x[k], (k & 1) != 0 ? 9.0F : -9.0F);
+        }
+        for (agree_metric m = AGREE_top1; m < AGREE_METRIC_COUNT; m++) {
+            const agree a = compared(m, x, y, one, 2);
+
+            assert_true(agree_off(&a) >= 0 && agree_off(&a) < 1e-3);
+        }
+    }
+}
+
 static void other_outputs(void **state)
 {
     float got[12];
@@ -187,6 +213,7 @@ static void refusals_and_edges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_outputs),
+                                        cmocka_unit_test(nearly_equal_rows),
                                         cmocka_unit_test(other_outputs),
                                         cmocka_unit_test(distance_of_texts),
                                         cmocka_unit_test(few_texts_tell_little),
