@@ -153,7 +153,8 @@ uint32_t make_constant(node_maker *m, graph *g, inlay_dtype dtype, uint32_t rank
     void *copy = arena_alloc(&m->ctx->model->arena, bytes);
 
     if (v != INLAY_NONE && copy != NULL) {
-        memcpy(copy, data, bytes);
+        if (bytes > 0)
+            memcpy(copy, data, bytes);
         if (graph_set_constant(g, v, dtype, rank, &count, copy, bytes) == INLAY_OK)
             return v;
     }
