@@ -7,7 +7,7 @@
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
 # Some 40 minutes on two cores, by its parts; where nothing is cached, longer. Needs the network only for Debian packages
-# that are missing; uses ccache where it is.
+# that are missing and, where npm is, once for gRPC's client of the tests in tests/serve; uses ccache where it is.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

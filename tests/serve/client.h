@@ -84,6 +84,9 @@ void write_slow_sum(const char *path);
 void write_masked(const char *path, bool masked);
 /* A decoder whose next token is the character behind '@' by the number of tokens so far: its state counts. */
 void write_counting(const char *path);
+/* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] is the sums of
+ * input0's columns in each row where input1 is true. */
+void write_documented(const char *path);
 /* A model whose vector of a token is 1 at the token's place. */
 void write_vectors(const char *path);
 #endif

@@ -245,6 +245,36 @@ void write_vectors(const char *path)
     save(path, &w);
 }
 
+static void write_cast(wire *w, const char *from, const char *to, int dtype)
+{
+    wire_mark n = mw_node_begin(w, "Cast", from, to), a = wire_begin(w, 5);
+
+    wire_text(w, 1, "to");
+    wire_int(w, 3, dtype);
+    wire_int(w, 20, 2);
+    wire_end(w, a);
+    wire_end(w, n);
+}
+
+void write_documented(const char *path)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+
+    write_numbers(&w, "zero", INLAY_INT64, 1, 1, 0);
+    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
+    mw_value(&w, MW_INPUT, "input0", INLAY_UINT32, "2,2");
+    mw_value(&w, MW_INPUT, "input1", INLAY_BOOL, "3");
+    write_cast(&w, "input0", "floats", INLAY_FLOAT);
+    write_cast(&w, "input1", "flags", INLAY_FLOAT);
+    mw_node(&w, "ReduceSum", "floats,zero", "sums");
+    mw_node(&w, "Unsqueeze", "flags,one", "column");
+    mw_node(&w, "Mul", "column,sums", "output0");
+    mw_value(&w, MW_OUTPUT, "output0", INLAY_FLOAT, "3,2");
+    wire_end(&w, g);
+    save(path, &w);
+}
+
 void write_models(const char *folder)
 {
     static const struct {

@@ -191,11 +191,68 @@ static void test_cut_anywhere(void **state)
     }
 }
 
+/* Binary data that is aligned for its type is the tensor; what is not is copied, and counted. */
+static void test_tensors_stay_where_they_arrived(void **state)
+{
+#define BINARY(name, shape, type, bytes)                                                                               \
+    "{\"name\":\"" name "\",\"shape\":[" shape "],\"datatype\":\"" type                                                \
+    "\",\"parameters\":{\"binary_data_size\":" bytes "}}"
+    static const struct {
+        const char *inputs;
+        uint32_t count;
+        size_t at[3], bytes; /* where each begins behind the JSON; all together */
+        uint64_t copied;
+    } rows[] = {
+        { BINARY("a", "2,2", "FP32", "16"), 1, { 0 }, 16, 0 },
+        { BINARY("a", "2", "FP64", "16") "," BINARY("b", "1,3", "FP32", "12") "," BINARY("c", "3", "BOOL", "3"),
+          3,
+          { 0, 16, 28 },
+          31,
+          0 },
+        { BINARY("a", "1", "FP16", "2") "," BINARY("b", "2", "BF16", "4"), 2, { 0, 2 }, 6, 0 },
+        { BINARY("a", "1", "INT16", "2") "," BINARY("b", "3", "INT32", "12"), 2, { 0, 2 }, 14, 12 },
+        { BINARY("a", "1", "BOOL", "1") "," BINARY("b", "1", "INT64", "8"), 2, { 0, 1 }, 9, 8 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        _Alignas(64) char memory[1024];
+        inlay_diag diag = INLAY_DIAG_INIT;
+        infer_request q;
+        char json[512], *body;
+        size_t bytes = (size_t)snprintf(json, sizeof json, "{\"inputs\":[%s]}", rows[i].inputs);
+
+        body = memory + 512 - bytes; /* what follows the JSON is aligned, as the server places it */
+        memcpy(body, json, bytes);
+        for (size_t k = 0; k < rows[i].bytes; k++)
+            memory[512 + k] = (char)(k & 1);
+        assert_int_equal(infer_parse_rest(body, bytes + rows[i].bytes, bytes, &q, &diag), INLAY_OK);
+        assert_int_equal(q.input_count, rows[i].count);
+        assert_int_equal(q.copied_bytes, rows[i].copied);
+        for (uint32_t k = 0; k < q.input_count; k++) {
+            const char *arrived = memory + 512 + rows[i].at[k];
+
+            if (rows[i].copied == 0 || k == 0)
+                assert_ptr_equal(q.inputs[k].data, arrived);
+            else
+                assert_ptr_not_equal(q.inputs[k].data, arrived);
+            assert_memory_equal(q.inputs[k].data, arrived, q.inputs[k].bytes);
+        }
+        infer_request_deinit(&q);
+    }
+#undef BINARY
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_what_is_no_json),    cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_routes),  cmocka_unit_test(test_every_byte_changed), cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_what_is_no_json),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_every_byte_changed),
+        cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_tensors_stay_where_they_arrived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

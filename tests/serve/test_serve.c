@@ -150,6 +150,56 @@ static void test_types_in_bytes(void **state)
     (void)close(fd);
 }
 
+/* A request with two binary tensors behind a header and a JSON of such lengths; whole, or cut in two on the way. */
+static void send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
+{
+    static const float data[4] = { 1, 2, 30, 40 };
+    char text[1024], json[512];
+    answer a;
+    int head, n = snprintf(
+                  json, sizeof json,
+                  "{\"id\":\"%0*d\",\"inputs\":[{\"name\":\"a\",\"shape\":[1,2],\"datatype\":\"FP32\",\"parameters\":"
+                  "{\"binary_data_size\":8}},{\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"FP32\",\"parameters\":"
+                  "{\"binary_data_size\":8}}]}",
+                  id_bytes, 0);
+
+    head = snprintf(text, sizeof text,
+                    "POST /v2/models/pair/infer HTTP/1.1\r\nHost: a\r\nX-Pad: %0*d\r\nContent-Length: %zu\r\n"
+                    "Inference-Header-Content-Length: %d\r\n\r\n%s",
+                    pad_bytes, 0, (size_t)n + sizeof data, n, json);
+    memcpy(text + head, data, sizeof data);
+    if (in_parts) {
+        client_send(fd, text, (size_t)head + 3);
+        (void)usleep(2000);
+        client_send(fd, text + head + 3, sizeof data - 3);
+    } else {
+        client_send(fd, text, (size_t)head + sizeof data);
+    }
+    client_receive(fd, &a);
+    if (a.code != 200 || strstr(a.body, "[31.0,42.0]") == NULL)
+        fail_msg("%d, %d: %d %s", id_bytes, pad_bytes, a.code, a.body);
+}
+
+/* Wherever binary tensors arrive, none is copied on its way into the run; those of JSON are counted. */
+static void test_binary_tensors_are_not_copied(void **state)
+{
+    double before = client_metric(&server, "inlay_copied_bytes_total");
+    int fd = client_connect(&server);
+
+    (void)state;
+    assert_true(before >= 0);
+    for (int i = 1; i <= 64; i++) {
+        send_pair(fd, i, 1 + i * 5 % 64, false);
+        send_pair(fd, i, 1 + i * 7 % 64, true);
+    }
+    (void)close(fd);
+    assert_true(client_metric(&server, "inlay_copied_bytes_total") == before);
+    expect("POST", "/v2/models/twice/infer",
+           "{\"inputs\":[{\"name\":\"x\",\"shape\":[2,3],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5,6]}]}", 200,
+           "12.0]");
+    assert_true(client_metric(&server, "inlay_copied_bytes_total") == before + 24);
+}
+
 #define INPUT(shape, type, rest) "{\"inputs\":[{\"name\":\"x\",\"shape\":" shape ",\"datatype\":\"" type "\"" rest "}]}"
 
 static void test_wrong_requests(void **state)
@@ -273,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_paths_that_mean_nothing),
         cmocka_unit_test(test_types_in_json),
         cmocka_unit_test(test_types_in_bytes),
+        cmocka_unit_test(test_binary_tensors_are_not_copied),
         cmocka_unit_test(test_wrong_requests),
         cmocka_unit_test(test_what_is_no_http),
         cmocka_unit_test(test_sizes),

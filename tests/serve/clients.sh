@@ -1,0 +1,99 @@
+#!/bin/bash
+# Clients that others wrote: h2load over HTTP/2, wrk over HTTP/1.1, curl over both, and promtool, which reads /metrics.
+#   clients.sh INLAY_SERVE WRITE_MODELS
+#
+# A client that is not installed is left out and named; then the exit code is 77, unless something else is wrong.
+set -euo pipefail
+serve=$1 write_models=$2
+tmp=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
+    rm -rf "$tmp"
+}
+trap end EXIT
+fail() { echo "$1"; tail -n 20 "$tmp"/log "$tmp"/said; exit 1; }
+missing=
+have() { command -v "$1" >/dev/null || { missing="$missing $1"; return 1; }; }
+have curl || { echo "skipped: curl is not installed"; exit 77; }
+
+"$write_models" "$tmp/models"
+"$serve" "$tmp/models" --no-config --port 0 --grpc-port 0 2>"$tmp/log" &
+server=$!
+: >"$tmp/said"
+for ((i = 0; i < 600; i++)); do
+    grep -q "ready, models" "$tmp/log" && break
+    kill -0 $server 2>/dev/null || fail "the server ended"
+    sleep 0.1
+done
+port() { sed -nE "s/.*on $1:\/\/127\.0\.0\.1:([0-9]+).*/\1/p" "$tmp/log" | head -n 1; }
+rest=http://127.0.0.1:$(port http) grpc=http://127.0.0.1:$(port grpc)/inference.GRPCInferenceService
+metric() { curl -sS "$rest/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
+served() { metric 'inlay_requests_total{model="twice",version="1"}'; }
+served_exactly() { # NUMBER, once the last answer is counted
+    for ((i = 0; i < 100; i++)); do
+        [ "$(served)" = "$1" ] && return
+        sleep 0.05
+    done
+    fail "$2: the server has answered $(served) requests and not $1"
+}
+
+# A row of `twice`: over REST as JSON, over gRPC as one message behind its length.
+echo '{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1,2,3]}]}' >"$tmp/json"
+printf '\0\0\0\0\046\n\005twice*\035\n\001x\022\004FP32\032\002\001\003*\0162\014\0\0\200\077\0\0\0\100\0\0\100\100' \
+    >"$tmp/message"
+as_grpc=(-H 'content-type: application/grpc' -H 'te: trailers')
+
+# ------------------------------------------------------------------ curl
+
+curl -sSf -d @"$tmp/json" "$rest/v2/models/twice/infer" >"$tmp/said"
+grep -qF '"data":[2.0,4.0,6.0]' "$tmp/said" || fail "curl, JSON: not the answer"
+curl -sSf --http2-prior-knowledge -D "$tmp/head" "${as_grpc[@]}" --data-binary @"$tmp/message" "$grpc/ModelInfer" |
+    od -An -tx1 -v | tr -d ' \n' >"$tmp/said"
+grep -q 320c000000400000804'0*'0000c040\$ "$tmp/said" || fail "curl, gRPC: not the answer"
+grep -q '^grpc-status: 0' "$tmp/head" || fail "curl, gRPC: not that status"
+served_exactly 2 curl
+
+# ------------------------------------------------------------------ h2load: HTTP/2, many requests a connection
+
+total=2
+if have h2load; then
+    h2load -n 2000 -c 8 -m 16 -d "$tmp/message" "${as_grpc[@]}" "$grpc/ModelInfer" >"$tmp/said" 2>&1 ||
+        fail "h2load failed"
+    grep -q "2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout" "$tmp/said" || fail "h2load: some failed"
+    grep -q "status codes: 2000 2xx, 0 3xx, 0 4xx, 0 5xx" "$tmp/said" || fail "h2load: not only 2xx"
+    total=$((total + 2000))
+    served_exactly $total h2load # gRPC says 200 to what is wrong, too
+    h2load --h1 -n 2000 -c 8 -d "$tmp/json" "$rest/v2/models/twice/infer" >"$tmp/said" 2>&1 || fail "h2load failed"
+    grep -q "status codes: 2000 2xx, 0 3xx, 0 4xx, 0 5xx" "$tmp/said" || fail "h2load, HTTP/1.1: not only 2xx"
+    total=$((total + 2000))
+    served_exactly $total "h2load, HTTP/1.1"
+fi
+
+# ------------------------------------------------------------------ wrk: HTTP/1.1
+
+if have wrk; then
+    cat >"$tmp/wrk.lua" <<LUA
+wrk.method = "POST"
+wrk.body = io.open("$tmp/json"):read("*a")
+LUA
+    wrk -t 1 -c 8 -d 1s -s "$tmp/wrk.lua" "$rest/v2/models/twice/infer" >"$tmp/said" 2>&1 || fail "wrk failed"
+    grep -qE "Non-2xx|Socket errors" "$tmp/said" && fail "wrk: not only 2xx"
+    grep -qE "^ +[1-9][0-9]* requests in" "$tmp/said" || fail "wrk: no requests"
+fi
+
+# ------------------------------------------------------------------ promtool
+
+if have promtool; then
+    curl -sS -d '{' "$rest/v2/models/twice/infer" >/dev/null # an error to be counted, too
+    curl -sSf "$rest/metrics" >"$tmp/metrics"
+    promtool check metrics <"$tmp/metrics" >"$tmp/said" 2>&1 || fail "promtool finds something in /metrics"
+    [ ! -s "$tmp/said" ] || fail "promtool says something of /metrics"
+    # What has no documentation is found, so silence says something.
+    grep -v '^# HELP inlay_runs ' "$tmp/metrics" | promtool check metrics >"$tmp/said" 2>&1 && fail "promtool sees nothing"
+fi
+
+kill $server
+wait $server || fail "the server ended with $?"
+server=
+[ -z "$missing" ] || { echo "left out, for they are not installed:$missing"; exit 77; }

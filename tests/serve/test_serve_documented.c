@@ -1,0 +1,163 @@
+/* The requests that KServe and Triton document, as the files of examples/ have them: each is sent and answered as
+ * documented. A file has examples between lines of ===, and lines that begin with
+ *
+ *   #    are for people
+ *   >    method and path
+ *   :    a header
+ *   <    the code of the answer
+ *   =    what is in its header or its body
+ *   0x   binary data behind the JSON: of the request above <, of the answer below
+ *
+ * and others are the body. */
+#include "client.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static serving server;
+
+typedef struct example {
+    char method[8], path[256], headers[1024], body[4096], data[256], wanted_data[256];
+    size_t body_bytes, data_bytes, wanted_bytes;
+    char parts[16][256];
+    size_t part_count;
+    int code; /* 0: not read yet */
+} example;
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--trace-file", "FOLDER/trace", NULL };
+    char path[256];
+
+    (void)state;
+    serving_prepare_empty(&server);
+    write_documented(serving_path(&server, "models/mymodel.onnx", path, sizeof path));
+    serving_folder(&server, "models/mysum/1");
+    write_sum(serving_path(&server, "models/mysum/1/model.onnx", path, sizeof path));
+    serving_file(&server, "models/mysum/config.yaml", "options: [state=old=new]\n", 0644);
+    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_start(&server, flags);
+    return 0;
+}
+
+static int end(void **state)
+{
+    int code = serving_end(&server, SIGTERM);
+
+    (void)state;
+    serving_remove(&server);
+    return code;
+}
+
+static size_t read_hex(const char *text, char *out, size_t room)
+{
+    size_t count = 0;
+    unsigned byte;
+    int used;
+
+    while (sscanf(text, " %2x%n", &byte, &used) == 1) {
+        assert_true(count < room);
+        out[count++] = (char)byte;
+        text += used;
+    }
+    return count;
+}
+
+/* One line of a file, with its end. */
+static void read_line(example *e, char *line)
+{
+    size_t bytes = strlen(line);
+
+    if (e->code == 0 && line[0] != '#' && strchr(">:<=0", line[0]) == NULL) {
+        assert_true(e->body_bytes + bytes < sizeof e->body);
+        memcpy(e->body + e->body_bytes, line, bytes);
+        e->body_bytes += bytes;
+        return;
+    }
+    line[strcspn(line, "\n")] = '\0';
+    if (line[0] == '>') {
+        assert_int_equal(sscanf(line, "> %7s %255s", e->method, e->path), 2);
+    } else if (line[0] == ':') {
+        (void)snprintf(e->headers + strlen(e->headers), sizeof e->headers - strlen(e->headers), "%s\r\n", line + 2);
+    } else if (line[0] == '<') {
+        e->code = (int)strtol(line + 2, NULL, 10);
+    } else if (line[0] == '=') {
+        assert_true(e->part_count < 16 && bytes < sizeof e->parts[0]);
+        memcpy(e->parts[e->part_count++], line + 2, bytes - 2);
+    } else if (line[0] == '0' && e->code == 0) {
+        e->data_bytes = read_hex(line + 2, e->data, sizeof e->data);
+    } else if (line[0] == '0') {
+        e->wanted_bytes = read_hex(line + 2, e->wanted_data, sizeof e->wanted_data);
+    } else {
+        assert_int_equal(line[0], '#');
+    }
+}
+
+static void send_example(example *e, const char *file)
+{
+    static answer a;
+    char length[32] = "";
+    size_t json;
+    int fd = client_connect(&server);
+
+    if (e->data_bytes > 0)
+        (void)snprintf(e->headers + strlen(e->headers), sizeof e->headers - strlen(e->headers),
+                       "Inference-Header-Content-Length: %zu\r\n", e->body_bytes);
+    memcpy(e->body + e->body_bytes, e->data, e->data_bytes);
+    client_call(fd, e->method, e->path, e->headers, e->body, e->body_bytes + e->data_bytes, &a);
+    (void)close(fd);
+    if (a.code != e->code)
+        fail_msg("%s, %s %s: expected %d, got %d: %s", file, e->method, e->path, e->code, a.code, a.body);
+    for (size_t i = 0; i < e->part_count; i++)
+        if (strstr(a.head, e->parts[i]) == NULL && strstr(a.body, e->parts[i]) == NULL)
+            fail_msg("%s, %s %s: no '%s' in %s%s", file, e->method, e->path, e->parts[i], a.head, a.body);
+    json = answer_header(&a, "Inference-Header-Content-Length", length, sizeof length) != NULL
+               ? strtoul(length, NULL, 10)
+               : a.body_bytes;
+    assert_int_equal(a.body_bytes - json, e->wanted_bytes);
+    assert_memory_equal(a.body + json, e->wanted_data, e->wanted_bytes);
+}
+
+static void test_file(void **state)
+{
+    const char *file = *state;
+    char path[512], line[1024];
+    uint32_t sent = 0;
+    example e = { .code = 0 };
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "%s/%s", EXAMPLES_DIR, file);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    for (bool more = true; more;) {
+        more = fgets(line, sizeof line, f) != NULL;
+        if (more && strncmp(line, "===", 3) != 0) {
+            read_line(&e, line);
+            continue;
+        }
+        assert_true(e.code != 0 && e.method[0] != '\0');
+        send_example(&e, file);
+        e = (example){ .code = 0 };
+        sent++;
+    }
+    (void)fclose(f);
+    assert_true(sent >= 3);
+}
+
+int main(void)
+{
+#define FILE_TEST(name)                                                                                                \
+    {                                                                                                                  \
+        name, test_file, NULL, NULL, (void *)(uintptr_t)name                                                           \
+    }
+    const struct CMUnitTest tests[] = {
+        FILE_TEST("kserve-rest.txt"),
+        FILE_TEST("triton-binary.txt"),
+        FILE_TEST("triton-parameters.txt"),
+        FILE_TEST("triton-control.txt"),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}
