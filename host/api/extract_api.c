@@ -1,5 +1,6 @@
 /* api/extract_api.c - inlay.h: parts of models as files of their own. */
 #include "base/nearest.h"
+#include "base/order.h"
 #include "explain/facts.h"
 #include "model/cut.h"
 #include "session/session.h"
@@ -19,17 +20,19 @@ static const char *nth_value(const void *ctx, uint32_t i)
     return ((const graph *)ctx)->values[i].info.name.data;
 }
 
-/* Names to values of the main graph. NULL: one is not there, or no memory. */
-static const uint32_t *find_values(graph_model *model, const char *const *names, uint32_t count, const char *what,
+/* Names to values of the main graph, each once: *count becomes smaller where names repeat. NULL: one is not there, or
+ * no memory. */
+static const uint32_t *find_values(graph_model *model, const char *const *names, uint32_t *count, const char *what,
                                    inlay_diag *diag)
 {
-    uint32_t *list = arena_array(&model->arena, (size_t)count + 1, sizeof *list);
+    uint32_t *list = arena_array(&model->arena, (size_t)*count + 1, sizeof *list), found = 0;
 
     if (list == NULL)
-        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u names", count);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        list[i] = graph_find_value(model->main, names[i]);
-        if (list[i] == INLAY_NONE) {
+        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u names", *count);
+    for (uint32_t i = 0; list != NULL && i < *count; i++) {
+        const uint32_t v = graph_find_value(model->main, names[i]);
+
+        if (v == INLAY_NONE) {
             const char *near = nearest_name(names[i], nth_value, model->main, model->main->value_count);
 
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the main graph has no value '%.200s'%s%.200s%s", what,
@@ -37,7 +40,10 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
                              near != NULL ? "'?" : "");
             return NULL;
         }
+        if (!is_listed(list, found, v))
+            list[found++] = v;
     }
+    *count = found;
     return list;
 }
 
@@ -83,15 +89,15 @@ static inlay_status part_by_number(const extraction *x, graph_model *model, mode
 static inlay_status part_by_names(const extraction *x, graph_model *model, model_part *out)
 {
     const inlay_extract_args *a = x->args;
-    const uint32_t *inputs = find_values(model, a->inputs, a->input_count, "inputs", x->diag);
-    const uint32_t *outputs = a->output_count == 0
-                                  ? model->main->outputs
-                                  : find_values(model, a->outputs, a->output_count, "outputs", x->diag);
+    uint32_t input_count = a->input_count, output_count = a->output_count;
+    const uint32_t *inputs = find_values(model, a->inputs, &input_count, "inputs", x->diag);
+    const uint32_t *outputs =
+        output_count == 0 ? model->main->outputs : find_values(model, a->outputs, &output_count, "outputs", x->diag);
 
     if (inputs == NULL || outputs == NULL)
         return INLAY_INVALID_ARGUMENT;
-    return model_part_between(model, inputs, a->input_count, outputs,
-                              a->output_count == 0 ? model->main->output_count : a->output_count, out, x->diag);
+    return model_part_between(model, inputs, input_count, outputs,
+                              output_count == 0 ? model->main->output_count : output_count, out, x->diag);
 }
 
 /* Cuts the file's model, of which typed (may be NULL) knows the types. */
@@ -135,13 +141,19 @@ inlay_status inlay_extract(const char *path, const inlay_options *options, inlay
     const session_source source = { .path = path, .fd = -1 };
     inlay_session *s = NULL;
     inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
 
     if (!INLAY_HAS(args, nodes_all) || args->out_path == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_extract: args.struct_size or args.out_path is not set");
     if ((args->node_count > 0) + (args->part_count > 0) + (args->input_count + args->output_count > 0) != 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_extract: name inputs and outputs, or nodes, or a part");
-    if (session_prepare(&source, options, &watch, &s, &why) == INLAY_OK)
+    status = session_prepare(&source, options, &watch, &s, &why);
+    if (status == INLAY_OK)
         inlay_session_destroy(s);
+    if (x.done)
+        return x.status;
+    if (status == INLAY_CANCELLED)
+        return inlay_fail(diag, status, "%s", why.text);
     /* A model that cannot be run can be cut: the file may declare what is needed. */
-    return x.done ? x.status : extract(&x, NULL, why.text);
+    return extract(&x, NULL, why.text);
 }

@@ -100,6 +100,7 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
         goto done;
     s->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(model_outline(s->model, args->reserved, diag));
+    INLAY_TRY(session_report(s, 1, "writing", diag)); /* from here on the file is written to its end */
     INLAY_TRY(model_save(s->model, args->out_path, &save, diag));
 done:
     inlay_session_destroy(s);

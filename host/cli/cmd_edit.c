@@ -144,7 +144,8 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
     INLAY_TRY(scratch_save(&s, "edited", model, false, path, diag));
-    if (look(common, path, &after) != INLAY_OK && look(common, args->files.model, &before) == INLAY_OK) {
+    if (!cli_cancelled() && look(common, path, &after) != INLAY_OK &&
+        look(common, args->files.model, &before) == INLAY_OK) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model would not be valid any longer: %s", after.text);
         goto done;
     }

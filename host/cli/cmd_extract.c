@@ -129,6 +129,31 @@ static void say(const cli_common *common, const inlay_extract_args *work, const 
     (void)json_array_append_new(files, file);
 }
 
+/* Where stage `number` goes. */
+static void name_stage(const cli_files *files, uint32_t number, char path[4096], char external[4096])
+{
+    stage_path(files->output, number, path, 4096);
+    if (files->external != NULL)
+        stage_path(files->external, number, external, 4096);
+}
+
+/* Some stages alone are of no use: they go when one cannot be written, or is no longer wanted. */
+static void remove_stages(const cli_files *files, uint32_t count)
+{
+    char path[4096], external[4096], beside[8192];
+    const char *slash = strrchr(files->output, '/');
+
+    for (uint32_t i = 0; i < count; i++) {
+        name_stage(files, i, path, external);
+        (void)remove(path);
+        if (files->external == NULL)
+            continue;
+        (void)snprintf(beside, sizeof beside, "%.*s%s", slash != NULL ? (int)(slash - files->output) + 1 : 0,
+                       files->output, external);
+        (void)remove(beside);
+    }
+}
+
 /* Writes one part; number INLAY_NONE: it is the only one. */
 static inlay_status write_part(const extract_args *args, const cli_common *common, inlay_extract_args *work,
                                uint32_t number, json_t *files, inlay_diag *diag)
@@ -140,12 +165,10 @@ static inlay_status write_part(const extract_args *args, const cli_common *commo
     work->out_path = args->files.output;
     work->external_file = args->files.external;
     if (number != INLAY_NONE) {
-        stage_path(args->files.output, number, path, sizeof path);
+        name_stage(&args->files, number, path, external);
         work->out_path = path;
-        if (args->files.external != NULL) {
-            stage_path(args->files.external, number, external, sizeof external);
+        if (args->files.external != NULL)
             work->external_file = external;
-        }
     }
     work->part = number != INLAY_NONE ? number : 0;
     if (s != NULL) {
@@ -189,8 +212,13 @@ static inlay_status extract(extract_args *args, cli_common *common, json_t *file
     work.part_count = args->split;
     cli_attach(common);
     parts = args->partition ? args->parts.count : args->split;
-    for (uint32_t i = 0; i < parts; i++)
-        INLAY_TRY(write_part(args, common, &work, i, files, diag));
+    for (uint32_t i = 0; i < parts; i++) {
+        status = write_part(args, common, &work, i, files, diag);
+        if (status != INLAY_OK) {
+            remove_stages(&args->files, i);
+            goto done;
+        }
+    }
     if (parts == 0)
         INLAY_TRY(write_part(args, common, &work, INLAY_NONE, files, diag));
 done:

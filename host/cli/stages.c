@@ -161,11 +161,13 @@ static inlay_status expand_one(const graph *g, const char *name, const char *wha
                                inlay_diag *diag)
 {
     const bool is_glob = strpbrk(name, "*?") != NULL && graph_find_value(g, name) == INLAY_NONE;
-    const uint32_t before = *count;
+    bool found = !is_glob;
 
     for (uint32_t v = 0; is_glob && v < g->value_count; v++) {
-        bool seen = !is_edge(g, v) || fnmatch(name, g->values[v].info.name.data, 0) != 0;
+        const bool fits = is_edge(g, v) && fnmatch(name, g->values[v].info.name.data, 0) == 0;
+        bool seen = !fits;
 
+        found |= fits;
         for (uint32_t i = 0; !seen && i < *count; i++)
             seen = strcmp(list[i], g->values[v].info.name.data) == 0;
         if (!seen && (list[(*count)++] = strdup(g->values[v].info.name.data)) == NULL)
@@ -173,11 +175,8 @@ static inlay_status expand_one(const graph *g, const char *name, const char *wha
     }
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
         return no_memory(diag);
-    return *count > before ? INLAY_OK
-                           : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                        "%s: no value of the main graph fits "
-                                        "'%.200s'",
-                                        what, name);
+    return found ? INLAY_OK
+                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph fits '%.200s'", what, name);
 }
 
 inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,

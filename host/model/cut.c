@@ -272,6 +272,27 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
     return INLAY_OK;
 }
 
+/* A node that is kept for another result of its may still make what is now an input: that one gets a name nobody reads.
+ */
+static inlay_status rename_made(graph_model *model, const model_part *part, inlay_diag *diag)
+{
+    graph *g = model->main;
+
+    for (uint32_t i = 0; i < part->input_count; i++) {
+        const uint32_t v = part->inputs[i], maker = g->values[v].info.producer;
+
+        for (uint32_t o = 0; maker != INLAY_NONE && part->nodes[maker] && o < g->nodes[maker]->info.output_count; o++)
+            if (g->nodes[maker]->info.outputs[o] == v) {
+                const uint32_t unread = graph_add_value(g, NULL, 0);
+
+                if (unread == INLAY_NONE)
+                    return no_memory(diag);
+                ((uint32_t *)(uintptr_t)g->nodes[maker]->info.outputs)[o] = unread;
+            }
+    }
+    return INLAY_OK;
+}
+
 inlay_status model_cut(graph_model *model, const model_part *part, const graph *typed, const char *why,
                        inlay_diag *diag)
 {
@@ -288,6 +309,7 @@ inlay_status model_cut(graph_model *model, const model_part *part, const graph *
     for (uint32_t i = 0; i < part->output_count; i++)
         INLAY_TRY(declare(model, part->outputs[i], typed, why, diag));
     INLAY_TRY(drop_values(model, part, diag));
+    INLAY_TRY(rename_made(model, part, diag));
     for (uint32_t i = 0; i < g->node_count; i++)
         if (part->nodes[i])
             g->nodes[kept++] = g->nodes[i];

@@ -42,16 +42,17 @@ bool probe_find(char helper[PATH_MAX], char host[128])
 
 /* ------------------------------------------------------------------ the child */
 
-/* A process group of its own with default signals, nothing on 0, 1 and 2, the pipe on 3, and nothing else open. */
+/* A process group of its own with default signals, nothing on 0, 1 and 2, the pipe on 3, and nothing else open. All
+ * signals are blocked until the helper has begun: the Ctrl-C that a terminal sends to our group while the process is in
+ * it still would be taken for the plugin's crash. */
 static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_pid)
 {
     char *arguments[] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, all;
+    sigset_t all;
     int error;
 
-    (void)sigemptyset(&none);
     (void)sigfillset(&all);
     error = posix_spawn_file_actions_init(&actions);
     if (error != 0)
@@ -70,7 +71,7 @@ static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_p
         error = posix_spawnattr_setflags(&attributes,
                                          POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     if (error == 0)
-        error = posix_spawnattr_setsigmask(&attributes, &none);
+        error = posix_spawnattr_setsigmask(&attributes, &all);
     if (error == 0)
         error = posix_spawnattr_setsigdefault(&attributes, &all);
     if (error == 0)

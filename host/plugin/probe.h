@@ -2,8 +2,9 @@
  *
  * The helper (host/probe/, installed as libexec/inlay/inlay-probe) is spawned, not forked: the host may have threads.
  * It loads the file, asks it to describe itself, checks that, then opens its providers and has them run a few small
- * nodes; it has no files, no core dumps and a time limit, and may crash as it likes. What it has to say comes through a
- * pipe, descriptor 3, in lines:
+ * nodes; it has no files, no core dumps and a time limit, and may crash as it likes. It begins with all signals
+ * blocked, and drops those that came for its parent before it unblocks them. What it has to say comes through a pipe,
+ * descriptor 3, in lines:
  *
  *     at STAGE            before each call into the plugin
  *     refused SENTENCE    it can't be loaded, and why

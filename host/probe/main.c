@@ -101,6 +101,18 @@ static void keep_small(void)
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+/* What came so far was for our parent's process group, of which we are no more: ignoring a signal drops it. */
+static void begin_signals(void)
+{
+    sigset_t none;
+
+    for (int s = 1; s < NSIG; s++)
+        if (signal(s, SIG_IGN) != SIG_ERR)
+            (void)signal(s, SIG_DFL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 int main(int argc, char **argv)
 {
     static admission a;
@@ -114,6 +126,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "inlay-probe is started by inlay, to try a plugin\n");
         return 2;
     }
+    begin_signals();
     keep_small();
     catch_prints();
     crash_on_enter = say_scene;

@@ -44,6 +44,11 @@ LONG = {
     "explain": "model.onnx --measure --seconds 60", "reduce": "model.onnx --check 'sleep 1; false' -o out.onnx",
     "compare": "model.onnx model.onnx --metric 'custom:sleep 1; echo 1 #' --samples 60",
     "calibrate": "", "test": "onnx",
+    "run": "large.onnx", "optimize": "large.onnx -o out.onnx", "edit": "large.onnx --set-metadata a=b -o out.onnx",
+    "diff": "large.onnx other.onnx", "extract": "large.onnx --split 8 -o out.onnx", "sparsity": "large.onnx",
+    "bundle": "large.onnx -o out", "pipe": "large.onnx --post softmax -o out.onnx", "tune": "large.onnx",
+    "quantize": "large.onnx -o out.onnx", "bisect": "large.onnx", "partition": "large.onnx",
+    "plugin-check": "build/blur.so",
 }
 # Verbs that read a model, and what comes behind it.
 BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
@@ -96,6 +101,19 @@ def network(path, dims, ids=None):
         nodes.append(helper.make_node("Gather", ["w1", "ids"], ["rows"]))
         made.append(TENSOR("rows", FLOAT, None))
     graph_file(path, nodes, inputs, made, [("w1", w[0]), ("w2", w[1])])
+
+
+def large(path, seed):
+    """A network that every verb takes a while for: many nodes, and weights of 40 MB."""
+    rng, x, nodes, weights = np.random.default_rng(seed), "x", [], []
+    for i in range(10):
+        weights.append((f"w{i}", rng.normal(0, 0.03, (1024, 1024)).astype(np.float32)))
+        nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"m{i}"]))
+        for k in range(200):
+            nodes.append(helper.make_node("Sin" if k % 2 else "Tanh", [f"m{i}" if k == 0 else x], [f"t{i}_{k}"]))
+            x = f"t{i}_{k}"
+    nodes.append(helper.make_node("Relu", [x], ["y"]))
+    graph_file(path, nodes, [TENSOR("x", FLOAT, ["N", 1024])], [TENSOR("y", FLOAT, ["N", 1024])], weights)
 
 
 def stage_pipes():
@@ -209,7 +227,7 @@ class Table(unittest.TestCase):
             shutil.copy(f"variants/{variant}.onnx", "model.onnx")
             if "small.onnx" in line and "-o small.onnx" not in line:
                 shutil.copy("model.onnx", "small.onnx")
-            done = bounded(line)
+            done = bounded(line, **({"seconds": 900} if line == "inlay calibrate" else {}))  # it takes 720 s at most
             if done.returncode in good or done.returncode == 124:
                 return done, done.returncode in good
         return done, False
@@ -271,6 +289,8 @@ class Table(unittest.TestCase):
 
     def test_cancel(self):
         network("model.onnx", [30000, 4])
+        large("large.onnx", 1)
+        large("other.onnx", 2)
         for i in range(400):  # a folder that takes a while
             shutil.copytree("onnx/test_one", f"onnx/test_{i}", dirs_exist_ok=True)
         for verb, line in LONG.items():
@@ -278,6 +298,7 @@ class Table(unittest.TestCase):
                 code, out, err = self.interrupted([verb] + shlex.split(line) + ["--json"], pause)
                 if code != 0:
                     break
+                self.setUp()  # what it wrote
             self.assertEqual(code, 130, f"{verb}: {out[:300]} {err[:300]}")
             self.assertFalse(outputs(), f"{verb} left something behind")
 

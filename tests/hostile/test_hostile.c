@@ -3,10 +3,14 @@
 #include "folder.h"
 #include "base/hash.h"
 #include "plugin/note.h"
+#include "plugin/probe.h"
 #include <elf.h>
+#include <limits.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 static void evil_plugins_are_told_apart(void **state)
 {
@@ -129,6 +133,68 @@ static void a_trial_has_no_input(void **state)
     if (was >= 0)
         (void)dup2(was, STDIN_FILENO), (void)close(was);
     (void)close(ends[0]), (void)close(ends[1]);
+}
+
+/* The helper with a signal that came for its parent's group before it had one of its own; its verdict's lines. */
+static void run_interrupted(const char *helper, const char *plugin, char *text, size_t bytes)
+{
+    int ends[2], status = -1;
+    size_t used = 0;
+    ssize_t n;
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        sigset_t all;
+
+        (void)sigfillset(&all);
+        (void)sigprocmask(SIG_SETMASK, &all, NULL);
+        (void)raise(SIGINT);
+        (void)raise(SIGTSTP);
+        (void)dup2(ends[1], PROBE_FD);
+        (void)execl(helper, helper, plugin, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    while (used + 1 < bytes && (n = read(ends[0], text + used, bytes - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Ctrl-C on a terminal while plugins are tried is no crash of theirs. */
+static void interrupts_are_no_crashes(void **state)
+{
+    static const char script[] =
+        "#!/bin/sh\nwhile read -r key value; do [ \"$key\" != SigBlk: ] || echo \"note $value\" >&3; "
+        "done </proc/self/status\necho ok >&3\necho done >&3\n";
+    char helper[PATH_MAX], host[128], plugin[256], text[8192];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    probe p = { .pid = 0 };
+    verdict v;
+    folder f;
+
+    (void)state;
+    assert_true(probe_find(helper, host));
+    folder_make(&f);
+    folder_add(&f, "good", "good");
+    (void)snprintf(plugin, sizeof plugin, "%s/good.so", f.plugins);
+    run_interrupted(helper, plugin, text, sizeof text);
+    assert_non_null(strstr(text, "\nok\n"));
+    assert_non_null(strstr(text, "\ndone\n"));
+    /* And it begins with them blocked: its mask, as a helper of ours tells it. */
+    (void)snprintf(helper, sizeof helper, "%s/helper", f.root);
+    file_write(helper, script, sizeof script - 1);
+    assert_int_equal(chmod(helper, 0700), 0);
+    assert_int_equal(probe_start(helper, plugin, 60000, &p, &diag), INLAY_OK);
+    probe_finish(&p, &v);
+    assert_int_equal(v.kind, VERDICT_OK);
+    assert_true((strtoull(v.text, NULL, 16) >> (SIGINT - 1) & 1) == 1);
+    folder_remove(&f);
 }
 
 /* The helper answers in lines: a name that has several is one, and says nothing else. */
@@ -412,6 +478,7 @@ int main(void)
         cmocka_unit_test(evil_plugins_are_told_apart),
         cmocka_unit_test(rude_plugins_are_told_of),
         cmocka_unit_test(a_trial_has_no_input),
+        cmocka_unit_test(interrupts_are_no_crashes),
         cmocka_unit_test(names_with_lines),
         cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
         cmocka_unit_test(without_probe_marks_still_count),
