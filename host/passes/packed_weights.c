@@ -4,7 +4,8 @@
 #include "passes/pass.h"
 #include <string.h>
 
-enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2, SMALL_TIMES = 16 /* of fold_max_bytes */ };
+enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2, MANY_PIXELS = 64 };
+enum { SMALL_TIMES = 16, CACHE_TIMES = 3 }; /* of fold_max_bytes */
 
 static bool is_integer(inlay_dtype t)
 {
@@ -122,22 +123,36 @@ static bool all_ones(const graph_node *n, const char *name)
     return true;
 }
 
+/* Is each weight used for many pixels, as far as is known? In front of few, spreading codes costs more than the sums.
+ */
+static bool serves_many(const graph *g, const graph_node *n)
+{
+    const inlay_value_info *y = &g->values[n->info.outputs[0]].info;
+    int64_t pixels = 1;
+
+    for (uint32_t d = 2; y->rank <= INLAY_MAX_RANK && d < y->rank && pixels < MANY_PIXELS; d++)
+        pixels *= y->dims[d].kind == INLAY_DIM_FIXED ? y->dims[d].value : 0;
+    return pixels >= MANY_PIXELS;
+}
+
 /* Most bytes of floats that serve n better than these codes do, as measured (README): windows of 3x3 are transformed
  * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there
  * at each step. Of other types all floats of windows and recurrences are made in each run. */
-static uint64_t small_bytes(const pass_ctx *ctx, const graph_node *n, const inlay_value_info *weights, bool code)
+static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_node *n, const inlay_value_info *weights,
+                            bool code)
 {
     const uint64_t some = ctx->fold_max_bytes * SMALL_TIMES;
     bool window = false, square = weights->rank == 4;
 
     if (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN"))
-        return code ? ctx->fold_max_bytes : some;
+        return code ? ctx->fold_max_bytes * CACHE_TIMES : some;
     for (uint32_t d = 2; d < weights->rank; d++) {
         window |= weights->dims[d].value > 1;
         square &= weights->dims[d].value == 3;
     }
     if (pass_is_op(n, "ConvTranspose") || (pass_is_op(n, "Conv") && attr_int(n, "group", 1) == 1))
-        window &= !code || (square && pass_is_op(n, "Conv") && all_ones(n, "strides") && all_ones(n, "dilations"));
+        window &= !code || !serves_many(g, n) ||
+                  (square && pass_is_op(n, "Conv") && all_ones(n, "strides") && all_ones(n, "dilations"));
     else if (!pass_is_op(n, "Conv"))
         window = false;
     return window ? some : 0;
@@ -159,7 +174,7 @@ static bool reads_any(const pass_ctx *ctx, const graph *g, const readers *r, uin
         for (size_t i = 0; r->input[at] == 0 && !view && i < sizeof views / sizeof *views; i++)
             view = pass_is_op(n, views[i]);
         if (view ? !reads_any(ctx, g, r, n->info.outputs[0], bytes, code, depth + 1)
-                 : !is_weights(n, r->input[at]) || bytes <= small_bytes(ctx, n, &g->values[v].info, code))
+                 : !is_weights(n, r->input[at]) || bytes <= small_bytes(ctx, g, n, &g->values[v].info, code))
             return false;
         any = true;
     }
