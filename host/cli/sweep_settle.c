@@ -4,7 +4,7 @@
 /* A wider interval, in parts of the rate, is the machine's noise. */
 #define NOISE 0.05
 /* Processes differ by so much of the rate, two in three of them by less, and none sees it in itself: where its memory
- * lies, what ran before. Measured on an idle machine with one model, 8 repeats. */
+ * lies, what ran before. Measured on an idle machine with one model in 8 repeats; holds with five (tests/bench). */
 #define BETWEEN 0.01
 
 /* Student's t, 97.5 %, by degrees of freedom. */
