@@ -77,7 +77,6 @@ VEC_INLINE void unfold_bits(const uf_codes *c, int bits, bool zeros, int64_t fir
     make_table(c, table);
     for (int64_t g = first / UF_LANES; g < end; g++, out += UF_LANES) {
         const size_t at = (size_t)ids[g * id_step] * UF_LANES;
-
         const uint8_t *from = group_at(data, g, bits);
 
         vec_fetch_near(from + AHEAD);

@@ -213,6 +213,14 @@ void serving_remove(serving *s)
     remove_tree(s->folder);
 }
 
+int serving_close(serving *s)
+{
+    const int code = serving_end(s, SIGTERM);
+
+    serving_remove(s);
+    return code;
+}
+
 uint32_t serving_children(const serving *s, long *pids, uint32_t room)
 {
     char path[96];

@@ -33,6 +33,8 @@ void serving_await(const serving *s, const char *part, char *text, size_t bytes)
 /* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after a minute. */
 int serving_end(serving *s, int signal_number);
 void serving_remove(serving *s);
+/* Ends it by SIGTERM and removes the folder; the exit code. */
+int serving_close(serving *s);
 /* The processes that it has started, those that have ended unseen among them. */
 uint32_t serving_children(const serving *s, long *pids, uint32_t room);
 /* Open files and resident memory of the server. */

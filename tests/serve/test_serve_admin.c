@@ -42,11 +42,8 @@ static int start(void **state)
 
 static int end(void **state)
 {
-    int code = serving_end(&server, SIGTERM);
-
     (void)state;
-    serving_remove(&server);
-    return code;
+    return serving_close(&server);
 }
 
 static void rest(const char *token, const char *method, const char *path, const char *body, int code, const char *part)

@@ -43,11 +43,8 @@ static int start(void **state)
 
 static int end(void **state)
 {
-    int code = serving_end(&server, SIGTERM);
-
     (void)state;
-    serving_remove(&server);
-    return code;
+    return serving_close(&server);
 }
 
 static size_t read_hex(const char *text, char *out, size_t room)

@@ -62,11 +62,8 @@ static int start(void **state)
 
 static int end(void **state)
 {
-    int code = serving_end(&server, SIGTERM);
-
     (void)state;
-    serving_remove(&server);
-    return code;
+    return serving_close(&server);
 }
 
 /* ------------------------------------------------------------------ padding */

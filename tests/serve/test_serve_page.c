@@ -25,11 +25,8 @@ static int start(void **state)
 
 static int end(void **state)
 {
-    int code = serving_end(&server, SIGTERM);
-
     (void)state;
-    serving_remove(&server);
-    return code;
+    return serving_close(&server);
 }
 
 /* A process that sends good and wrong requests until it is killed. */
