@@ -51,7 +51,7 @@ typedef struct loop {
     stack *stacks;        /* [scans] */
     uint32_t first_input; /* of the body that is carried */
     uint32_t *homes;      /* [carried + scans] domains that they stay in; NULL: the host's */
-    bool lifts;           /* some are to go there before the first iteration */
+    bool lifts;           /* some are to go there before the first iteration, so that all iterations are alike */
 } loop;
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */

@@ -307,11 +307,12 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
     for (uint32_t k = first_output; k < l->g->output_count; k++) {
         const uint32_t v = l->g->outputs[k], i = k - first_output;
 
-        if (!can_stay(l->g, v))
-            continue;
-        homes[k] = unless_lost(l->body->prog->env, made_in(l->body->prog, v));
+        if (can_stay(l->g, v))
+            homes[k] = unless_lost(l->body->prog->env, made_in(l->body->prog, v));
         if (i < l->carried)
-            l->lifts |= homes[k] != INLAY_DOMAIN_HOST;
+            l->lifts |= homes[k] != l->in[first_input + i].buffer.domain;
+        else if (homes[k] == INLAY_DOMAIN_HOST)
+            continue;
         else if (!stacks || i >= n->output_count || n->outputs[i] == INLAY_NONE ||
                  homes[k] != stay_domain(l->c->r, n->outputs[i]))
             homes[k] = INLAY_DOMAIN_HOST;
@@ -344,7 +345,7 @@ inlay_status loop_lift(loop *l)
     for (uint32_t i = 0; i < l->carried && status == INLAY_OK; i++) {
         rt_value *in = &l->in[l->first_input + i];
 
-        if (l->homes[i] == INLAY_DOMAIN_HOST || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST)
+        if (in->kind != INLAY_KIND_TENSOR || in->buffer.domain == l->homes[i])
             continue;
         status = stay_move(l->body, in, l->homes[i], &l->held[i], l->c->diag);
         if (status == INLAY_OK)

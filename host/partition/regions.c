@@ -133,7 +133,7 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++) {
-        uint32_t n = x->readers[i], domain = part_domain_at(x, choice[n], v);
+        uint32_t n = x->readers[i], domain = part_read_in(x, n, choice[n], v);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
@@ -184,8 +184,10 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
                               .from_domain = x->hops[k].from,
                               .to_domain = x->hops[k].to,
                               .bytes = cost_value_bytes(&p->profile[v]),
-                              .ns = part_hop_ns(x, v, x->hops[k]) };
+                              .ns = part_hop_ns(x, v, x->hops[k]),
+                              .once = x->hops[k].once };
             p->cost_ns += c->ns;
+            p->once_ns += c->once ? c->ns : 0;
         }
     }
     return p->copies != NULL;
@@ -209,6 +211,7 @@ inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inl
         (void)part_judge(x, choice);
     if (x->failed)
         goto no_memory;
+    x->lists = true;
     if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
         !part_measure(x, choice, x->p->memory))
         goto no_memory;
