@@ -489,6 +489,7 @@ void bound_destroy(runner *r, bound *b)
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
+    timeline_destroy(b->arrival.timeline);
     for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
@@ -542,7 +543,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
         b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
         b->twins = arena_array(&b->a, values, sizeof(inlay_value *));
-        has_room = b->twins != NULL && seen_create(b, values);
+        b->arrivals = arena_array(&b->a, values, sizeof *b->arrivals);
+        has_room = b->twins != NULL && b->arrivals != NULL && seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
     if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||

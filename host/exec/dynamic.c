@@ -35,6 +35,8 @@ typedef struct dynamic_call {
     inlay_tensor_arg *in, *out;
     inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
     inlay_buffer workspace; /* on the device */
+    inlay_fence *waits;     /* [input_count] twins that are still on their way there ... */
+    uint32_t wait_count;    /* ... so many of them */
     inlay_diag *diag;
 } dynamic_call;
 
@@ -386,6 +388,11 @@ static inlay_status bring_inputs(dynamic_call *c)
 
         if (c->in[i].buffer.domain == ps->placements[i].domain)
             continue;
+        if (c->b->arrivals[v].timeline != 0 && c->b->twins[v]->buffer.domain == ps->placements[i].domain) {
+            c->in[i].buffer = c->b->twins[v]->buffer;
+            c->waits[c->wait_count++] = c->b->arrivals[v];
+            continue;
+        }
         status = stay_read(c->r, c->b, v, ps->placements[i].domain, &x, c->diag);
         if (status != INLAY_OK)
             return status;
@@ -406,6 +413,9 @@ static inlay_status execute(dynamic_call *c)
                              .input_count = r->input_count,
                              .output_count = r->output_count,
                              .arg_stride = sizeof *c->in,
+                             .waits = c->waits,
+                             .wait_count = c->wait_count,
+                             .own_wait_count = c->wait_count,
                              .cancel = shared->run.cancel,
                              .deadline_ns = shared->run.deadline_ns,
                              .diag = c->diag };
@@ -418,6 +428,12 @@ static inlay_status execute(dynamic_call *c)
     status = finish(c, c->provider->table->execute(c->provider->state, ps->compiled, c->cache->instance, &args),
                     args.signal);
     shared->dynamic = NULL;
+    for (uint32_t i = 0; i < r->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
+        const inlay_value *twin = c->b->twins[r->inputs[i]];
+
+        if (twin != NULL && twin->buffer.domain == c->in[i].buffer.domain)
+            c->b->arrivals[r->inputs[i]] = (inlay_fence){ 0 };
+    }
     return status;
 }
 
@@ -517,9 +533,10 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     arena_reset(&b->scratch);
     in = arena_array(&b->scratch, tensors, sizeof *in);
     c.in = arena_array(&b->scratch, tensors, sizeof *c.in);
+    c.waits = arena_array(&b->scratch, tensors, sizeof *c.waits);
     c.made = arena_array(&b->scratch, tensors, sizeof(inlay_value *));
     c.cache = cache_of(s, ps->provider, diag);
-    if (in == NULL || c.in == NULL || c.made == NULL || c.cache == NULL)
+    if (in == NULL || c.in == NULL || c.waits == NULL || c.made == NULL || c.cache == NULL)
         return no_memory(&c);
     c.out = c.in + region->input_count;
     for (uint32_t i = 0; i < region->input_count; i++) {

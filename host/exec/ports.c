@@ -27,6 +27,9 @@ void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
 {
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(b, v, value->rank, value->dims);
+    /* A failure was told, or whoever reads it will tell. */
+    if (b->arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
+        return;
     pool_give(r->shared, b->dynamic[v].owner);
     b->dynamic[v] = rt_from_value(value);
     if (b->twins != NULL) {

@@ -200,8 +200,10 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     b->at = s;
     status = s->plan->kind == PLAN_HOST ? host_node_run(r, b, s, diag) : dynamic_run(r, b, s, diag);
     if (status == INLAY_OK) {
-        /* What this step was the last to read goes back to the pool. */
+        /* What this step was the last to read goes back to the pool; what it has made is on its way. */
         const part_region *region = s->plan->step->region;
+        for (uint32_t i = 0; i < region->output_count; i++)
+            stay_begin(r, b, region->outputs[i]);
         uint32_t index = (uint32_t)(s->plan->step - r->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t v = region->inputs[i];
@@ -250,6 +252,8 @@ static void renew_timelines(bound *b)
         timeline_renew(&b->steps[i].fence.timeline);
         b->steps[i].fence.value = 0;
     }
+    timeline_renew(&b->arrival.timeline);
+    b->arrival.value = 0;
     b->poisoned = false;
 }
 
@@ -486,8 +490,6 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         status = in_flight_settle(r, b, status, diag);
         if (r->shared->unwinding)
             goto failed;
-        if (b->poisoned)
-            renew_timelines(b);
         b->captures = status == INLAY_OK ? r->captures : 0;
         if (status == INLAY_OK)
             status = runner_gather_outputs(r, b, diag);
@@ -499,6 +501,8 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         b->has_objects = false;
         arena_reset(&b->scratch);
     }
+    if (b->poisoned && !r->shared->unwinding)
+        renew_timelines(b);
     if (!r->shared->unwinding)
         r->busy = NULL;
     if (status == INLAY_OK)

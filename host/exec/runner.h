@@ -103,6 +103,8 @@ typedef struct bound {
     rt_value *dynamic;         /* [value_count] DYNAMIC values of the run */
     inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
                                   reference each. NULL without such steps */
+    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there. Likewise */
+    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
     seen_shape **seen; /* [value_count] NULL where the plan knows; NULL without such steps */
@@ -226,6 +228,11 @@ INLAY_NODISCARD inlay_status stay_copy(runner *r, const inlay_buffer *from, cons
 uint32_t stay_domain(const runner *r, uint32_t v);
 /* Value v, which *x is, in that domain: it is copied at most once in a run. A list or an absent value is left. */
 INLAY_NODISCARD inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag);
+/* Begins to copy v, which the run has made at home, to where a later step reads it. What that lacks, it will say then.
+ */
+void stay_begin(runner *r, bound *b, uint32_t v);
+/* The twin of v is there, or the device hangs. */
+INLAY_NODISCARD inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag);
 /* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run
  * holds for steps to come. idle: none of them runs. */
 void stay_make_room(runner *r, bool idle, bool all);

@@ -25,8 +25,12 @@ static void free_on_device(void *owner, inlay_value *value)
     free(o);
 }
 
-inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                       inlay_value **out, inlay_diag *diag)
+/* How the memory is taken: device_take() or device_try(). */
+typedef inlay_status (*take_fn)(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+                                inlay_diag *diag);
+
+static inlay_status make_by(take_fn take, runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                            const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t p = plan_owner_of(r->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
@@ -42,7 +46,7 @@ inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t r
     status = value_describe(dtype, rank, dims, &v, diag);
     if (status == INLAY_OK) {
         v->capacity = v->buffer.bytes > 0 ? v->buffer.bytes : 1;
-        status = device_take(r, p, domain, v->capacity, &buffer, diag);
+        status = take(r, p, domain, v->capacity, &buffer, diag);
     }
     if (status != INLAY_OK) {
         inlay_value_unref(v);
@@ -56,6 +60,12 @@ inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t r
     v->free_memory = free_on_device;
     *out = v;
     return INLAY_OK;
+}
+
+inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                       inlay_value **out, inlay_diag *diag)
+{
+    return make_by(device_take, r, domain, dtype, rank, dims, out, diag);
 }
 
 bool stay_is_free(const inlay_value *v, uint32_t domain)
@@ -149,6 +159,9 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
 
     if (x->kind != INLAY_KIND_TENSOR || x->buffer.domain == domain || x->dtype == INLAY_STRING)
         return INLAY_OK;
+    status = stay_arrive(r, b, v, diag);
+    if (status != INLAY_OK)
+        return status;
     if (b->twins[v] == NULL || b->twins[v]->buffer.domain != domain) {
         status = stay_move(r, x, domain, &made, diag);
         if (status != INLAY_OK)
@@ -159,6 +172,70 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
     }
     *x = rt_from_value(b->twins[v]);
     return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ on the way */
+
+/* Each copy waits for the one before, so that one timeline tells of them all. */
+void stay_begin(runner *r, bound *b, uint32_t v)
+{
+    const rt_value x = runner_value(b, v);
+    const uint32_t domain = unless_lost(r->prog->env, r->prog->taken_in[v]);
+    const part_provider *p = domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)]
+                                                         : NULL;
+    inlay_value *made = NULL;
+    inlay_status status;
+
+    if (p == NULL || (p->table->flags & INLAY_PROVIDER_ASYNC) == 0 || x.owner == NULL || x.kind != INLAY_KIND_TENSOR ||
+        x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING || x.buffer.bytes == 0 || b->twins[v] != NULL ||
+        (b->arrival.timeline == 0 && timeline_create(&b->arrival.timeline, NULL) != INLAY_OK))
+        return;
+    status = make_by(device_try, r, domain, x.dtype, x.rank, x.dims, &made, NULL);
+    if (status == INLAY_OK) {
+        const inlay_fence before = b->arrival, done = { before.timeline, before.value + 1 };
+        const inlay_copy_request request = { .struct_size = sizeof request,
+                                             .run = &r->shared->run,
+                                             .copies = &(inlay_copy){ x.buffer, made->buffer },
+                                             .copy_count = 1,
+                                             .copy_stride = sizeof(inlay_copy),
+                                             .waits = &before,
+                                             .wait_count = before.value > 0,
+                                             .own_wait_count = before.value > 0,
+                                             .signal = done };
+
+        status = p->table->buffer_copies != NULL
+                     ? p->table->buffer_copies(p->state, &request, NULL)
+                     : p->table->buffer_copy(p->state, request.run, &x.buffer, &made->buffer, request.waits,
+                                             request.wait_count, done, NULL);
+        b->arrival = status == INLAY_OK ? done : before;
+    }
+    if (status != INLAY_OK) {
+        pool_give(r->shared, made);
+        return;
+    }
+    b->twins[v] = made;
+    b->arrivals[v] = b->arrival;
+    b->has_objects = true;
+}
+
+inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
+{
+    const inlay_fence fence = b->arrivals[v];
+    const part_provider *p;
+    inlay_status status;
+
+    b->arrivals[v] = (inlay_fence){ 0 };
+    if (fence.timeline == 0)
+        return INLAY_OK;
+    p = &r->prog->env->providers[plan_owner_of(r->prog->env, b->twins[v]->buffer.domain)];
+    status = in_flight_finish(r, p, fence, diag);
+    if (status == INLAY_OK)
+        return status;
+    b->poisoned = true;
+    r->failed = p;
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(p->state);
+    return status;
 }
 
 /* ------------------------------------------------------------------ room */
@@ -191,7 +268,7 @@ static void bring_home(runner *r, bound *b)
         rt_value *x = &b->dynamic[v];
         inlay_value *twin = b->twins[v], *home = NULL;
 
-        if (reads(b->at, v))
+        if (reads(b->at, v) || stay_arrive(r, b, v, NULL) != INLAY_OK)
             continue;
         if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
             inlay_value_unref(twin);

@@ -319,8 +319,9 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
 static bool find_readers(program *p)
 {
     p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
+    p->taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->taken_in);
     p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
-    if (p->read_in == NULL || p->read_here == NULL)
+    if (p->read_in == NULL || p->taken_in == NULL || p->read_here == NULL)
         return false;
     for (uint32_t i = 0; i < p->step_count; i++) {
         const program_step *s = &p->steps[i];
@@ -331,6 +332,8 @@ static bool find_readers(program *p)
 
             if (domain != INLAY_DOMAIN_HOST)
                 p->read_in[v] = domain;
+            if (domain != INLAY_DOMAIN_HOST && s->provider != NULL)
+                p->taken_in[v] = domain;
             p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
         }
     }

@@ -78,6 +78,7 @@ struct program {
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
     uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
+    uint32_t *taken_in; /* [value_count] the same of regions alone: bodies fetch what they read themselves */
     bool *read_here;    /* [value_count] somebody reads it in the host's memory */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;         /* [owned_count] heap copies among them */
