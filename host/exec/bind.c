@@ -113,13 +113,26 @@ static void write_places(const runner *r, bound *b)
         *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
         if (pl->source == PLACE_SLAB) {
             *out = in_slab(r, b, pl, pl->domain);
-        } else if (pl->source == PLACE_VIEW) {
+        } else if (pl->source == PLACE_VIEW && p->places[pl->index].source == PLACE_SLAB) {
             *out = in_slab(r, b, &p->places[pl->index], pl->domain);
         } else if (pl->source == PLACE_DATA) {
             out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->base);
         }
     }
     b->base = r->slab;
+}
+
+inlay_buffer bound_alias(const bound *b, uint32_t place)
+{
+    const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
+
+    if (pl->source == PLACE_INPUT)
+        return b->plan->places[place].source == PLACE_VIEW ? b->inputs[pl->index].buffer : b->inputs[pl->index].alias;
+    if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || b->maps[pl->lies_in] == NULL)
+        return (inlay_buffer){ 0 };
+    /* Not in the runner's slab, which is the host's alone. */
+    return in_slab(NULL, b, pl, b->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in
+                                                                                   : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 static void write_args(bound *b, bound_step *s)
@@ -198,7 +211,7 @@ inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
 
 static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *pl = &k->b->plan->places[place];
+    const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
         k->b->patches[k->b->patch_count++] = (patch){ place, target };

@@ -244,11 +244,28 @@ static uint32_t provider_index(const dynamic_call *c)
 }
 
 /* Memory for an output in the provider's hands. */
-static inlay_status make_output(dynamic_call *c, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                inlay_value **out)
+static inlay_status make_output(dynamic_call *c, uint32_t i, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                const int64_t *dims)
 {
-    return domain == INLAY_DOMAIN_HOST ? pool_take(c->r->shared, dtype, rank, dims, out, c->diag)
-                                       : stay_make(c->r, domain, dtype, rank, dims, out, c->diag);
+    const uint32_t v = c->s->plan->step->region->outputs[i];
+    inlay_value *made = NULL;
+    inlay_status status;
+
+    if (domain == INLAY_DOMAIN_HOST)
+        status = stay_make_home(c->r, v, dtype, rank, dims, &made, c->diag);
+    else if (stay_is_shared(c->r->prog->env, domain))
+        status = stay_make_shared(domain, dtype, rank, dims, &made, c->diag);
+    else
+        status = stay_make(c->r, domain, dtype, rank, dims, &made, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    pool_give(c->r->shared, c->made[i]);
+    c->made[i] = made;
+    c->out[i].buffer = made->buffer;
+    if (made->buffer.domain != domain)
+        (void)value_is_shared(made, domain, &c->out[i].buffer);
+    c->out[i].dims = made->dims;
+    return INLAY_OK;
 }
 
 inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -258,7 +275,6 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     const part_region *r;
     inlay_tensor_arg *arg;
     inlay_status status;
-    inlay_value *v = NULL;
 
     if (c == NULL || rank > INLAY_MAX_RANK)
         return INLAY_INVALID_ARGUMENT;
@@ -266,13 +282,9 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     if (output >= r->output_count || c->cache->outputs[output].kind != INLAY_OUTPUT_ALLOCATED)
         return INLAY_INVALID_ARGUMENT;
     arg = &c->out[output];
-    status = make_output(c, c->domain, arg->dtype, rank, dims, &v);
+    status = make_output(c, output, c->domain, arg->dtype, rank, dims);
     if (status != INLAY_OK)
         return status;
-    pool_give(shared, c->made[output]);
-    c->made[output] = v;
-    arg->buffer = v->buffer;
-    arg->dims = v->dims;
     arg->rank = rank;
     *out = arg->buffer;
     return status;
@@ -300,7 +312,7 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         return INLAY_OK;
     if (wanted->kind == INLAY_OUTPUT_BOUNDED) {
         bytes = (int64_t)wanted->max_bytes;
-        status = make_output(c, domain, INLAY_UINT8, 1, &bytes, &c->made[i]);
+        status = make_output(c, i, domain, INLAY_UINT8, 1, &bytes);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank == INLAY_RANK_UNKNOWN ? 0 : shape->rank;
@@ -317,13 +329,11 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         arg->rank = shape->rank;
         return INLAY_OK;
     } else {
-        status = make_output(c, domain, shape->dtype, shape->rank, shape->dims, &c->made[i]);
+        status = make_output(c, i, domain, shape->dtype, shape->rank, shape->dims);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank;
     }
-    arg->dims = c->made[i]->dims;
-    arg->buffer = c->made[i]->buffer;
     return status;
 }
 
@@ -450,7 +460,7 @@ static inlay_status move_to_place(dynamic_call *c, uint32_t i)
                           "provider %s gave output %u another shape than the operator's "
                           "shape inference",
                           c->provider->name, i);
-    if (made->buffer.domain != INLAY_DOMAIN_HOST)
+    if (made->buffer.domain != INLAY_DOMAIN_HOST || to->domain != INLAY_DOMAIN_HOST)
         return stay_copy(c->r, &made->buffer, to, c->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), inlay_value_data(made), (size_t)made->buffer.bytes);
