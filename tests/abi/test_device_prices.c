@@ -364,6 +364,95 @@ static void nested(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ memory that is the host's and the device's */
+
+static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v;
+
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, shape, data, bytes, &v, &diag), INLAY_OK);
+    return v;
+}
+
+/* Inputs and results that both read, of a size that the run finds, too, and results in the caller's memory. What can't
+ * be told of the caller's memory, or begins elsewhere, is copied once. */
+static void both_sides(void **state)
+{
+    static const char *const alone[] = { "unified", "true", NULL };
+    static const int64_t length[] = { 24 };
+    static _Alignas(64) float x[24], result[2][32];
+    static uint8_t take[24];
+
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        const bool imports = kind % 2 != 0, is_odd = kind / 2 != 0;
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_value *v, *own[2];
+        rig r;
+
+        onnx_input(&g, "a", INLAY_FLOAT, 1, length);
+        onnx_input(&g, "take", INLAY_BOOL, 1, length);
+        onnx_node(&g, "Neg", "", "a", "n");
+        onnx_node(&g, "Abs", "", "a", "h");        /* the host's */
+        onnx_node(&g, "Ceil", "", "n", "m");       /* likewise */
+        onnx_node(&g, "Add", "", "m,h", "s");      /* of what the host makes, and what leaves, too */
+        onnx_node(&g, "Compress", "", "s,take", "c");
+        onnx_node(&g, "Neg", "", "c", "d");
+        onnx_node(&g, "Floor", "", "d", "f");
+        onnx_node(&g, "Add", "", "d,f", "k");
+        onnx_output(&g, "n", INLAY_FLOAT, 1, length);
+        onnx_output(&g, "m", INLAY_FLOAT, 1, length);
+        onnx_output(&g, "k", INLAY_FLOAT, 1, none);
+        onnx_output(&g, "c", INLAY_FLOAT, 1, none);
+        onnx_output(&g, "d", INLAY_FLOAT, 1, none);
+        r = open_rig(&g, imports ? unified : alone);
+        set_floats(r.context, 0, 1, length, x);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
+        inlay_value_unref(v);
+        for (uint32_t k = 0; k < 2; k++) {
+            own[k] = lend(result[k] + (is_odd ? 1 : 0), 1, length, 24 * sizeof(float));
+            assert_int_equal(inlay_context_set_output(r.context, k, own[k], &diag), INLAY_OK);
+        }
+        for (uint32_t round = 1; round <= 3; round++) {
+            const inlay_value *c, *d, *k;
+            int64_t at = 0;
+
+            for (uint32_t i = 0; i < 24; i++) {
+                x[i] = (float)(i % 5) - 2 + (float)round;
+                take[i] = i % round == 0;
+            }
+            run(&r);
+            assert_ptr_equal(inlay_context_output(r.context, 0), own[0]);
+            assert_ptr_equal(inlay_context_output(r.context, 1), own[1]);
+            c = inlay_context_output(r.context, 3);
+            d = inlay_context_output(r.context, 4);
+            k = inlay_context_output(r.context, 2);
+            for (int i = 0; i < 24; i++) {
+                const float sum = -x[i] + (x[i] < 0 ? -x[i] : x[i]);
+
+                assert_true(result[0][i + is_odd] == -x[i]);
+                assert_true(result[1][i + is_odd] == -x[i]);
+                if (!take[i])
+                    continue;
+                assert_true(((const float *)inlay_value_data(c))[at] == sum);
+                assert_true(((const float *)inlay_value_data(d))[at] == -sum);
+                assert_true(((const float *)inlay_value_data(k))[at++] == -2 * sum);
+            }
+            assert_int_equal(inlay_value_count(k), at);
+            /* a; m, and n, into memory that the device can't be told of */
+            assert_int_equal(counted(&r.counters->copied_in), (imports ? 0 : round) + (imports && !is_odd ? 0 : round));
+            assert_int_equal(counted(&r.counters->copied_out), imports && !is_odd ? 0 : round);
+        }
+        inlay_value_unref(own[0]);
+        inlay_value_unref(own[1]);
+        assert_int_equal(r.session->main->parts.copy_count, imports ? 0 : 1);
+        close_rig(&r);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(loops),
         cmocka_unit_test(scans),
         cmocka_unit_test(nested),
+        cmocka_unit_test(both_sides),
     };
 
     if (argc > 1)
