@@ -295,7 +295,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const voi
 /* ... or from an open file, which may be closed afterwards. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
-/* All contexts must be gone. NULL is a no-op. */
+/* All contexts must be gone. NULL is a no-op. A device that hung (option device_timeout_ms) gets four times that limit, and
+ * at most ten seconds, to end its work, so that the process can end without a driver that still runs. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
 /* An input or output of the model. dims[i] is the size, or -1 and dim_names[i] is the symbol's name ("" = nameless). */
