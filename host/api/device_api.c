@@ -118,14 +118,16 @@ void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value
 {
     const program *p = c->session->main;
     const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
-    const inlay_provider *t = i != INLAY_NONE ? p->env->providers[i].table : NULL;
+    inlay_buffer there;
 
-    if (t == NULL || p->read_here[v] || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
-        in->buffer.bytes == 0 || is_output(c, value))
+    in->alias = (inlay_buffer){ 0 };
+    if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
+        in->buffer.bytes == 0 || is_output(c, value) || !stay_lend(c->runner, value, domain, &there))
         return;
-    if (!value_is_shared(value, domain, &in->buffer) && t->import_host != NULL &&
-        (plan_domain(p->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
-        (void)value_import(value, c->session->open[i], domain, &in->buffer);
+    if (p->read_here[v])
+        in->alias = there;
+    else
+        in->buffer = there;
 }
 
 void context_find_ready(inlay_context *context)

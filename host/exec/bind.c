@@ -113,13 +113,26 @@ static void write_places(const runner *r, bound *b)
         *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
         if (pl->source == PLACE_SLAB) {
             *out = in_slab(r, b, pl, pl->domain);
-        } else if (pl->source == PLACE_VIEW) {
+        } else if (pl->source == PLACE_VIEW && p->places[pl->index].source == PLACE_SLAB) {
             *out = in_slab(r, b, &p->places[pl->index], pl->domain);
         } else if (pl->source == PLACE_DATA) {
             out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&b->base);
         }
     }
     b->base = r->slab;
+}
+
+inlay_buffer bound_alias(const bound *b, uint32_t place)
+{
+    const plan_place *pl = &b->plan->places[plan_bytes_of(b->plan, place)];
+
+    if (pl->source == PLACE_INPUT)
+        return b->plan->places[place].source == PLACE_VIEW ? b->inputs[pl->index].buffer : b->inputs[pl->index].alias;
+    if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || b->maps[pl->lies_in] == NULL)
+        return (inlay_buffer){ 0 };
+    /* Not in the runner's slab, which is the host's alone. */
+    return in_slab(NULL, b, pl, b->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in
+                                                                                   : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 static void write_args(bound *b, bound_step *s)
@@ -198,7 +211,7 @@ inlay_status bound_settle(runner *r, bound *b, inlay_diag *diag)
 
 static void add_patch(binder *k, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *pl = &k->b->plan->places[place];
+    const plan_place *pl = &k->b->plan->places[plan_bytes_of(k->b->plan, place)];
 
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
         k->b->patches[k->b->patch_count++] = (patch){ place, target };
@@ -489,6 +502,7 @@ void bound_destroy(runner *r, bound *b)
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
+    timeline_destroy(b->arrival.timeline);
     for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
@@ -542,7 +556,8 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
         b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
         b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
         b->twins = arena_array(&b->a, values, sizeof(inlay_value *));
-        has_room = b->twins != NULL && seen_create(b, values);
+        b->arrivals = arena_array(&b->a, values, sizeof *b->arrivals);
+        has_room = b->twins != NULL && b->arrivals != NULL && seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
     if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||

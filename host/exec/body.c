@@ -194,7 +194,8 @@ void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t
     }
 }
 
-inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inlay_value **out_value)
+inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v,
+                       inlay_value **out_value)
 {
     int64_t dims[INLAY_MAX_RANK], outer = 1;
     size_t inner;
@@ -208,7 +209,7 @@ inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inla
         s->room = NULL;
         return INLAY_OK;
     }
-    status = pool_take(c->r->shared, s->dtype, s->rank + 1, dims, out_value, c->diag);
+    status = stay_make_home(c->r, v, s->dtype, s->rank + 1, dims, out_value, c->diag);
     if (status != INLAY_OK || s->count == 0 || s->used == 0)
         return status;
     for (uint32_t d = 0; d < axis; d++)

@@ -35,8 +35,10 @@ typedef struct stack {
 void stack_shape_unseen(stack *s, const graph *body, uint32_t output);
 /* Moves elements between [outer, length, inner] and one slice [outer, inner] of it; inner in bytes. */
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice);
-/* The stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request. */
-INLAY_NODISCARD inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, inlay_value **out_value);
+/* The stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request: value v of the graph, or
+ * INLAY_NONE. */
+INLAY_NODISCARD inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v,
+                                      inlay_value **out_value);
 
 /* ------------------------------------------------------------------ loops */
 
@@ -51,7 +53,7 @@ typedef struct loop {
     stack *stacks;        /* [scans] */
     uint32_t first_input; /* of the body that is carried */
     uint32_t *homes;      /* [carried + scans] domains that they stay in; NULL: the host's */
-    bool lifts;           /* some are to go there before the first iteration */
+    bool lifts;           /* some are to go there before the first iteration, so that all iterations are alike */
 } loop;
 
 /* Finds the body "body" of the node; loop_deinit is called whether it succeeds or not. */

@@ -108,7 +108,7 @@ static inlay_status run_loop(host_call *c)
             continue;
         if (l.stacks[i].count == 0)
             stack_shape_unseen(&l.stacks[i], l.g, 1 + carried + i);
-        INLAY_TRY(stack_pop(c, &l.stacks[i], 0, false, &value));
+        INLAY_TRY(stack_pop(c, &l.stacks[i], 0, false, v, &value));
         runner_set(c->r, c->b, v, value);
     }
 done:

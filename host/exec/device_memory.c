@@ -26,8 +26,7 @@ static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t
     return false;
 }
 
-static inlay_status try_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                             inlay_diag *diag)
+inlay_status device_try(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
     const program_env *env = r->prog->env;
     const part_provider *pr = &env->providers[p];
@@ -56,11 +55,11 @@ static inlay_status try_take(runner *r, uint32_t p, uint32_t domain, uint64_t by
 /* What plans for other sizes keep for when these come again goes first, then what the run holds for later steps. */
 inlay_status device_take(runner *r, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = try_take(r, p, domain, bytes, out, diag);
+    inlay_status status = device_try(r, p, domain, bytes, out, diag);
 
     for (int all = 0; all < 2 && stay_lacks_room(status); all++) {
         stay_make_room(r->shared->root, false, all != 0);
-        status = try_take(r, p, domain, bytes, out, diag);
+        status = device_try(r, p, domain, bytes, out, diag);
     }
     if (status != INLAY_OK)
         r->failed = &r->prog->env->providers[p];

@@ -131,7 +131,7 @@ bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out)
         return false;
     *out = ((const device_owner *)v->owner)->there;
     out->bytes = v->buffer.bytes;
-    return out->domain == domain;
+    return out->domain == domain || domain == INLAY_NONE;
 }
 
 inlay_status value_wrap_on(const provider *p, const inlay_native_memory *memory, inlay_dtype dtype, uint32_t rank,
@@ -240,9 +240,9 @@ static struct value_import *ask_for_import(const inlay_value *v, const provider 
     inlay_diag why = INLAY_DIAG_INIT;
 
     if (import != NULL && p->table->import_host(p->state, domain, inlay_value_data((inlay_value *)(uintptr_t)v),
-                                                v->buffer.bytes, &import->buffer, &why) == INLAY_OK) {
+                                                v->capacity, &import->buffer, &why) == INLAY_OK) {
         import->p = provider_hold(p);
-        import->buffer.bytes = v->buffer.bytes;
+        import->buffer.bytes = v->capacity;
     }
     return import;
 }

@@ -35,6 +35,8 @@ typedef struct dynamic_call {
     inlay_tensor_arg *in, *out;
     inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
     inlay_buffer workspace; /* on the device */
+    inlay_fence *waits;     /* [input_count] twins that are still on their way there ... */
+    uint32_t wait_count;    /* ... so many of them */
     inlay_diag *diag;
 } dynamic_call;
 
@@ -242,11 +244,28 @@ static uint32_t provider_index(const dynamic_call *c)
 }
 
 /* Memory for an output in the provider's hands. */
-static inlay_status make_output(dynamic_call *c, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                inlay_value **out)
+static inlay_status make_output(dynamic_call *c, uint32_t i, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                const int64_t *dims)
 {
-    return domain == INLAY_DOMAIN_HOST ? pool_take(c->r->shared, dtype, rank, dims, out, c->diag)
-                                       : stay_make(c->r, domain, dtype, rank, dims, out, c->diag);
+    const uint32_t v = c->s->plan->step->region->outputs[i];
+    inlay_value *made = NULL;
+    inlay_status status;
+
+    if (domain == INLAY_DOMAIN_HOST)
+        status = stay_make_home(c->r, v, dtype, rank, dims, &made, c->diag);
+    else if (stay_is_shared(c->r->prog->env, domain))
+        status = stay_make_shared(domain, dtype, rank, dims, &made, c->diag);
+    else
+        status = stay_make(c->r, domain, dtype, rank, dims, &made, c->diag);
+    if (status != INLAY_OK)
+        return status;
+    pool_give(c->r->shared, c->made[i]);
+    c->made[i] = made;
+    c->out[i].buffer = made->buffer;
+    if (made->buffer.domain != domain)
+        (void)value_is_shared(made, domain, &c->out[i].buffer);
+    c->out[i].dims = made->dims;
+    return INLAY_OK;
 }
 
 inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -256,7 +275,6 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     const part_region *r;
     inlay_tensor_arg *arg;
     inlay_status status;
-    inlay_value *v = NULL;
 
     if (c == NULL || rank > INLAY_MAX_RANK)
         return INLAY_INVALID_ARGUMENT;
@@ -264,13 +282,9 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
     if (output >= r->output_count || c->cache->outputs[output].kind != INLAY_OUTPUT_ALLOCATED)
         return INLAY_INVALID_ARGUMENT;
     arg = &c->out[output];
-    status = make_output(c, c->domain, arg->dtype, rank, dims, &v);
+    status = make_output(c, output, c->domain, arg->dtype, rank, dims);
     if (status != INLAY_OK)
         return status;
-    pool_give(shared, c->made[output]);
-    c->made[output] = v;
-    arg->buffer = v->buffer;
-    arg->dims = v->dims;
     arg->rank = rank;
     *out = arg->buffer;
     return status;
@@ -298,7 +312,7 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         return INLAY_OK;
     if (wanted->kind == INLAY_OUTPUT_BOUNDED) {
         bytes = (int64_t)wanted->max_bytes;
-        status = make_output(c, domain, INLAY_UINT8, 1, &bytes, &c->made[i]);
+        status = make_output(c, i, domain, INLAY_UINT8, 1, &bytes);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank == INLAY_RANK_UNKNOWN ? 0 : shape->rank;
@@ -315,13 +329,11 @@ static inlay_status give_output(dynamic_call *c, uint32_t i)
         arg->rank = shape->rank;
         return INLAY_OK;
     } else {
-        status = make_output(c, domain, shape->dtype, shape->rank, shape->dims, &c->made[i]);
+        status = make_output(c, i, domain, shape->dtype, shape->rank, shape->dims);
         if (status != INLAY_OK)
             return status;
         arg->rank = shape->rank;
     }
-    arg->dims = c->made[i]->dims;
-    arg->buffer = c->made[i]->buffer;
     return status;
 }
 
@@ -386,6 +398,11 @@ static inlay_status bring_inputs(dynamic_call *c)
 
         if (c->in[i].buffer.domain == ps->placements[i].domain)
             continue;
+        if (c->b->arrivals[v].timeline != 0 && c->b->twins[v]->buffer.domain == ps->placements[i].domain) {
+            c->in[i].buffer = c->b->twins[v]->buffer;
+            c->waits[c->wait_count++] = c->b->arrivals[v];
+            continue;
+        }
         status = stay_read(c->r, c->b, v, ps->placements[i].domain, &x, c->diag);
         if (status != INLAY_OK)
             return status;
@@ -406,6 +423,9 @@ static inlay_status execute(dynamic_call *c)
                              .input_count = r->input_count,
                              .output_count = r->output_count,
                              .arg_stride = sizeof *c->in,
+                             .waits = c->waits,
+                             .wait_count = c->wait_count,
+                             .own_wait_count = c->wait_count,
                              .cancel = shared->run.cancel,
                              .deadline_ns = shared->run.deadline_ns,
                              .diag = c->diag };
@@ -418,6 +438,12 @@ static inlay_status execute(dynamic_call *c)
     status = finish(c, c->provider->table->execute(c->provider->state, ps->compiled, c->cache->instance, &args),
                     args.signal);
     shared->dynamic = NULL;
+    for (uint32_t i = 0; i < r->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
+        const inlay_value *twin = c->b->twins[r->inputs[i]];
+
+        if (twin != NULL && twin->buffer.domain == c->in[i].buffer.domain)
+            c->b->arrivals[r->inputs[i]] = (inlay_fence){ 0 };
+    }
     return status;
 }
 
@@ -434,7 +460,7 @@ static inlay_status move_to_place(dynamic_call *c, uint32_t i)
                           "provider %s gave output %u another shape than the operator's "
                           "shape inference",
                           c->provider->name, i);
-    if (made->buffer.domain != INLAY_DOMAIN_HOST)
+    if (made->buffer.domain != INLAY_DOMAIN_HOST || to->domain != INLAY_DOMAIN_HOST)
         return stay_copy(c->r, &made->buffer, to, c->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), inlay_value_data(made), (size_t)made->buffer.bytes);
@@ -517,9 +543,10 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     arena_reset(&b->scratch);
     in = arena_array(&b->scratch, tensors, sizeof *in);
     c.in = arena_array(&b->scratch, tensors, sizeof *c.in);
+    c.waits = arena_array(&b->scratch, tensors, sizeof *c.waits);
     c.made = arena_array(&b->scratch, tensors, sizeof(inlay_value *));
     c.cache = cache_of(s, ps->provider, diag);
-    if (in == NULL || c.in == NULL || c.made == NULL || c.cache == NULL)
+    if (in == NULL || c.in == NULL || c.waits == NULL || c.made == NULL || c.cache == NULL)
         return no_memory(&c);
     c.out = c.in + region->input_count;
     for (uint32_t i = 0; i < region->input_count; i++) {

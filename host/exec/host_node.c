@@ -15,6 +15,7 @@ rt_value host_value(const host_call *c, uint32_t v)
     for (uint32_t i = 0; i < r->input_count; i++)
         if (r->inputs[i] == v) {
             x.buffer = c->b->buffers[c->s->plan->in[i]];
+            x.alias = bound_alias(c->b, c->s->plan->in[i]);
             x.owner = x.buffer.domain != INLAY_DOMAIN_HOST ? x.owner : NULL;
         }
     return x;

@@ -18,15 +18,21 @@ rt_value runner_value(const bound *b, uint32_t v)
     if (p->places[place].source == PLACE_DYNAMIC ||
         (p->places[place].source == PLACE_INPUT && (b->dynamic[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
         return b->dynamic[v];
-    return (rt_value){
-        .kind = INLAY_KIND_TENSOR, .dtype = st->dtype, .rank = st->rank, .dims = st->dims, .buffer = b->buffers[place]
-    };
+    return (rt_value){ .kind = INLAY_KIND_TENSOR,
+                       .dtype = st->dtype,
+                       .rank = st->rank,
+                       .dims = st->dims,
+                       .buffer = b->buffers[place],
+                       .alias = bound_alias(b, place) };
 }
 
 void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
 {
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(b, v, value->rank, value->dims);
+    /* A failure was told, or whoever reads it will tell. */
+    if (b->arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
+        return;
     pool_give(r->shared, b->dynamic[v].owner);
     b->dynamic[v] = rt_from_value(value);
     if (b->twins != NULL) {
@@ -42,6 +48,7 @@ void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
     const graph *g = r->prog->graph;
     uint32_t count = g->input_count + g->captured_count;
 
+    b->inputs = inputs;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
         uint32_t place = b->plan->values[v].place;
@@ -92,84 +99,160 @@ static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
            (value_is_shared(v, domain, out) && __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1);
 }
 
+/* Memory that the device has in common with the host; the caller's where it can be. *there: as the device knows it. */
+static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
+                                const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
+{
+    const uint32_t domain = r->shares[k].now;
+    inlay_value **out = &r->outputs[k], *want = r->wanted[k], *swap;
+
+    if (want != NULL && want->capacity >= bytes && !overlaps_inputs(r, want, inputs) &&
+        value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(r, want, domain, there)) {
+        if (*out != want) {
+            inlay_value_unref(*out);
+            *out = inlay_value_ref(want);
+        }
+        return INLAY_OK;
+    }
+    if (*out != NULL && !is_free_in(*out, domain, there)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!is_free_in(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
+                         !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        inlay_value_unref(*out);
+        *out = NULL;
+    }
+    if (*out == NULL) {
+        const inlay_status status = stay_make_shared(domain, st->dtype, st->rank, st->dims, out, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    (void)value_is_shared(*out, domain, there);
+    return INLAY_OK;
+}
+
+/* Memory for an output on a device that has memory of its own. */
+static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st, inlay_diag *diag)
+{
+    inlay_value **out = &r->outputs[k], *swap;
+
+    if (*out != NULL && !stay_is_free(*out, domain)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!stay_is_free(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        inlay_value_unref(*out);
+        *out = NULL;
+    }
+    return *out == NULL ? stay_make(r, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+}
+
+/* Somebody kept the last result: it stays his, and the run turns to the other memory. */
+static inlay_status bind_here(runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+{
+    inlay_value **out = &r->outputs[k], *swap;
+
+    if (*out != NULL && !value_is_reusable(*out)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        inlay_value_unref(*out);
+        *out = NULL;
+    }
+    return *out == NULL ? pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+}
+
+/* The memory that steps write output k to, whose place pl is. */
+static inlay_status bind_output(runner *r, const plan_place *pl, const inlay_value_state *st, const rt_value *inputs,
+                                inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
+{
+    const uint32_t k = pl->index;
+    inlay_value **out = &r->outputs[k], *want = r->wanted[k];
+    inlay_status status = INLAY_OK;
+
+    if (r->shares != NULL && r->shares[k].now != INLAY_DOMAIN_HOST) {
+        status = bind_shared(r, k, st, pl->bytes, inputs, other, diag);
+        if (status == INLAY_OK)
+            *to = (*out)->buffer;
+        if (status == INLAY_OK && pl->domain != INLAY_DOMAIN_HOST) {
+            const inlay_buffer home = *to;
+
+            *to = *other;
+            *other = home;
+        }
+        return status;
+    }
+    if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain && want->buffer.handle != 0 &&
+        !overlaps_inputs(r, want, inputs) && value_reshape(want, st->dtype, st->rank, st->dims)) {
+        if (*out != want) {
+            inlay_value_unref(*out);
+            *out = inlay_value_ref(want);
+        }
+    } else if (pl->domain != INLAY_DOMAIN_HOST && want != NULL) {
+        return too_small(k, pl->bytes, want, diag);
+    } else {
+        status = pl->domain != INLAY_DOMAIN_HOST ? bind_there(r, k, pl->domain, st, diag) : bind_here(r, k, st, diag);
+    }
+    if (status == INLAY_OK)
+        *to = (*out)->buffer;
+    return status;
+}
+
 inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
+    const plan *p = b->plan;
 
-    for (uint32_t i = 0; i < b->plan->place_count; i++) {
-        const plan_place *pl = &b->plan->places[i];
-        inlay_value **out, *want, *swap;
-        const inlay_value_state *st;
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        const plan_place *pl = &p->places[i];
+        inlay_buffer other = { 0 };
         inlay_status status;
 
         if (pl->source != PLACE_OUTPUT)
             continue;
-        out = &r->outputs[pl->index];
         if (r->placed != NULL && r->placed[pl->index].handle != 0) {
-            inlay_value_unref(*out);
-            *out = NULL;
+            inlay_value_unref(r->outputs[pl->index]);
+            r->outputs[pl->index] = NULL;
             b->buffers[i] = r->placed[pl->index];
             continue;
         }
-        want = r->wanted[pl->index];
-        st = &b->plan->states[g->outputs[pl->index]];
-        if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain &&
-            want->buffer.handle != 0 && !overlaps_inputs(r, want, inputs) &&
-            value_reshape(want, st->dtype, st->rank, st->dims)) {
-            if (*out != want) {
-                inlay_value_unref(*out);
-                *out = inlay_value_ref(want);
-            }
-        } else if (pl->domain != INLAY_DOMAIN_HOST && want == NULL) {
-            if (*out != NULL && !is_free_in(*out, pl->domain, &b->buffers[i])) {
-                swap = r->spares[pl->index];
-                r->spares[pl->index] = *out;
-                *out = swap;
-            }
-            if (*out != NULL && (!is_free_in(*out, pl->domain, &b->buffers[i]) ||
-                                 !value_reshape(*out, st->dtype, st->rank, st->dims))) {
-                inlay_value_unref(*out);
-                *out = NULL;
-            }
-            if (*out == NULL) {
-                status = runner_wanted(r, pl->index) == pl->domain
-                             ? stay_make(r, pl->domain, st->dtype, st->rank, st->dims, out, diag)
-                             : value_create_shared(provider_of_domain(pl->domain, NULL), st->dtype, st->rank, st->dims,
-                                                   out, diag);
-                if (status != INLAY_OK)
-                    return status;
-            }
-            (void)is_free_in(*out, pl->domain, &b->buffers[i]);
-            continue;
-        } else if (pl->domain != INLAY_DOMAIN_HOST) {
-            return too_small(pl->index, pl->bytes, want, diag);
-        } else {
-            /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
-            if (*out != NULL && !value_is_reusable(*out)) {
-                swap = r->spares[pl->index];
-                r->spares[pl->index] = *out;
-                *out = swap;
-            }
-            if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
-                inlay_value_unref(*out);
-                *out = NULL;
-            }
-            if (*out == NULL) {
-                status = pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag);
-                if (status != INLAY_OK)
-                    return status;
-            }
-        }
-        b->buffers[i] = (*out)->buffer;
+        status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->buffers[i], &other, diag);
+        if (status != INLAY_OK)
+            return status;
+        for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
+            if (p->places[v].source == PLACE_VIEW && p->places[v].index == i)
+                b->buffers[v] = other;
     }
+    for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
+        if (p->places[v].source == PLACE_VIEW && p->places[p->places[v].index].source == PLACE_INPUT)
+            b->buffers[v] = inputs[p->places[p->places[v].index].index].alias;
     return INLAY_OK;
 }
 
 uint32_t runner_wanted(const runner *r, uint32_t k)
 {
-    return r->wanted[k] != NULL ? r->wanted[k]->buffer.domain
-           : r->homes != NULL   ? r->homes[k]
-                                : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+
+    return r->wanted[k] != NULL                      ? r->wanted[k]->buffer.domain
+           : stay_is_shared(r->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                : home;
+}
+
+/* The domain that has the memory of output k in common with the host, in this run. */
+static uint32_t shared_in(const runner *r, uint32_t k)
+{
+    const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->shares[k].domain;
+    inlay_buffer there;
+
+    if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST || !stay_is_shared(r->prog->env, domain))
+        return INLAY_DOMAIN_HOST;
+    return r->wanted[k] == NULL || stay_lend(r, r->wanted[k], domain, &there) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
 uint32_t runner_wants(const runner *r, plan_input *out)
@@ -178,9 +261,18 @@ uint32_t runner_wants(const runner *r, plan_input *out)
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        out[k] =
-            (plan_input){ .domain = r->shares != NULL && r->wanted[k] == NULL ? r->shares[k] : runner_wanted(r, k) };
-        any |= out[k].domain != INLAY_DOMAIN_HOST;
+        const uint32_t shared = r->shares != NULL ? shared_in(r, k) : (uint32_t)INLAY_DOMAIN_HOST;
+
+        out[k] = (plan_input){ .domain = runner_wanted(r, k) };
+        if (shared != INLAY_DOMAIN_HOST) {
+            const bool made = r->shares[k].made && r->shares[k].domain == shared;
+
+            out[k].domain = made ? shared : (uint32_t)INLAY_DOMAIN_HOST;
+            out[k].also = 1 + (made ? (uint32_t)INLAY_DOMAIN_HOST : shared);
+        }
+        if (r->shares != NULL)
+            r->shares[k].now = shared;
+        any |= out[k].domain != INLAY_DOMAIN_HOST || out[k].also != 0;
     }
     return any ? count : 0;
 }

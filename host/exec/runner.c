@@ -200,8 +200,10 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
     b->at = s;
     status = s->plan->kind == PLAN_HOST ? host_node_run(r, b, s, diag) : dynamic_run(r, b, s, diag);
     if (status == INLAY_OK) {
-        /* What this step was the last to read goes back to the pool. */
+        /* What this step was the last to read goes back to the pool; what it has made is on its way. */
         const part_region *region = s->plan->step->region;
+        for (uint32_t i = 0; i < region->output_count; i++)
+            stay_begin(r, b, region->outputs[i]);
         uint32_t index = (uint32_t)(s->plan->step - r->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t v = region->inputs[i];
@@ -250,6 +252,8 @@ static void renew_timelines(bound *b)
         timeline_renew(&b->steps[i].fence.timeline);
         b->steps[i].fence.value = 0;
     }
+    timeline_renew(&b->arrival.timeline);
+    b->arrival.value = 0;
     b->poisoned = false;
 }
 
@@ -432,6 +436,17 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
     return status;
 }
 
+/* plan_input.also of input i, where somebody reads it as the other domain knows it. */
+static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
+{
+    const graph *g = p->graph;
+    const uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+
+    if (x->alias.handle == 0 || (x->alias.domain == INLAY_DOMAIN_HOST ? !p->read_here[v] : p->read_in[v] != x->alias.domain))
+        return 0;
+    return 1 + x->alias.domain;
+}
+
 static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag)
 {
     const graph *g = r->prog->graph;
@@ -453,7 +468,8 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
     for (uint32_t i = 0; i < count; i++) {
         bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
         r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims,
-                                  inputs[i].room, tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST };
+                                  inputs[i].room, tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
+                                  tensor ? known_also(r->prog, i, &inputs[i]) : 0 };
     }
     count += runner_wants(r, r->key + count);
     status = find_program(r, count, &other, &b, diag);
@@ -486,8 +502,6 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         status = in_flight_settle(r, b, status, diag);
         if (r->shared->unwinding)
             goto failed;
-        if (b->poisoned)
-            renew_timelines(b);
         b->captures = status == INLAY_OK ? r->captures : 0;
         if (status == INLAY_OK)
             status = runner_gather_outputs(r, b, diag);
@@ -499,6 +513,8 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         b->has_objects = false;
         arena_reset(&b->scratch);
     }
+    if (b->poisoned && !r->shared->unwinding)
+        renew_timelines(b);
     if (!r->shared->unwinding)
         r->busy = NULL;
     if (status == INLAY_OK)
@@ -559,7 +575,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
-    if (r == NULL || (shared->root == r && !stay_share(r)) || r->children == NULL || r->outputs == NULL ||
+    if (r == NULL || !stay_share(r) || r->children == NULL || r->outputs == NULL ||
         r->spares == NULL || r->wanted == NULL || r->key == NULL) {
         runner_destroy(r);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");

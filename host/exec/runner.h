@@ -100,9 +100,12 @@ typedef struct bound {
     const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
     patch *patches;       /* of INPUT and OUTPUT places */
     uint32_t patch_count;
+    const rt_value *inputs;    /* of the run in progress */
     rt_value *dynamic;         /* [value_count] DYNAMIC values of the run */
     inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
                                   reference each. NULL without such steps */
+    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there. Likewise */
+    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
     inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
     inlay_value_info *infos;
     seen_shape **seen; /* [value_count] NULL where the plan knows; NULL without such steps */
@@ -117,6 +120,13 @@ typedef struct bound {
     uint64_t counted_bytes; /* what it added to program_env.held_bytes */
     struct side *side;      /* how its waves go, see side.h; NULL: it has none */
 } bound;
+
+/* The memory of an output that a device has in common with the host; domain INLAY_DOMAIN_HOST: none has. */
+typedef struct output_share {
+    uint32_t domain; /* that makes or reads it */
+    uint32_t now;    /* the one in this run */
+    bool made;       /* it makes it */
+} output_share;
 
 enum { BOUNDS_KEPT = 4 };
 struct runner {
@@ -136,8 +146,7 @@ struct runner {
                                    handle 0: not this one. NULL: none is. Borrowed */
     const uint32_t *homes;      /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
                                    host's. Borrowed from the node whose body it is */
-    uint32_t *shares;         /* [output_count] domains whose memory is the host's, too, in which outputs are made that
-                                 the caller gets at home; NULL: there are none */
+    struct output_share *shares; /* [output_count]; NULL: nothing is shared */
     inlay_value **wanted;     /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
     const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
                                 devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
@@ -194,6 +203,8 @@ const runner *runner_of(const runner *r, const program *p);
 
 /* ------------------------------------------------------------------ what enters and leaves a run, ports.c */
 
+/* The place as the other of host and device knows its memory; handle 0: there is none. */
+inlay_buffer bound_alias(const bound *b, uint32_t place);
 /* The plan reads the inputs where they are. */
 void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs);
 /* Memory for the outputs that steps write straight into. */
@@ -215,6 +226,17 @@ INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype d
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
 /* Sets runner.shares. False: no memory. */
 bool stay_share(runner *r);
+/* Is the domain's memory the host's, too, so that values of the run lie in both? Where the user limits a device's
+ * memory, what is kept there is counted, and lies there alone. */
+bool stay_is_shared(const program_env *env, uint32_t domain);
+/* A tensor in host memory, which a device that reads v there has in common with the host where that is possible. */
+INLAY_NODISCARD inlay_status stay_make_home(runner *r, uint32_t v, inlay_dtype dtype, uint32_t rank,
+                                            const int64_t *dims, inlay_value **out, inlay_diag *diag);
+/* Does the domain know the memory of v, which is at home, or can it be told of it? *there: as it does. */
+bool stay_lend(const runner *r, inlay_value *v, uint32_t domain, inlay_buffer *there);
+/* One in the memory of such a domain. */
+INLAY_NODISCARD inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                              inlay_value **out, inlay_diag *diag);
 /* Is it such a tensor, in that domain, that nobody else holds? */
 bool stay_is_free(const inlay_value *v, uint32_t domain);
 /* A copy of x in that domain, made when it returns. */
@@ -226,6 +248,11 @@ INLAY_NODISCARD inlay_status stay_copy(runner *r, const inlay_buffer *from, cons
 uint32_t stay_domain(const runner *r, uint32_t v);
 /* Value v, which *x is, in that domain: it is copied at most once in a run. A list or an absent value is left. */
 INLAY_NODISCARD inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_value *x, inlay_diag *diag);
+/* Begins to copy v, which the run has made at home, to where a later step reads it. What that lacks, it will say then.
+ */
+void stay_begin(runner *r, bound *b, uint32_t v);
+/* The twin of v is there, or the device hangs. */
+INLAY_NODISCARD inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag);
 /* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run
  * holds for steps to come. idle: none of them runs. */
 void stay_make_room(runner *r, bool idle, bool all);

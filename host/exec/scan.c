@@ -44,6 +44,8 @@ static inlay_status scan_prepare(host_call *c, scan_input *s, int64_t axis, bool
         if (d != axis)
             s->dims[k++] = s->whole.dims[d];
     }
+    if (s->outer != 1 || s->inner % plan_alignment(c->r->prog->env, s->whole.alias.domain) != 0)
+        s->slice.alias = (inlay_buffer){ 0 }; /* slices begin where the device can't address it */
     s->slice.buffer.bytes = (uint64_t)s->outer * s->inner;
     if (s->outer != 1) {
         s->memory = arena_alloc(&c->b->scratch, (size_t)s->slice.buffer.bytes);
@@ -62,6 +64,8 @@ static void scan_slice(scan_input *s, int64_t step)
     s->slice.buffer.offset = 0;
     if (s->memory == NULL) {
         s->slice.buffer.handle = (uintptr_t)(whole + (size_t)at * s->inner);
+        s->slice.alias.offset = s->whole.alias.offset + (uint64_t)at * s->inner;
+        s->slice.alias.bytes = s->slice.buffer.bytes;
     } else {
         move_slice(whole, s->memory, s->outer, s->length, at, s->inner, true);
         s->slice.buffer.handle = (uintptr_t)s->memory;
@@ -106,7 +110,7 @@ static inlay_status scan_outputs(loop *l)
         if (axis < 0 || axis > (int64_t)l->stacks[i].rank)
             return inlay_fail(c->diag, INLAY_INVALID_MODEL, "scan_output_axes of node '%s' is out of range",
                               c->node->info.name.data);
-        status = stack_pop(c, &l->stacks[i], (uint32_t)axis, reverse, &value);
+        status = stack_pop(c, &l->stacks[i], (uint32_t)axis, reverse, v, &value);
         if (status != INLAY_OK)
             return status;
         if (v == INLAY_NONE)
@@ -179,6 +183,7 @@ static rt_value batch_entry(const rt_value *x, int64_t b)
     e.rank = x->rank - 1;
     e.buffer.offset += (uint64_t)b * bytes;
     e.buffer.bytes = bytes;
+    e.alias = (inlay_buffer){ 0 };
     return e;
 }
 
@@ -269,7 +274,7 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
         } else {
             if (l.stacks[i - states].count == 0)
                 stack_shape_unseen(&l.stacks[i - states], l.g, i);
-            status = stack_pop(c, &l.stacks[i - states], 0, false, &value);
+            status = stack_pop(c, &l.stacks[i - states], 0, false, INLAY_NONE, &value);
         }
         if (status == INLAY_OK)
             status = put_entry(c, i, b, batch, value, i < states ? -1 : longest);

@@ -338,11 +338,15 @@ const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index)
 
 rt_value rt_from_value(inlay_value *v)
 {
+    rt_value x = { 0 };
+
     if (v == NULL)
-        return (rt_value){ 0 };
-    return (rt_value){
+        return x;
+    x = (rt_value){
         .kind = v->kind, .dtype = v->dtype, .rank = v->rank, .dims = v->dims, .buffer = v->buffer, .owner = v
     };
+    (void)value_is_shared(v, INLAY_NONE, &x.alias);
+    return x;
 }
 
 inlay_status rt_to_value(const rt_value *r, inlay_value **out_value, inlay_diag *diag)

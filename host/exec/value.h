@@ -47,7 +47,7 @@ INLAY_NODISCARD inlay_status value_create_on(const struct provider *p, inlay_dty
 /* The same where that is the host's memory, too: the value is one of host memory, which the device can write. */
 INLAY_NODISCARD inlay_status value_create_shared(const struct provider *p, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
-/* Is it such a value? *out is its memory as the device of that domain knows it. */
+/* Is it such a value? *out is its memory as the device of that domain knows it; INLAY_NONE: of whichever. */
 bool value_is_shared(const inlay_value *v, uint32_t domain, inlay_buffer *out);
 /* The same over memory of others; release(arg), where there is one, is called when the value goes. After a failure the
  * memory is the caller's as before. */
@@ -77,6 +77,7 @@ typedef struct rt_value {
     uint32_t room; /* not 0: a state in place, with room for so many along its axis; buffer has them all */
     const int64_t *dims;
     inlay_buffer buffer;
+    inlay_buffer alias; /* the same memory as another domain knows it; handle 0: none does */
     inlay_value *owner; /* the object, if there is one; of lists always */
 } rt_value;
 

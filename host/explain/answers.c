@@ -31,15 +31,6 @@ static const part_refusal *refusal_of(const facts_graph *g, uint32_t node, uint3
     return NULL;
 }
 
-static double sum_of_copies(const partition *p)
-{
-    double ns = 0;
-
-    for (uint32_t i = 0; i < p->copy_count; i++)
-        ns += p->copies[i].ns;
-    return ns;
-}
-
 /* Chooses again with all others barred from the node. */
 static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8_t *barred, arena *scratch,
                             facts_answer *answer)
@@ -62,7 +53,7 @@ static inlay_status ask_for(facts *f, const facts_graph *g, uint32_t node, uint8
     status = partition_again(&request, parts, scratch, &other, &why);
     if (status == INLAY_OK) {
         answer->extra_ns = facts_told_sum(f, &other) - facts_told_sum(f, parts);
-        answer->copies_ns = sum_of_copies(&other) - g->copies_ns;
+        answer->copies_ns = facts_sum_of_copies(&other) - g->copies_ns;
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
             answer->here_ns = facts_told(f, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -

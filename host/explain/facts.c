@@ -1,5 +1,6 @@
 #include "explain/internal.h"
 #include "measure/attribute.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,48 +171,12 @@ static bool list_answers(facts *f, facts_graph *g)
 
 /* ------------------------------------------------------------------ regions */
 
-/* The number that value v holds before the run, when it is a scalar int64. */
-static bool known_scalar(const program *p, uint32_t v, int64_t *out)
-{
-    const inlay_value_state *x = v == INLAY_NONE ? NULL : &p->parts.profile[v];
-
-    if (x == NULL || x->data == NULL || x->dtype != INLAY_INT64 || x->data_bytes != sizeof *out)
-        return false;
-    memcpy(out, x->data, sizeof *out);
-    return true;
-}
-
-/* A trip count beyond is a way to say "until the condition is false". */
-static const int64_t MOST_TRIPS = INT32_MAX;
-
-/* How often a body of a loop runs when its node does; a guess is 1 (*out_known = false). */
-static double loop_times(const program *p, const graph_node *n, bool *out_known)
-{
-    const inlay_attr_info *scans = graph_attr(n, "num_scan_inputs");
-    int64_t times;
-
-    *out_known = true;
-    if (strcmp(n->info.op_type.data, "Loop") == 0 && n->info.input_count > 0 &&
-        known_scalar(p, n->info.inputs[0], &times) && times >= 0 && times < MOST_TRIPS)
-        return (double)times;
-    /* Scan-9 and later scan along axis 0 unless scan_input_axes says otherwise. */
-    if (strcmp(n->info.op_type.data, "Scan") == 0 && scans != NULL && graph_attr(n, "scan_input_axes") == NULL &&
-        n->info.since_version >= 9 && n->info.input_count > 0 &&
-        n->info.inputs[n->info.input_count - 1] != INLAY_NONE) {
-        const inlay_value_state *last = &p->parts.profile[n->info.inputs[n->info.input_count - 1]];
-        if (last->rank != INLAY_RANK_UNKNOWN && last->rank > 0 && last->dims[0] >= 0)
-            return (double)last->dims[0];
-    }
-    *out_known = false;
-    return 1;
-}
-
 /* How often the bodies run: what was measured; otherwise of If the dearer branch, of the others what is known. */
 static void reckon_times(const facts_graph *g, facts_region *r)
 {
     const graph_node *n = r->step->node;
     bool known = true, is_if = strcmp(n->info.op_type.data, "If") == 0;
-    double times = is_if ? 1 : loop_times(g->program, n, &known);
+    double times = is_if ? 1 : part_iterations(&g->program->parts, n, &known);
     uint32_t dearest = 0;
 
     for (uint32_t b = 1; b < r->body_count; b++)
@@ -247,7 +212,7 @@ static bool gather_bodies(facts *f, facts_graph *g, facts_region *r)
     }
     reckon_times(g, r);
     for (uint32_t b = 0; b < r->body_count; b++)
-        r->ns += r->bodies[b]->times * r->bodies[b]->ns;
+        r->ns += facts_rounds(r->bodies[b], r->bodies[b]->ns, r->bodies[b]->parts->once_ns);
     g->bodies_ns += r->ns;
     return true;
 }
@@ -277,6 +242,15 @@ double facts_told_sum(const facts *f, const partition *p)
 
     for (uint32_t i = 0; i < p->region_count; i++)
         ns += told_region(f, p, &p->regions[i]) - p->regions[i].cost_ns - p->regions[i].border_ns;
+    return ns;
+}
+
+double facts_sum_of_copies(const partition *p)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < p->copy_count; i++)
+        ns += p->copies[i].ns;
     return ns;
 }
 
@@ -441,8 +415,7 @@ static bool gather_graph(facts *f, const program *p, facts_graph *parent, const 
     g->parts = p->parts.unpriced ? price_rest(f, g) : &p->parts;
     if (g->parts == NULL || !list_answers(f, g) || !gather_regions(f, g))
         return false;
-    for (uint32_t i = 0; i < g->parts->copy_count; i++)
-        g->copies_ns += g->parts->copies[i].ns;
+    g->copies_ns = facts_sum_of_copies(g->parts);
     g->ns = facts_told_sum(f, g->parts) + g->bodies_ns;
     if (!price_run(f, g) || !gather_stretches(f, g))
         return false;
@@ -462,6 +435,16 @@ static uint32_t count_graphs(const program *p)
 
 /* ------------------------------------------------------------------ sums */
 
+double facts_rounds(const facts_graph *g, double ns, double once_ns)
+{
+    return g->times * (ns - once_ns) + fmin(g->times, 1) * once_ns;
+}
+
+double facts_copies_per_run(const facts_graph *g, double ns, double once_ns)
+{
+    return facts_times_per_run(g->parent) * facts_rounds(g, ns, once_ns);
+}
+
 double facts_times_per_run(const facts_graph *g)
 {
     double times = 1;
@@ -479,7 +462,7 @@ static void add_graph(facts *f, const facts_graph *g)
     f->node_count += g->program->graph->node_count;
     f->region_count += g->region_count;
     f->copy_count += parts->copy_count;
-    f->copies_ns += times * g->copies_ns;
+    f->copies_ns += facts_copies_per_run(g, g->copies_ns, parts->once_ns);
     for (uint32_t i = 0; i < g->stretch_count; i++) {
         const facts_stretch *s = &g->stretches[i];
         facts_provider *p = &f->providers[s->provider < f->provider_count ? s->provider : f->provider_count];

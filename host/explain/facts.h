@@ -206,8 +206,13 @@ INLAY_NODISCARD inlay_status facts_check_pattern(const facts *f, const char *wha
                                                  inlay_diag *diag);
 /* Finds the next named symbol, from number *at on, for which costs have assumed a size. False: there is none. */
 bool facts_assumed(const facts *f, uint32_t *at, const char **out_name, int64_t *out_size);
-/* Executions of g in one run of the model. */
+/* Executions of g in one run of the model; NULL: 1. */
 double facts_times_per_run(const facts_graph *g);
+/* What a body takes each time that its node runs: ns in each iteration, once_ns of it in the first alone. */
+double facts_rounds(const facts_graph *g, double ns, double once_ns);
+/* What of that copies take in a run of the model. */
+double facts_copies_per_run(const facts_graph *g, double ns, double once_ns);
+double facts_sum_of_copies(const partition *p);
 /* "host", or the provider's name. */
 const char *facts_provider_name(const facts *f, uint32_t index);
 /* "host", or the domain's name. */

@@ -196,6 +196,8 @@ static void tell_copy(teller *t, const facts_graph *g, const part_copy *c)
     json_text(j, "to", facts_domain_name(t->f, c->to_domain));
     json_whole(j, "bytes", c->bytes);
     json_number(j, "cost_ns", c->ns);
+    if (c->once)
+        json_bool(j, "once", true);
     if (t->f->timings != NULL)
         tell_ns(j, "measured_ns", timings_copy_ns(t->f->timings, g->program, c->value));
     json_close(j);

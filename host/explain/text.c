@@ -162,7 +162,7 @@ static void say_copies(const page *p)
             say_end(p, g, facts_copy_maker(g, c), g->parent == NULL ? "an input" : "outside");
             say(p->sink, " to ");
             say_end(p, g, facts_copy_reader(g, c), "an output");
-            say(p->sink, "\n");
+            say(p->sink, "%s\n", c->once ? ", once a loop" : "");
         }
     }
     if (shown < p->f->copy_count)

@@ -177,10 +177,10 @@ static void add_up(scenario *x, double *totals, facts_outcome *out)
         totals[i] = facts_told_sum(f, choice);
         for (uint32_t r = 0; r < g->region_count; r++)
             for (uint32_t b = 0; b < g->regions[r].body_count; b++)
-                totals[i] += g->regions[r].bodies[b]->times * totals[g->regions[r].bodies[b]->index];
+                totals[i] += facts_rounds(g->regions[r].bodies[b], totals[g->regions[r].bodies[b]->index],
+                                          x->choices[g->regions[r].bodies[b]->index].once_ns);
         out->copy_count += choice->copy_count;
-        for (uint32_t c = 0; c < choice->copy_count; c++)
-            out->copies_ns += facts_times_per_run(g) * choice->copies[c].ns;
+        out->copies_ns += facts_copies_per_run(g, facts_sum_of_copies(choice), choice->once_ns);
     }
     out->ns = totals[0];
 }

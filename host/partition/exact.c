@@ -56,9 +56,21 @@ static double recount(branch *b, uint32_t v)
     if (v == INLAY_NONE || b->x->domains == 1)
         return 0;
     for (uint32_t count = part_hops(b->x, b->choice, v); count > 0; count--)
-        ns += part_hop_ns(b->x, v, b->x->hops[count - 1]);
+        ns += part_hop_ns(b->x, v, b->x->hops[count - 1]) * part_share(b->x, b->x->hops[count - 1].once);
     b->travel[v] = ns;
     return ns - before;
+}
+
+/* Counts v anew, which a node makes, and what it is in the next iteration. */
+static double recount_made(branch *b, uint32_t v)
+{
+    const graph *g = b->x->g;
+    double ns = recount(b, v);
+
+    for (uint32_t i = 0; b->x->p->homes != NULL && i < g->input_count; i++)
+        if (b->x->p->homes[g->inputs[i]].next == v)
+            ns += recount(b, g->inputs[i]);
+    return ns;
 }
 
 /* Sets the nodes of the offer; the difference in copies. */
@@ -74,7 +86,7 @@ static double put(branch *b, uint32_t offer, bool there)
         for (uint32_t i = 0; i < part_reads(n); i++)
             ns += part_read_at(n, i) == INLAY_NONE ? 0 : recount(b, part_read_at(n, i));
         for (uint32_t i = 0; i < n->info.output_count; i++)
-            ns += n->info.outputs[i] == INLAY_NONE ? 0 : recount(b, n->info.outputs[i]);
+            ns += n->info.outputs[i] == INLAY_NONE ? 0 : recount_made(b, n->info.outputs[i]);
     }
     return ns;
 }

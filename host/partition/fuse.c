@@ -138,15 +138,24 @@ static void ask_groups(problem *x)
 typedef struct moving {
     uint32_t value, maker; /* the maker's question */
     uint32_t home[2];
+    double share; /* of its copies */
 } moving;
 
 /* Does reader r, by answer, call for a copy? target NONE: anywhere but `home`; otherwise into target. */
 static bool calls(const problem *x, uint32_t reader, const part_side *side, uint32_t value, uint32_t target,
                   uint32_t home)
 {
-    uint32_t domain = part_domain_at(x, offer_on(side, reader), value);
+    uint32_t domain = part_read_in(x, reader, offer_on(side, reader), value);
 
-    return target == INLAY_NONE ? domain != home : domain == target;
+    return target == INLAY_NONE ? domain != home && domain != INLAY_NONE : domain == target;
+}
+
+/* The same of whoever gets what leaves the graph. */
+static bool leaving_calls(const problem *x, uint32_t value, uint32_t target, uint32_t home)
+{
+    const uint32_t to = x->leaves[value] ? part_goes_to(x, value, home) : home;
+
+    return target == INLAY_NONE ? to != home : to == target && to != home;
 }
 
 /* One movement of the value: costs ns if some reader calls for it and the gate is open. */
@@ -154,8 +163,8 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
 {
     fusion *f = x->fusion;
     flow *w = &x->flow;
-    int64_t cost = whole(x, ns);
-    bool always = x->leaves[m->value] && target == INLAY_NONE && home != INLAY_DOMAIN_HOST;
+    int64_t cost = whole(x, ns * m->share);
+    bool always = leaving_calls(x, m->value, target, home);
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
     bool zero;
 
@@ -189,50 +198,77 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
                 flow_pair(w, zero ? f->var[r] : helper, zero ? helper : f->var[r], FLOW_NEVER);
         }
     }
-    if (zero && gate == GATE_AT_1)
-        flow_pair(w, helper, m->maker, cost);
-    else if (!zero && gate == GATE_AT_0)
-        flow_pair(w, m->maker, helper, cost);
-    else
+    if ((zero && gate == GATE_AT_1) || (!zero && gate == GATE_AT_0)) {
+        if (helper != m->maker) /* who makes what is carried may be who reads it */
+            flow_pair(w, zero ? helper : m->maker, zero ? m->maker : helper, cost);
+    } else {
         flow_cost(w, helper, zero ? cost : 0, zero ? 0 : cost);
+    }
+}
+
+/* What is carried goes to its home before the first iteration. */
+static void ask_start(problem *x, const moving *m, uint32_t from)
+{
+    double ns[2] = { 0, 0 };
+
+    for (uint32_t k = 0; k < 2 && from != INLAY_NONE && m->maker != INLAY_NONE; k++) {
+        const size_t row = (size_t)m->value * x->domains;
+
+        if (from != m->home[k])
+            ns[k] = x->up[row + from] + x->down[row + m->home[k]];
+    }
+    if (ns[0] != ns[1])
+        flow_cost(&x->flow, m->maker, whole(x, ns[0] * part_share(x, true)), whole(x, ns[1] * part_share(x, true)));
+}
+
+/* Down from the host, to where it is read. */
+static void ask_down(problem *x, const moving *m, uint32_t to, uint32_t mark)
+{
+    uint32_t gate;
+
+    if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || x->domain_mark[to] == mark ||
+        (to == m->home[0] && to == m->home[1]))
+        return;
+    x->domain_mark[to] = mark;
+    gate = to == m->home[0] ? GATE_AT_1 : to == m->home[1] ? GATE_AT_0 : GATE_NONE;
+    charge(x, m, x->down[(size_t)m->value * x->domains + to], gate, to, INLAY_DOMAIN_HOST);
 }
 
 static void ask_value(problem *x, uint32_t v)
 {
     fusion *f = x->fusion;
-    uint32_t maker = part_maker_of(x->g, v), mark;
-    moving m = { .value = v, .maker = var_of(f, maker) };
+    const part_home h = part_home_of(x, v);
+    const part_source s = part_source_of(x, v);
+    moving m = { .value = v, .maker = var_of(f, s.node), .share = part_share(x, h.once) };
     bool asked = m.maker != INLAY_NONE;
+    uint32_t mark;
 
     for (uint32_t i = x->reader_at[v]; !asked && i < x->reader_at[v + 1]; i++)
         asked = f->var[x->readers[i]] != INLAY_NONE;
     if (!asked)
         return;
-    if (maker != INLAY_NONE) {
-        m.home[0] = m.home[1] = part_domain_at(x, offer_on(f->now, maker), v);
-        if (m.maker != INLAY_NONE)
-            m.home[1] = part_domain_at(x, offer_on(f->then, maker), v);
-    }
+    m.home[0] = m.home[1] = part_lies_in(x, s, v, s.node != INLAY_NONE ? offer_on(f->now, s.node) : INLAY_NONE);
+    if (m.maker != INLAY_NONE)
+        m.home[1] = part_lies_in(x, s, v, offer_on(f->then, s.node));
+    if (m.home[0] == INLAY_NONE)
+        return;
+    if (h.next != INLAY_NONE)
+        ask_start(x, &m, h.lies);
     /* Up to the host, from where it is made. */
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t gate = m.home[0] == m.home[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
         if (m.home[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
             charge(x, &m, x->up[(size_t)v * x->domains + m.home[k]], gate, INLAY_NONE, m.home[k]);
     }
-    /* Down from the host, to where it is read. */
     mark = ++x->mark;
     for (uint32_t i = 2 * x->reader_at[v]; i < 2 * x->reader_at[v + 1]; i++) {
-        uint32_t r = x->readers[i / 2], to, gate;
+        const uint32_t r = x->readers[i / 2];
 
-        if (i % 2 == 1 && f->var[r] == INLAY_NONE)
-            continue;
-        to = part_domain_at(x, offer_on(i % 2 == 0 ? f->now : f->then, r), v);
-        if (to == INLAY_DOMAIN_HOST || x->domain_mark[to] == mark || (to == m.home[0] && to == m.home[1]))
-            continue;
-        x->domain_mark[to] = mark;
-        gate = to == m.home[0] ? GATE_AT_1 : to == m.home[1] ? GATE_AT_0 : GATE_NONE;
-        charge(x, &m, x->down[(size_t)v * x->domains + to], gate, to, 0);
+        if (i % 2 == 0 || f->var[r] != INLAY_NONE)
+            ask_down(x, &m, part_read_in(x, r, offer_on(i % 2 == 0 ? f->now : f->then, r), v), mark);
     }
+    if (x->leaves[v] && h.wanted != (uint32_t)PART_ANYWHERE && !h.stacked)
+        ask_down(x, &m, h.wanted, mark);
 }
 
 /* ------------------------------------------------------------------ launches and boundaries */

@@ -2,6 +2,7 @@
  *
  *     offers.c    asks the providers
  *     bodies.c    nodes with bodies, for providers that ask for them
+ *     homes.c     where values lie that enter and leave bodies
  *     problem.c   what there is to choose from, and what everything costs
  *     price.c     what a choice costs: the objective, written once
  *     schedule.c  the order of a choice, and what is merged
@@ -98,13 +99,21 @@ typedef struct problem {
     struct fusion *fusion;
     flow flow;
     bool forms;  /* the order is the one that regions are made of */
+    bool lists;  /* copies are listed: those that bodies make are theirs */
     bool failed; /* memory ran out on the way: nothing found counts */
 } problem;
 
 /* One movement of a value. */
 typedef struct part_hop {
     uint32_t from, to;
+    bool once; /* part_copy.once */
 } part_hop;
+
+/* What decides where a value lies: where the offer of `node` makes `made`. */
+typedef struct part_source {
+    uint32_t node, made; /* node INLAY_NONE: nothing, it lies in ... */
+    uint32_t domain;     /* INLAY_NONE: not known yet */
+} part_source;
 
 /* ------------------------------------------------------------------ offers.c */
 
@@ -126,6 +135,27 @@ bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable
 void part_drop_bodies(const graph *g, const partition *p, uint8_t *usable);
 /* Is it a body of a node of g that a provider runs? */
 bool part_holds_body(const graph *g, const partition *p, const graph *body);
+
+/* ------------------------------------------------------------------ partition.c */
+
+/* Forms the regions as they were chosen, now that the homes of the request are others: what is copied, at which price.
+ */
+INLAY_NODISCARD inlay_status part_form_again(const part_job *job, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ homes.c */
+
+/* The session has bodies, and memory other than the host's: somebody may care where values lie. */
+bool part_has_homes(const part_job *jobs, uint32_t count);
+/* Sets request.homes and request.iterations of the job by what is known from the graphs around it and from its bodies,
+ * as far as those are assigned. settled: they all are, and what If leaves lies where it is read next; before, where the
+ * branch makes it. False: no memory. */
+bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled);
+/* Of a graph without homes, all lies in the host's memory. */
+static inline part_home part_home_of(const problem *x, uint32_t v)
+{
+    return x->p->homes != NULL ? x->p->homes[v]
+                               : (part_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
+}
 
 /* ------------------------------------------------------------------ rules.c */
 
@@ -158,6 +188,15 @@ void problem_set_prices(problem *x, const double *per_byte);
 /* How the value travels under this choice (offer per node); hops are x->hops. A choice of NONE at a candidate: not yet
  * made, and so not counted. */
 uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value);
+part_source part_source_of(const problem *x, uint32_t value);
+/* The domain in which the value lies when the source's node takes the offer; INLAY_NONE: not known yet. */
+uint32_t part_lies_in(const problem *x, part_source source, uint32_t value, uint32_t offer);
+/* The domain in which the node reads the value when it takes the offer; INLAY_NONE: it does not care, or not yet. */
+uint32_t part_read_in(const problem *x, uint32_t node, uint32_t offer, uint32_t value);
+/* Where an output goes that lies in `home`. */
+uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home);
+/* The share of a hop that one iteration pays. */
+double part_share(const problem *x, bool once);
 /* Nanoseconds of a hop. */
 double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
 /* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */

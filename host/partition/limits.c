@@ -80,7 +80,7 @@ static double copies_around(problem *x, const uint32_t *choice, const part_offer
         for (uint32_t i = 0; i < part_reads(n) + n->info.output_count; i++) {
             uint32_t v = i < part_reads(n) ? part_read_at(n, i) : n->info.outputs[i - part_reads(n)];
             for (uint32_t c = v == INLAY_NONE ? 0 : part_hops(x, choice, v); c > 0; c--)
-                ns += part_hop_ns(x, v, x->hops[c - 1]);
+                ns += part_hop_ns(x, v, x->hops[c - 1]) * part_share(x, x->hops[c - 1].once);
         }
     }
     return ns;

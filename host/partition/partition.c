@@ -125,7 +125,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
 {
     inlay_status status;
 
-    *out = (partition){ 0 };
+    *out = (partition){ .homes = request->homes, .iterations = request->iterations };
     if (candidates == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", request->graph->name);
     status = part_hear_all(request, candidates, a, out, diag);
@@ -210,6 +210,46 @@ done:
     return status;
 }
 
+/* The offers of regions, back at their nodes. */
+static void recall(const partition *p, uint32_t *choice)
+{
+    for (uint32_t i = 0; i < p->region_count; i++)
+        for (uint32_t k = 0; k < p->regions[i].offer_count; k++) {
+            const uint32_t offer = p->regions[i].offers[k];
+
+            for (uint32_t m = 0; m < p->offers[offer].node_count; m++)
+                choice[p->offers[offer].nodes[m]] = offer;
+        }
+}
+
+inlay_status part_form_again(const part_job *job, inlay_diag *diag)
+{
+    const part_request *r = &job->request;
+    arena scratch = { 0 };
+    uint8_t *candidates = part_candidates(r->graph, &scratch);
+    uint8_t *usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
+    uint32_t *choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
+    inlay_status status = INLAY_OUT_OF_MEMORY;
+    problem x;
+
+    if (candidates == NULL || usable == NULL || choice == NULL)
+        goto done;
+    memset(choice, 0xff, r->graph->node_count * sizeof *choice);
+    recall(job->out, choice);
+    for (uint32_t n = 0; n < r->graph->node_count; n++)
+        candidates[n] |= choice[n] != INLAY_NONE;
+    job->out->homes = r->homes;
+    job->out->iterations = r->iterations;
+    if (!problem_init(&x, r, job->out, candidates, usable, &scratch))
+        goto done;
+    job->out->copy_count = 0;
+    job->out->cost_ns = job->out->launch_ns = job->out->once_ns = 0;
+    status = part_form_regions(&x, choice, job->a, diag);
+done:
+    arena_deinit(&scratch);
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(r, diag) : status;
+}
+
 inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
                              inlay_diag *diag)
 {
@@ -218,7 +258,11 @@ inlay_status partition_again(const part_request *request, const partition *base,
     *out = (partition){ .offer_count = base->offer_count,
                         .refusals = base->refusals,
                         .refusal_count = base->refusal_count,
-                        .profile = base->profile };
+                        .profile = base->profile,
+                        .compiled_for = base->compiled_for,
+                        .weight_bytes = base->weight_bytes,
+                        .homes = request->homes != NULL ? request->homes : base->homes,
+                        .iterations = request->homes != NULL ? request->iterations : base->iterations };
     if (base->offer_count > 0)
         out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))

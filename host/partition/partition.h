@@ -81,7 +81,20 @@ typedef struct part_copy {
     uint32_t from_domain, to_domain;
     uint64_t bytes; /* at the shapes of partition.profile */
     double ns;
+    bool once; /* not in each iteration: each time that the loop is entered whose body the graph is */
 } part_copy;
+
+/* Where a value lies that enters a graph, or that one of the host's nodes makes; where one goes that leaves it. Values
+ * stay where they are over If, Loop and Scan, so the graph around a body and the body know it of each other. */
+enum { PART_ANYWHERE = INLAY_NONE - 1 }; /* a domain: wherever the value is made */
+typedef struct part_home {
+    uint32_t lies;   /* domain; of what is carried, before the first iteration. INLAY_NONE: not known yet */
+    uint32_t next;   /* a body's input: the output that it is in the next iteration, and lies with; else INLAY_NONE */
+    uint32_t wanted; /* an output: the domain that it goes to; PART_ANYWHERE: it is carried, and stays */
+    uint32_t inside; /* where bodies read what is handed to them as it is; they copy it. INLAY_NONE: not known yet */
+    bool stacked;    /* an output that comes home unless it is made where it is wanted */
+    bool once;       /* its copies last for all iterations */
+} part_home;
 
 /* Memory of one provider's device as it was planned, estimates of its offers. */
 typedef struct part_memory {
@@ -103,7 +116,10 @@ typedef struct partition {
     const inlay_value_state *profile;      /* [value_count] the shapes that costs were asked for */
     const inlay_value_state *compiled_for; /* the same for compile: sizes that go together; NULL: unknown */
     uint64_t weight_bytes;                 /* of the graph's constants */
+    const part_home *homes;                /* [value_count]; NULL: all that enters and leaves lies in the host's memory */
+    double iterations;                     /* of the loop whose body it is, expected; 1 where that is not known */
     double cost_ns;                        /* all of it: offers, launches, copies; without margins */
+    double once_ns;                        /* what of it is for copies that last for all iterations */
     double launch_ns;                      /* the launches in it */
     uint32_t stretch_count;                /* regions in a row that one provider runs count as one */
     bool idle;     /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
@@ -153,6 +169,8 @@ typedef struct part_request {
     const uint64_t *used_bytes; /* [provider_count] device memory that others need; NULL = none */
     uint32_t max_partitions;    /* of this graph; 0 = that of the rules */
     const char *must_run;       /* a provider that runs at least one node of this graph; NULL = none */
+    const part_home *homes;     /* become the partition's; NULL: partition_again takes those of base */
+    double iterations;
 } part_request;
 
 /* Fills *out; memory is the arena's. A node that nobody offers is INLAY_UNSUPPORTED, with every provider's reason. */
@@ -162,6 +180,13 @@ INLAY_NODISCARD inlay_status partition_graph(const part_request *request, arena 
 bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
 /* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
 uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a);
+
+/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? So it does with what they capture, and
+ * with what a Loop or a Scan begins with. All else the host reads itself. */
+bool part_hands_on(const graph_node *n, uint32_t v);
+/* How often the body of a Loop or a Scan runs when the node does, at the shapes of p; 1, and *out_known false, where
+ * that depends on data. */
+double part_iterations(const partition *p, const graph_node *n, bool *out_known);
 
 /* Is the node, which the host would run itself with its bodies, a candidate of that provider (INLAY_EXT_BODIES)? */
 bool part_takes_bodies(const part_provider *p, const graph *g, const graph_node *n);

@@ -16,44 +16,99 @@ static bool is_chosen(const problem *x, const uint32_t *choice, uint32_t node)
     return choice[node] != INLAY_NONE || !x->candidates[node];
 }
 
+part_source part_source_of(const problem *x, uint32_t value)
+{
+    const part_home h = part_home_of(x, value);
+    const uint32_t maker = part_maker_of(x->g, h.next != INLAY_NONE ? h.next : value);
+
+    if (h.next != INLAY_NONE && (maker == INLAY_NONE || !x->candidates[maker] ||
+                                 part_home_of(x, h.next).wanted != (uint32_t)PART_ANYWHERE))
+        return (part_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
+    if (maker == INLAY_NONE || !x->candidates[maker])
+        return (part_source){ .node = INLAY_NONE, .domain = h.lies };
+    return (part_source){ .node = maker, .made = h.next != INLAY_NONE ? h.next : value };
+}
+
+uint32_t part_lies_in(const problem *x, part_source source, uint32_t value, uint32_t offer)
+{
+    if (source.node == INLAY_NONE)
+        return source.domain;
+    return source.made == value ? part_domain_at(x, offer, value)
+                                : part_memory_of(x, part_domain_at(x, offer, source.made));
+}
+
+uint32_t part_read_in(const problem *x, uint32_t node, uint32_t offer, uint32_t value)
+{
+    if (offer == INLAY_NONE && x->p->homes != NULL && part_hands_on(x->g->nodes[node], value))
+        return x->lists ? INLAY_NONE : x->p->homes[value].inside;
+    return part_domain_at(x, offer, value);
+}
+
+uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home)
+{
+    const part_home h = part_home_of(x, value);
+
+    if (h.wanted == (uint32_t)PART_ANYWHERE)
+        return part_memory_of(x, home);
+    return h.stacked && h.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : h.wanted;
+}
+
+double part_share(const problem *x, bool once)
+{
+    return once && x->p->iterations > 1 ? 1 / x->p->iterations : 1;
+}
+
+/* Lists how the value gets from home to there, unless it has been there. */
+static uint32_t travel(problem *x, uint32_t count, uint32_t home, uint32_t to, bool once)
+{
+    const uint32_t mark = x->mark;
+
+    if (x->domain_mark[to] == mark)
+        return count;
+    x->domain_mark[to] = mark;
+    if (is_direct(x, home, to)) {
+        x->hops[count++] = (part_hop){ home, to, once };
+        return count;
+    }
+    if (x->domain_mark[INLAY_DOMAIN_HOST] != mark) {
+        x->domain_mark[INLAY_DOMAIN_HOST] = mark;
+        x->hops[count++] = (part_hop){ home, INLAY_DOMAIN_HOST, once };
+    }
+    x->hops[count++] = (part_hop){ INLAY_DOMAIN_HOST, to, once };
+    return count;
+}
+
 uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
 {
-    uint32_t maker = part_maker_of(x->g, value), home, count = 0, mark = ++x->mark;
+    const part_source source = part_source_of(x, value);
+    const part_home h = part_home_of(x, value);
+    const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
+    uint32_t home, count = 0;
 
-    if (part_is_constant(x->g, value) || (maker != INLAY_NONE && !is_chosen(x, choice, maker)))
+    if (part_is_constant(x->g, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
+    home = part_lies_in(x, source, value, offer);
     /* Sizes that the host computes when it plans are brought once, not in each run. */
-    if (maker != INLAY_NONE && x->g->values[value].info.elements != NULL && !part_merges(x, choice[maker]) &&
-        part_domain_at(x, choice[maker], value) == INLAY_DOMAIN_HOST)
+    if (home == INLAY_NONE || (source.node != INLAY_NONE && x->g->values[value].info.elements != NULL &&
+                               !part_merges(x, offer) && home == INLAY_DOMAIN_HOST))
         return 0;
-    home = maker == INLAY_NONE ? INLAY_DOMAIN_HOST : part_domain_at(x, choice[maker], value);
-    x->domain_mark[home] = mark;
-    for (uint32_t i = x->reader_at[value]; i <= x->reader_at[value + 1]; i++) {
-        uint32_t to = INLAY_DOMAIN_HOST;
-
-        if (i == x->reader_at[value + 1]) { /* after the last reader, the caller of the graph */
-            if (!x->leaves[value])
-                break;
-        } else {
-            uint32_t reader = x->readers[i];
-            if (!is_chosen(x, choice, reader) ||
-                (maker != INLAY_NONE && choice[reader] != INLAY_NONE && choice[reader] == choice[maker]))
-                continue;
-            to = part_domain_at(x, choice[reader], value);
-        }
-        if (x->domain_mark[to] == mark)
-            continue;
-        x->domain_mark[to] = mark;
-        if (is_direct(x, home, to)) {
-            x->hops[count++] = (part_hop){ home, to };
-            continue;
-        }
-        if (x->domain_mark[INLAY_DOMAIN_HOST] != mark) {
-            x->domain_mark[INLAY_DOMAIN_HOST] = mark;
-            x->hops[count++] = (part_hop){ home, INLAY_DOMAIN_HOST };
-        }
-        x->hops[count++] = (part_hop){ INLAY_DOMAIN_HOST, to };
+    if (h.next != INLAY_NONE && h.lies != INLAY_NONE) { /* there before the first iteration */
+        x->domain_mark[h.lies] = ++x->mark;
+        count = travel(x, count, h.lies, home, true);
     }
+    x->domain_mark[home] = ++x->mark;
+    for (uint32_t i = x->reader_at[value]; i < x->reader_at[value + 1]; i++) {
+        const uint32_t reader = x->readers[i];
+        uint32_t to;
+
+        if (!is_chosen(x, choice, reader) ||
+            (source.node != INLAY_NONE && source.made == value && choice[reader] == offer))
+            continue;
+        to = part_read_in(x, reader, choice[reader], value);
+        count = to != INLAY_NONE ? travel(x, count, home, to, h.once) : count;
+    }
+    if (x->leaves[value])
+        count = travel(x, count, home, part_goes_to(x, value, home), h.once);
     return count;
 }
 
@@ -236,7 +291,7 @@ double part_base_price(problem *x, const uint32_t *choice)
             price += x->price[choice[n]];
     for (uint32_t value = 0; x->domains > 1 && value < x->values; value++)
         for (uint32_t count = part_hops(x, choice, value); count > 0; count--)
-            price += part_hop_ns(x, value, x->hops[count - 1]);
+            price += part_hop_ns(x, value, x->hops[count - 1]) * part_share(x, x->hops[count - 1].once);
     return price;
 }
 

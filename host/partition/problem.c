@@ -170,7 +170,7 @@ static bool find_domains(problem *x)
     cells = (size_t)x->values * x->domains + 1;
     x->domain_owner = arena_array(x->scratch, x->domains, sizeof *x->domain_owner);
     x->domain_mark = arena_array(x->scratch, x->domains, sizeof *x->domain_mark);
-    x->hops = arena_array(x->scratch, (size_t)x->domains * 2 + 2, sizeof *x->hops);
+    x->hops = arena_array(x->scratch, (size_t)x->domains * 2 + 4, sizeof *x->hops);
     x->up = arena_array(x->scratch, cells, sizeof *x->up);
     x->down = arena_array(x->scratch, cells, sizeof *x->down);
     if (x->domain_owner == NULL || x->domain_mark == NULL || x->hops == NULL || x->up == NULL || x->down == NULL)

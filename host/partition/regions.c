@@ -133,7 +133,7 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++) {
-        uint32_t n = x->readers[i], domain = part_domain_at(x, choice[n], v);
+        uint32_t n = x->readers[i], domain = part_read_in(x, n, choice[n], v);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
@@ -161,6 +161,22 @@ static bool add_border(problem *x, const uint32_t *choice, const uint32_t *regio
     return true;
 }
 
+/* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that. */
+static bool is_free(const problem *x, uint32_t v, part_hop hop)
+{
+    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domain_owner[device];
+    const part_provider *owner = p != INLAY_NONE ? &x->request->providers[p] : NULL;
+    const inlay_domain_info *at =
+        owner == NULL ? NULL
+                      : INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride,
+                                 device - owner->first_domain);
+    const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+
+    return at != NULL && (at->flags & both) == both &&
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(x->g, v) != INLAY_NONE ||
+            x->g->parent != NULL);
+}
+
 static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *region_of, arena *a)
 {
     partition *p = x->p;
@@ -175,7 +191,7 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
         for (uint32_t k = 0; k < count; k++) {
             part_copy *c;
 
-            if (add_border(x, choice, region_of, v, x->hops[k]))
+            if (add_border(x, choice, region_of, v, x->hops[k]) || is_free(x, v, x->hops[k]))
                 continue;
             c = &p->copies[p->copy_count++];
             *c = (part_copy){ .value = v,
@@ -184,8 +200,10 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
                               .from_domain = x->hops[k].from,
                               .to_domain = x->hops[k].to,
                               .bytes = cost_value_bytes(&p->profile[v]),
-                              .ns = part_hop_ns(x, v, x->hops[k]) };
+                              .ns = part_hop_ns(x, v, x->hops[k]),
+                              .once = x->hops[k].once };
             p->cost_ns += c->ns;
+            p->once_ns += c->once ? c->ns : 0;
         }
     }
     return p->copies != NULL;
@@ -209,6 +227,7 @@ inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inl
         (void)part_judge(x, choice);
     if (x->failed)
         goto no_memory;
+    x->lists = true;
     if (!list_regions(x, choice, a, region_of) || !list_copies(x, choice, region_of, a) ||
         !part_measure(x, choice, x->p->memory))
         goto no_memory;

@@ -10,6 +10,7 @@ typedef struct whole {
     const part_rules *rules;
     const part_request *any; /* what all requests have in common */
     uint64_t *used;          /* [providers] scratch */
+    bool has_homes;          /* see part_has_homes() */
     inlay_diag *diag;
 } whole;
 
@@ -155,16 +156,63 @@ static bool is_idle(const whole *w, uint32_t job)
     return false;
 }
 
+/* Each graph was assigned before its bodies were, and did not know what they would do with its values. */
+static inlay_status reconsider(whole *w)
+{
+    for (uint32_t j = 0; j < w->count; j++) {
+        const part_home *before = w->jobs[j].request.homes;
+        const size_t bytes = w->jobs[j].request.graph->value_count * sizeof *before;
+        partition again;
+        inlay_status status;
+
+        if (w->jobs[j].out->idle)
+            continue;
+        if (!part_find_homes(w->jobs, w->count, j, false))
+            return no_memory(w);
+        if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
+            continue;
+        status = choose_again(w, j, w->rules != NULL && w->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL, &again, NULL);
+        if (status == INLAY_OUT_OF_MEMORY)
+            return no_memory(w);
+        if (status == INLAY_OK) /* otherwise it stays as it is */
+            *w->jobs[j].out = again;
+    }
+    return INLAY_OK;
+}
+
+/* All is chosen: what is copied, and by whom, is known. */
+static inlay_status settle_homes(whole *w)
+{
+    for (uint32_t j = 0; j < w->count; j++) {
+        const part_home *before = w->jobs[j].out->homes;
+        const size_t bytes = w->jobs[j].request.graph->value_count * sizeof *before;
+        inlay_status status;
+
+        if (w->jobs[j].out->idle)
+            continue;
+        if (!part_find_homes(w->jobs, w->count, j, true))
+            return no_memory(w);
+        if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
+            continue;
+        status = part_form_again(&w->jobs[j], w->diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
 static inlay_status partition_each(whole *w)
 {
     for (uint32_t j = 0; j < w->count; j++) {
-        part_request r = w->jobs[j].request;
+        part_request r;
         inlay_status status;
 
         w->jobs[j].out->idle = is_idle(w, j);
         if (w->jobs[j].out->idle)
             continue;
-
+        if (w->has_homes && !part_find_homes(w->jobs, w->count, j, false))
+            return no_memory(w);
+        r = w->jobs[j].request;
         r.used_bytes = used_by_others(w, j);
         if (w->count > 1 && w->rules != NULL && w->rules->max_partitions > 0)
             r.max_partitions = UINT32_MAX; /* shared out below */
@@ -172,7 +220,7 @@ static inlay_status partition_each(whole *w)
         if (status != INLAY_OK)
             return status;
     }
-    return INLAY_OK;
+    return w->has_homes && !part_by_priority(w->any) ? reconsider(w) : INLAY_OK;
 }
 
 static inlay_status follow_each(whole *w)
@@ -312,8 +360,10 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
     }
     if (w.rules != NULL && !w.any->again)
         INLAY_TRY(check_names(&w));
+    w.has_homes = part_has_homes(jobs, count);
     if (w.rules != NULL && w.rules->saved_plan != NULL) {
-        status = follow_each(&w);
+        INLAY_TRY(follow_each(&w));
+        status = w.has_homes ? settle_homes(&w) : INLAY_OK;
         goto done;
     }
     INLAY_TRY(partition_each(&w));
@@ -330,6 +380,8 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
                                 w.rules->requires[i]);
             goto done;
         }
+    if (w.has_homes)
+        status = settle_homes(&w);
 done:
     arena_deinit(&scratch);
     return status;

@@ -74,14 +74,10 @@ static inlay_status assign(const program *p, const partition *heard, arena *a, p
 {
     part_request request = program_request(p);
     part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
-    inlay_status status;
 
     rules.saved_plan = NULL; /* it would insist on what is declined */
     request.rules = &rules;
-    status = partition_again(&request, heard, a, out, diag);
-    out->compiled_for = heard->compiled_for;
-    out->weight_bytes = heard->weight_bytes;
-    return status;
+    return partition_again(&request, heard, a, out, diag);
 }
 
 static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)

@@ -84,6 +84,14 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
     return d != NULL && (d->flags & flags) == flags;
 }
 
+/* Does the domain know the memory of this input or output? */
+static bool knows_port(const planner *b, const plan_place *pl, uint32_t domain)
+{
+    if (pl->source == PLACE_INPUT)
+        return b->inputs[pl->index].also == domain + 1;
+    return pl->source == PLACE_OUTPUT && b->wanted != NULL && b->wanted[pl->index].also == domain + 1;
+}
+
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
 static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
 {
@@ -91,6 +99,15 @@ static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
     const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
     const bool leaves = b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v]);
 
+    if (knows_port(b, pl, domain) && b->infos[v].dtype != INLAY_STRING) {
+        b->p->port_views++;
+        return planner_place(b, (plan_place){ .source = PLACE_VIEW,
+                                              .domain = domain,
+                                              .index = from,
+                                              .bytes = pl->bytes,
+                                              .first = b->p->step_count,
+                                              .last = b->p->step_count });
+    }
     if (pl->source != PLACE_SLAB || pl->kept || leaves || b->infos[v].dtype == INLAY_STRING ||
         (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
         (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(b->prog->env, device))
@@ -104,6 +121,17 @@ static uint32_t view_of(planner *b, uint32_t v, uint32_t from, uint32_t domain)
                                           .first = b->p->step_count,
                                           .last = b->p->step_count,
                                           .last_use = pl->last_use });
+}
+
+void planner_lend(planner *b, uint32_t place, uint32_t domain)
+{
+    plan_place *pl = &b->p->places[place];
+
+    if (pl->source != PLACE_SLAB || pl->kept || pl->domain != INLAY_DOMAIN_HOST || pl->lies_in != INLAY_DOMAIN_HOST ||
+        !plan_is_unified(b->prog->env, domain))
+        return;
+    pl->lies_in = domain;
+    pl->viewed = true;
 }
 
 uint32_t planner_wanted(const planner *b, uint32_t k)

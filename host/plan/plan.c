@@ -81,8 +81,10 @@ static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
     const uint32_t v = s->region->inputs[i], now = b->p->values[v].place;
     const bool has_place = b->p->places[now].source != PLACE_DYNAMIC && b->p->values[v].known;
 
-    if (has_place && program_hands_on(s, v))
+    if (has_place && program_hands_on(s, v)) {
+        planner_lend(b, now, b->prog->read_in[v]);
         return now;
+    }
     return planner_place_in(b, v,
                             has_place && s->provider != NULL ? s->placements[i].domain : (uint32_t)INLAY_DOMAIN_HOST);
 }

@@ -14,7 +14,8 @@ enum plan_source {
     PLACE_OUTPUT,  /* the memory of output `index` */
     PLACE_DATA,    /* constant host memory */
     PLACE_DYNAMIC, /* an rt_value of the run, known when its step has run */
-    PLACE_VIEW     /* the bytes of place `index` as its own domain sees them: of a device whose memory is the host's */
+    PLACE_VIEW     /* the bytes of place `index`, which may be an input or an output, as its own domain sees them: of a
+                      device whose memory is the host's */
 };
 
 typedef struct plan_place {
@@ -80,6 +81,7 @@ struct plan {
     uint32_t domain_count;
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
+    uint32_t port_views; /* views of inputs and outputs */
     uint64_t held_bytes; /* what was added to the environment's for it */
     plan_wave *waves;    /* in the order of their steps; they share no step */
     uint32_t wave_count;
@@ -92,6 +94,7 @@ typedef struct plan_input {
     const int64_t *dims;
     uint64_t room;   /* not 0: a state in place, with room for so many along its axis */
     uint32_t domain; /* where its memory is */
+    uint32_t also;   /* 1 + another domain that knows this memory; 0: none does */
 } plan_input;
 
 /* How many a program keeps; the least recently used goes. Where sizes never come again few do: a plan that goes leaves

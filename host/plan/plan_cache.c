@@ -17,7 +17,7 @@ static uint32_t key_length(const plan_input *inputs, uint32_t count)
 /* Type, rank and place of an input in one number. */
 static int64_t kind_of(const plan_input *x)
 {
-    return ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
+    return ((int64_t)x->also << 52) | ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
 }
 
 bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)

@@ -47,6 +47,8 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain);
 /* Where output v of a step lies, dtype: of other elements than the model's (INLAY_UNDEFINED = not): in the caller's
  * memory when it is an output of the graph, otherwise in the slab. */
 uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dtype dtype);
+/* What lies in the host's slab lies where that domain knows it, too, if it can: bodies read it there. */
+void planner_lend(planner *b, uint32_t place, uint32_t domain);
 /* The domain in which output k of the graph is wanted. */
 uint32_t planner_wanted(const planner *b, uint32_t k);
 /* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */

@@ -294,17 +294,7 @@ static bool find_last_uses(program *p)
 
 bool program_hands_on(const program_step *s, uint32_t v)
 {
-    const inlay_node_info *n = &s->node->info;
-    const inlay_attr_info *scans = graph_attr(s->node, "num_scan_inputs");
-    const bool loop = strcmp(n->op_type.data, "Loop") == 0;
-    const bool scan = scans != NULL && strcmp(n->op_type.data, "Scan") == 0 && n->since_version >= 9;
-
-    if (s->provider != NULL || s->node->body_count == 0)
-        return false;
-    for (uint32_t i = 0; i < n->input_count; i++)
-        if (n->inputs[i] == v && !(loop && i >= 2) && !(scan && (int64_t)i + scans->i < n->input_count))
-            return false;
-    return strcmp(n->op_type.data, "SequenceMap") != 0;
+    return s->provider == NULL && part_hands_on(s->node, v);
 }
 
 /* Where the bodies of a node read v, in which they are handed it as it is. */
@@ -329,8 +319,9 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
 static bool find_readers(program *p)
 {
     p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
+    p->taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->taken_in);
     p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
-    if (p->read_in == NULL || p->read_here == NULL)
+    if (p->read_in == NULL || p->taken_in == NULL || p->read_here == NULL)
         return false;
     for (uint32_t i = 0; i < p->step_count; i++) {
         const program_step *s = &p->steps[i];
@@ -341,6 +332,8 @@ static bool find_readers(program *p)
 
             if (domain != INLAY_DOMAIN_HOST)
                 p->read_in[v] = domain;
+            if (domain != INLAY_DOMAIN_HOST && s->provider != NULL)
+                p->taken_in[v] = domain;
             p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
         }
     }

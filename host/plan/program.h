@@ -78,6 +78,7 @@ struct program {
     uint32_t step_count;
     uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
     uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
+    uint32_t *taken_in; /* [value_count] the same of regions alone: bodies fetch what they read themselves */
     bool *read_here;    /* [value_count] somebody reads it in the host's memory */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;         /* [owned_count] heap copies among them */
@@ -122,8 +123,7 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
-/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? They are planned for that: what they
- * capture, and what a Loop or a Scan begins with. All else the host reads itself. */
+/* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that. */
 bool program_hands_on(const program_step *s, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
 bool program_find_states(program *p);

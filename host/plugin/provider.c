@@ -3,10 +3,13 @@
 #include "base/known.h"
 #include "base/nearest.h"
 #include "base/boundary.h"
+#include "base/clock.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/module.h"
+#include "threads/fence.h"
 #include "threads/threads.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +216,12 @@ done:
     return status;
 }
 
+/* A device that is asked to end its work, and may not. */
+typedef struct leaving {
+    const provider *shown;
+    inlay_fence done;
+} leaving;
+
 void provider_close(const provider *shown)
 {
     open_provider *p = (open_provider *)(uintptr_t)shown, **link = &opened;
@@ -234,6 +243,38 @@ void provider_close(const provider *shown)
         free(p);
     }
     registry_unlock();
+}
+
+static void *end_work(void *arg)
+{
+    const leaving *l = arg;
+
+    l->shown->table->quiesce(l->shown->state);
+    fence_signal(l->done, INLAY_OK, NULL);
+    return NULL;
+}
+
+/* What it hands to the thread stays with it where that does not end. */
+void provider_leave(const provider *shown, uint64_t limit_ms)
+{
+    leaving *l = shown->table->quiesce != NULL ? malloc(sizeof *l) : NULL;
+    pthread_t thread;
+
+    if (l == NULL)
+        return;
+    *l = (leaving){ .shown = shown, .done.value = 1 };
+    if (timeline_create(&l->done.timeline, NULL) != INLAY_OK || pthread_create(&thread, NULL, end_work, l) != 0) {
+        timeline_destroy(l->done.timeline);
+        free(l);
+        return;
+    }
+    if (fence_wait_until(l->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
+        (void)pthread_detach(thread);
+        return;
+    }
+    (void)pthread_join(thread, NULL);
+    timeline_destroy(l->done.timeline);
+    free(l);
 }
 
 const provider *provider_hold(const provider *shown)

@@ -476,10 +476,26 @@ done:
     return status;
 }
 
+/* How long a device that hangs gets: for four more pieces of work, and at most ten seconds. */
+enum { GRACE_PIECES = 4, GRACE_MS = 10000 };
+
+static void leave(const inlay_session *s)
+{
+    const uint64_t limit = s->env.device_timeout_ms, most = GRACE_MS;
+
+    for (uint32_t i = 0; i < s->env.provider_count; i++)
+        if (provider_is_lost(s->open[i]->state))
+            provider_leave(s->open[i], limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
+}
+
 void inlay_session_destroy(inlay_session *s)
 {
-    if (s == NULL || s->abandoned)
+    if (s == NULL)
         return;
+    if (s->abandoned) {
+        leave(s);
+        return;
+    }
     program_destroy(s->main);
     session_costs_close(s);
     graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */

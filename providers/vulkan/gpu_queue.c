@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { GRACE_MS = 5000 }; /* of a device that was given up */
+
 /* ------------------------------------------------------------------ errors */
 
 inlay_status gpu_check(gpu_device *g, VkResult result, const char *what, inlay_diag *diag)
@@ -168,8 +170,9 @@ void gpu_idle(gpu_device *g)
     (void)pthread_mutex_lock(&g->queue_lock);
     value = g->submitted;
     (void)pthread_mutex_unlock(&g->queue_lock);
-    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) == 0)
-        (void)gpu_wait(g, value, NULL, NULL, &ignored);
+    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0) /* given up, and still at it perhaps */
+        g->timeout_ms = GRACE_MS;
+    (void)gpu_wait(g, value, NULL, NULL, &ignored);
 }
 
 /* ------------------------------------------------------------------ pipelines */

@@ -30,6 +30,7 @@ typedef struct fake_counters {
     uint32_t groups;   /* regions made of a group offer */
     uint32_t executed;
     uint32_t begun;     /* jobs, done or not */
+    uint32_t ended;     /* jobs that are over, begun or not */
     uint32_t jobs;      /* and steps that the caller's thread does: what lose_after counts */
     uint32_t copied_in; /* host to device */
     uint32_t copied_out;

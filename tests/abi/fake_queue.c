@@ -265,6 +265,7 @@ static void do_job(device *d, job *j)
         status = j->compiled != NULL ? compute(d, j) : copy_all(d, j);
     if (status == INLAY_INTERNAL)
         (void)inlay_fail(&why, status, "fake: a buffer that is not mine");
+    count(&d->counters.ended, 1);
     d->host->fence_signal(d->host->ctx, j->signal, status, &why);
     free(j);
 }

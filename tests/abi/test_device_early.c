@@ -1,6 +1,7 @@
 /* Copies of the fake device begin as soon as what they move is there, not when somebody waits for it: each test reads
  * in which order the device was given its work. */
 #include "fake_models.h"
+#include <pthread.h>
 
 static const float first[6] = { 3, 0, 0, 2, 9, -9 };
 
@@ -124,12 +125,134 @@ static void limits_come_before(void **state)
     free(x);
 }
 
+typedef struct flight {
+    inlay_context *context;
+    inlay_status status;
+    inlay_diag diag;
+} flight;
+
+static void *fly(void *arg)
+{
+    flight *f = arg;
+
+    f->status = inlay_context_run(f->context, NULL, &f->diag);
+    return NULL;
+}
+
+/* What the host makes, of a size that only the run finds, is on its way when it is made: two values, and the region that
+ * reads the first, are with the device before it has done any of it. */
+static void sized_values_go_when_they_are_made(void **state)
+{
+    static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
+    static const int64_t length[] = { 6 };
+    flight f = { .diag = INLAY_DIAG_INIT };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *v;
+    pthread_t thread;
+    float want[4];
+    rig r;
+
+    (void)state;
+    onnx_input(&g, "a", INLAY_FLOAT, 1, length);
+    onnx_input(&g, "b", INLAY_FLOAT, 1, length);
+    onnx_input(&g, "take", INLAY_BOOL, 1, length);
+    onnx_node(&g, "Compress", "", "a,take", "c");
+    onnx_node(&g, "Compress", "", "b,take", "e");
+    onnx_node(&g, "Neg", "", "c", "n");
+    onnx_node(&g, "Floor", "", "n", "h");
+    onnx_node(&g, "Neg", "", "h", "k");
+    onnx_node(&g, "Neg", "", "e", "w");
+    onnx_node(&g, "Floor", "", "w", "u");
+    onnx_output(&g, "k", INLAY_FLOAT, 1, none);
+    onnx_output(&g, "u", INLAY_FLOAT, 1, none);
+    r = open_rig(&g, NULL);
+    set_floats(r.context, 0, 1, length, a);
+    set_floats(r.context, 1, 1, length, (float *)(uintptr_t)first);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(r.context, 2, v, &diag), INLAY_OK);
+    inlay_value_unref(v);
+    for (int round = 0; round < 3; round++) {
+        const uint32_t before = r.counters->order_count;
+
+        hold(r.device, FAKE_HELD);
+        f.context = r.context;
+        assert_int_equal(pthread_create(&thread, NULL, fly, &f), 0);
+        await(&r.counters->order_count, before + 3);
+        assert_memory_equal(r.counters->order + before, "iix", 3);
+        hold(r.device, FAKE_FREE);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (f.status != INLAY_OK)
+            fail_msg("%s", f.diag.text);
+        for (int i = 0, k = 0; i < 6; i++)
+            if (take[i])
+                want[k++] = a[i];
+        expect_floats(r.context, 0, want, 4);
+        for (int i = 0, k = 0; i < 6; i++)
+            if (take[i])
+                want[k++] = -first[i];
+        expect_floats(r.context, 1, want, 4);
+    }
+    close_rig(&r);
+}
+
+/* Values on their way when the device fails, or the run is stopped: it says so, and the context can run again. */
+static void sized_values_of_runs_that_fail(void **state)
+{
+    static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
+    static const int64_t length[] = { 6 };
+
+    (void)state;
+    for (int at = 1; at <= 7; at++) {
+        onnx_bytes g = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
+        inlay_value *v;
+        char job[8];
+        const char *const settings[] = { "lose_after", job, NULL };
+        rig r;
+
+        (void)snprintf(job, sizeof job, "%d", at);
+        onnx_input(&g, "a", INLAY_FLOAT, 1, length);
+        onnx_input(&g, "b", INLAY_FLOAT, 1, length);
+        onnx_input(&g, "take", INLAY_BOOL, 1, length);
+        onnx_node(&g, "Compress", "", "a,take", "c");
+        onnx_node(&g, "Compress", "", "b,take", "e");
+        onnx_node(&g, "Neg", "", "c", "n");
+        onnx_node(&g, "Floor", "", "n", "h");
+        onnx_node(&g, "Add", "", "h,e", "y");
+        onnx_output(&g, "y", INLAY_FLOAT, 1, none);
+        r = open_rig(&g, at < 7 ? settings : NULL);
+        set_floats(r.context, 0, 1, length, a);
+        set_floats(r.context, 1, 1, length, (float *)(uintptr_t)first);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(r.context, 2, v, &diag), INLAY_OK);
+        inlay_value_unref(v);
+        if (at < 7) {
+            assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+            assert_non_null(strstr(diag.text, "fake"));
+        } else {
+            options.timeout_ns = 50000000;
+            hold(r.device, FAKE_HELD);
+            assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+            hold(r.device, FAKE_FREE);
+            for (int round = 0; round < 2; round++) {
+                run(&r);
+                assert_int_equal(inlay_value_count(inlay_context_output(r.context, 0)), 4);
+            }
+        }
+        close_rig(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_go_first),
         cmocka_unit_test(values_go_when_they_are_made),
         cmocka_unit_test(limits_come_before),
+        cmocka_unit_test(sized_values_go_when_they_are_made),
+        cmocka_unit_test(sized_values_of_runs_that_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -517,6 +517,28 @@ static void placements_of_steps_that_are_sized_in_the_run(void **state)
     close_rig(&r);
 }
 
+/* A device that the host has given up, and that is late only, ends its work before the session is gone. */
+static void late_work_ends_before_the_session(void **state)
+{
+    static const char *const slow[] = { "delay_us", "300000", NULL };
+    onnx_bytes g = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const fake_counters *counters;
+    rig r;
+
+    (void)state;
+    chain(&g);
+    r = open_rig(&g, slow);
+    soon(&r);
+    set_floats(r.context, 0, 2, dims, a);
+    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+    counters = r.counters;
+    assert_true(counted(&counters->begun) > counted(&counters->ended));
+    leave_rig(&r);
+    assert_true(counted(&counters->begun) <= counted(&counters->ended));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,7 +553,8 @@ int main(void)
         cmocka_unit_test(two_of_one_kind),
         cmocka_unit_test(others_take_over),
         cmocka_unit_test(tuning_a_device_that_hangs),
-        cmocka_unit_test(a_device_that_hangs), /* last: they leave devices behind */
+        cmocka_unit_test(late_work_ends_before_the_session), /* last: they leave devices behind */
+        cmocka_unit_test(a_device_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
