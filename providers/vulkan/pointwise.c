@@ -233,6 +233,7 @@ static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_
     uint32_t axis;
 
     if (!vr_has_types(node, down ? 0 : 1, VR_FLOATS, why) ||
+        (down && !vr_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
         !vr_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why))
         return false;
     if (down && (kit_output_dtype(node, 0) >= 32 || (bytes & INLAY_DTYPE_BIT(kit_output_dtype(node, 0))) == 0))

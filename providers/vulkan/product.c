@@ -197,6 +197,7 @@ inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_prod
     if (k != NULL)
         use_panels(b, x, k);
     turn_column(x, p);
+    vr_expect_rounds(b, op, x->taps * (1 + x->k / 8 + x->k % 8));
     return emit_product(b, x, p);
 }
 

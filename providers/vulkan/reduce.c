@@ -61,6 +61,7 @@ static inlay_status emit_reduce(vr_build *b, const vr_op *op, const bool *axes)
     d = is_arg ? vr_emit(b, shader, 20) : vr_skeleton(b, op, &p, shader, 20);
     VR_OWN(d, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
     vr_expect_bytes(b, d, (double)x->count, 4);
+    vr_expect_rounds(b, op, length / lanes * (is_arg || kind == RED_LOG_SUM_EXP ? 2 : 1));
     VR_PUT(b, d, 0, results, length);
     if (!put_walk(b, d, 2, x, axes, false) || !put_walk(b, d, 10, x, axes, true))
         return vr_decline(b, op, "its axes alternate more often than the shader knows");
@@ -127,6 +128,7 @@ inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32
         each = (v->pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
     }
     VR_OWN(d, kind, with_pad, lanes);
+    vr_expect_rounds(b, op, v->taps);
     vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
     VR_PUT(b, d, 0, x->dims[1], each);
     vr_put_window(b, d, 2, v);
@@ -211,6 +213,7 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
            : r->skip_bias == INLAY_NONE ? 1
                                         : 2);
     vr_expect_bytes(b, d, (double)(r->count * r->length), 16);
+    vr_expect_rounds(b, op, 3 * (r->length / lanes));
     VR_PUT(b, d, 0, r->count, r->length, r->inner, vr_bits(r->epsilon), r->scale_rows, r->scale_step, r->scale_per);
     vr_read(b, d, 0, from);
     vr_read(b, d, 1, r->scale);

@@ -320,6 +320,11 @@ void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, 
 void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value);
 void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source);
 
+/* Mesa's driver for CPUs leaves the loops of an invocation after 65,535 rounds of all of them, and says nothing. Do so
+ * many go? The same, where op is declined if not. */
+bool vr_goes_round(const vr_build *b, int64_t rounds);
+void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds);
+
 /* What a dispatch is expected to take, by the bytes or the operations of each of count elements. */
 void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes);
 void vr_expect_flops(const vr_build *b, vr_dispatch *d, double flops);

@@ -19,10 +19,10 @@ uint name(uint i)                                         \
 {                                                         \
     uint offset = 0u;                                     \
                                                           \
-    [[unroll]] for (uint d = 4u; d-- > 0u;) {             \
-        const uint size = WORD_4(table, d);               \
+    [[unroll]] for (uint n = 1u; n <= 4u; n++) {          \
+        const uint size = WORD_4(table, 4u - n);          \
                                                           \
-        offset += i % size * WORD_4(table + 4u, d);       \
+        offset += i % size * WORD_4(table + 4u, 4u - n);  \
         i /= size;                                        \
     }                                                     \
     return offset;                                        \
