@@ -219,8 +219,6 @@ static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
     r.scale = op->info.inputs[2];
     r.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
     r.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if (b->tensors[r.scale].count != r.length || (r.bias != INLAY_NONE && b->tensors[r.bias].count != r.length))
-        return vr_decline(b, op, "its scale is not that of a row");
     if (sum == INLAY_NONE && has_floats(b, skip, x->count) && (bias == INLAY_NONE || has_floats(b, bias, r.length))) {
         r.skip = skip;
         r.skip_bias = bias;
@@ -235,10 +233,12 @@ static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
 static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     (void)row;
-    if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL || kit_input(node, 0)->rank == 0)
+    if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "means as outputs");
     return true;
 }
 
 const vr_family vr_attention = { .supports = attention_supports, .lower = lower_attention };
-const vr_family vr_skip_norm = { .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true };
+const vr_family vr_skip_norm = {
+    .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true, .least_rank = 1
+};

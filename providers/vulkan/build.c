@@ -250,12 +250,10 @@ void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source
 
 void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value)
 {
-    vr_source s;
+    const vr_source s = value != INLAY_NONE ? vr_source_of(b, value) : (vr_source){ .bytes = 0 };
 
-    if (value == INLAY_NONE)
-        return;
-    s = vr_source_of(b, value);
-    vr_read_at(b, d, k, &s);
+    if (value != INLAY_NONE)
+        vr_read_at(b, d, k, &s);
 }
 
 bool vr_goes_round(const vr_build *b, int64_t rounds)
