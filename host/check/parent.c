@@ -224,29 +224,33 @@ static bool listen_once(const watch *w, child *k)
     return true;
 }
 
-/* Listens until the child is gone or has been silent for too long: then *out_hung. */
+/* Listens until the child is gone or has been silent for too long: then *out_hung. A turn counts for a second at most:
+ * who stops this process, or the machine, stops the child too. */
 static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag *diag)
 {
     uint32_t ticks = 0;
-    double alive = now_seconds();
+    double silent = 0, before = now_seconds();
 
     *out_hung = false;
     for (;;) {
         struct pollfd p = { .fd = k->report, .events = POLLIN };
-        uint32_t now_ticks = __atomic_load_n(&k->beacon->ticks, __ATOMIC_RELAXED);
+        const uint32_t now_ticks = __atomic_load_n(&k->beacon->ticks, __ATOMIC_RELAXED);
+        const double now = now_seconds(), turn = now - before;
 
+        silent += turn < 1 ? turn : 1;
+        before = now;
         if (w->cancel != NULL && __atomic_load_n(w->cancel, __ATOMIC_RELAXED) != 0)
             return inlay_fail(diag, INLAY_CANCELLED, "stopped");
         if (poll(&p, 1, POLL_MS) > 0) {
-            alive = now_seconds();
+            silent = 0;
             if (!listen_once(w, k))
                 return INLAY_OK;
         }
         if (now_ticks != ticks) {
             ticks = now_ticks;
-            alive = now_seconds();
+            silent = 0;
         }
-        if (now_seconds() - alive > w->args->time_limit) {
+        if (silent > w->args->time_limit) {
             *out_hung = true;
             return INLAY_OK;
         }

@@ -103,6 +103,8 @@ static inlay_status infer_custom(op_infer *infer, const inlay_operator *op)
                          .inputs = infer->in,
                          .input_count = infer->in_count,
                          .output_count = infer->out_count,
+                         .node_bytes = sizeof *infer->node,
+                         .value_bytes = sizeof **infer->in,
                          .set_output = custom_set_output,
                          .symbol = custom_symbol };
     inlay_diag why = INLAY_DIAG_INIT;

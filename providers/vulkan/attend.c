@@ -17,9 +17,18 @@ static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
     return rows;
 }
 
+static uint32_t lanes_of(const gpu_facts *f)
+{
+    return !f->is_cpu ? MOST_LANES : f->subgroup > 0 ? f->subgroup : 8;
+}
+
 static bool can_attend(const vr_build *b, const vr_attend *t)
 {
-    return t->scores.k > 0 && rows_each(&b->g->facts, t->scores.line, t->scores.n) > 0;
+    const int64_t keys = t->scores.n, depth = t->scores.k, lanes = lanes_of(&b->g->facts);
+
+    return depth > 0 && rows_each(&b->g->facts, t->scores.line, keys) > 0 &&
+           vr_goes_round(b, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
+                                (t->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
 /* p makes the scores. */
@@ -32,7 +41,7 @@ static inlay_status emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
     const int64_t *const lists[] = { x->batch, x->a_batch, x->b_batch, t->v_batch, x->out_batch };
     vr_dispatch *d = vr_emit(b, SHADER_attend, 32);
 
-    d->constants[ID_LOCAL] = f->is_cpu ? (f->subgroup > 0 ? f->subgroup : 8) : MOST_LANES;
+    d->constants[ID_LOCAL] = lanes_of(f);
     VR_OWN(d, rows, rows * (uint32_t)x->n, t->zero, x->k >= 8, x->k % 8 != 0);
     vr_expect_flops(b, d, 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches);
     VR_PUT(b, d, 0, x->line, x->n, x->k, t->width, x->a_row, x->a_step, x->b_step, x->b_column, t->v_row, t->v_column,
@@ -96,6 +105,7 @@ bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program
     if (next == NULL || next->row->family != &vr_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
         return false;
     y = vr_out(b, next, 0);
+    t.width = y->rank > 0 ? y->dims[y->rank - 1] : 0;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
     if (p->rank != y->rank || y->rank < 2 || b->tensors[values[2]].place.buffer == INLAY_NONE ||
         !goes_together(b, values, y) ||
@@ -105,7 +115,6 @@ bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program
     b->done[vr_number_of(b, soft)] = true;
     b->done[vr_number_of(b, next)] = true;
     place_all(b, &t, values, next, true, s);
-    t.width = y->dims[y->rank - 1];
     if (!vr_merge_batches(y->rank - 2, y->dims, 4, lists, t.scores.batch,
                           (int64_t *const[]){ t.scores.a_batch, t.scores.b_batch, t.v_batch, t.scores.out_batch }))
         (void)vr_decline(b, op, "its batches do not lie behind each other");
@@ -210,8 +219,6 @@ static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
     r.scale = op->info.inputs[2];
     r.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
     r.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if (b->tensors[r.scale].count != r.length || (r.bias != INLAY_NONE && b->tensors[r.bias].count != r.length))
-        return vr_decline(b, op, "its scale is not that of a row");
     if (sum == INLAY_NONE && has_floats(b, skip, x->count) && (bias == INLAY_NONE || has_floats(b, bias, r.length))) {
         r.skip = skip;
         r.skip_bias = bias;
@@ -226,10 +233,12 @@ static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
 static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     (void)row;
-    if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL || kit_input(node, 0)->rank == 0)
+    if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "means as outputs");
     return true;
 }
 
 const vr_family vr_attention = { .supports = attention_supports, .lower = lower_attention };
-const vr_family vr_skip_norm = { .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true };
+const vr_family vr_skip_norm = {
+    .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true, .least_rank = 1
+};

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+enum { MOST_ROUNDS = 60000 }; /* a few are those of functions */
+
 /* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
  * pointer. */
 static bool grow(vr_build *b, void *array, uint32_t count, uint32_t *capacity, size_t element)
@@ -248,12 +250,21 @@ void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source
 
 void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value)
 {
-    vr_source s;
+    const vr_source s = value != INLAY_NONE ? vr_source_of(b, value) : (vr_source){ .bytes = 0 };
 
-    if (value == INLAY_NONE)
-        return;
-    s = vr_source_of(b, value);
-    vr_read_at(b, d, k, &s);
+    if (value != INLAY_NONE)
+        vr_read_at(b, d, k, &s);
+}
+
+bool vr_goes_round(const vr_build *b, int64_t rounds)
+{
+    return !b->g->facts.is_cpu || rounds <= MOST_ROUNDS;
+}
+
+void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds)
+{
+    if (!vr_goes_round(b, rounds))
+        (void)vr_decline(b, op, "its sums are longer than a CPU's driver goes round a loop");
 }
 
 void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes)

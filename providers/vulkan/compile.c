@@ -130,7 +130,7 @@ inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compi
     INLAY_TRY(read_nodes(c, r, diag));
     list_constants(c, r->graph, &bytes);
     if (r->resident_bytes != NULL)
-        *r->resident_bytes += bytes;
+        *r->resident_bytes = bytes;
     if (bytes > 0)
         INLAY_TRY(gpu_buffer_make(c->gpu, bytes, &c->memory, diag));
     for (uint32_t i = 0; i < c->constant_count; i++) {

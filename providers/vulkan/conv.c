@@ -77,17 +77,6 @@ static inlay_status lower_conv(vr_build *b, const vr_op *op)
     return emit_conv(b, op, op->info.inputs[0], &v, &p);
 }
 
-static bool conv_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    const inlay_value_info *x = kit_input(node, 0), *w = kit_input(node, 1);
-
-    (void)row;
-    if (x->rank < 3 || x->rank > 5 || w->rank != x->rank)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "images of one to three dimensions, not tensors of rank %u",
-                          x->rank);
-    return true;
-}
-
 /* The input with stride - 1 zeros between neighbours. */
 static uint32_t spread(vr_build *b, const vr_op *op, const int64_t *stride)
 {
@@ -101,7 +90,6 @@ static uint32_t spread(vr_build *b, const vr_op *op, const int64_t *stride)
         dims[d] = (x->dims[d] - 1) * stride[d + 3 - x->rank] + 1;
     wide = vr_temporary(b, x->dtype, x->rank, dims);
     vr_fill(b, wide, 0);
-    memcpy(box.from, box.to, sizeof box.from);
     vr_row_major(dims, x->rank, box.to);
     for (uint32_t d = 2; d < x->rank; d++)
         box.to[d] *= stride[d + 3 - x->rank];
@@ -134,5 +122,5 @@ static inlay_status lower_conv_transpose(vr_build *b, const vr_op *op)
     return emit_conv(b, op, image, &v, &p);
 }
 
-const vr_family vr_conv = { .supports = conv_supports, .lower = lower_conv };
-const vr_family vr_conv_transpose = { .supports = conv_supports, .lower = lower_conv_transpose };
+const vr_family vr_conv = { .lower = lower_conv, .least_rank = 3, .most_rank = 5 };
+const vr_family vr_conv_transpose = { .lower = lower_conv_transpose, .least_rank = 3, .most_rank = 5 };

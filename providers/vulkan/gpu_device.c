@@ -242,6 +242,11 @@ static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ opening */
 
+#define LOOK_UP(entry, by, of, who)                                                                                    \
+    g->vk.entry = (PFN_vk##entry)g->vk.by(of, "vk" #entry);                                                            \
+    if (g->vk.entry == NULL)                                                                                           \
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vk%s", who, #entry);
+
 static inlay_status load_instance(gpu_device *g, inlay_diag *diag)
 {
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -268,10 +273,7 @@ static inlay_status load_instance(gpu_device *g, inlay_diag *diag)
         g->instance = VK_NULL_HANDLE;
         return gpu_check(g, result, "creating an instance", diag);
     }
-#define X(entry_)                                                                                                      \
-    vk->entry_ = (PFN_vk##entry_)vk->GetInstanceProcAddr(g->instance, "vk" #entry_);                                   \
-    if (vk->entry_ == NULL)                                                                                            \
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vk%s", library_name, #entry_);
+#define X(entry_) LOOK_UP(entry_, GetInstanceProcAddr, g->instance, library_name)
     GPU_INSTANCE(X)
 #undef X
     return INLAY_OK;
@@ -318,10 +320,7 @@ static inlay_status open_device(gpu_device *g, inlay_diag *diag)
         g->device = VK_NULL_HANDLE;
         return gpu_check(g, result, "opening the device", diag);
     }
-#define X(entry_)                                                                                                      \
-    g->vk.entry_ = (PFN_vk##entry_)g->vk.GetDeviceProcAddr(g->device, "vk" #entry_);                                   \
-    if (g->vk.entry_ == NULL)                                                                                          \
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no vk%s", g->facts.name, #entry_);
+#define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, g->device, g->facts.name)
     GPU_DEVICE(X)
 #undef X
     g->vk.GetDeviceQueue(g->device, g->family, 0, &g->queue);

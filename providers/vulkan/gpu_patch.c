@@ -34,11 +34,9 @@ static const char *const operations[] = {
 #include "opcodes.def"
 #undef X
 };
-static const char *const types[] = {
-#define X(name, text) #text,
-    GPU_ELEMENTS(X)
-#undef X
-};
+#define LOAD(name, text) "load_" #text,
+#define STORE(name, text) "store_" #text,
+static const char *const loads[] = { GPU_ELEMENTS(LOAD) }, *const stores[] = { GPU_ELEMENTS(STORE) };
 
 typedef struct module {
     uint32_t *words;      /* a copy, changed in place */
@@ -83,7 +81,7 @@ static bool redirect(module *m, const char *from, const char *to)
 
 static bool redirect_all(module *m, const uint32_t *constants)
 {
-    char from[MOST_NAME], to[MOST_NAME];
+    char from[MOST_NAME];
     bool ok = true;
 
     for (uint32_t i = 0; i < constants[ID_SLOTS]; i++) {
@@ -94,16 +92,13 @@ static bool redirect_all(module *m, const uint32_t *constants)
     }
     for (uint32_t i = 0; i < MOST_INPUTS; i++) {
         (void)snprintf(from, sizeof from, "input_%u", i);
-        (void)snprintf(to, sizeof to, "load_%s", types[constants[ID_INPUT + i] & 15u]);
-        ok &= redirect(m, from, to);
+        ok &= redirect(m, from, loads[constants[ID_INPUT + i] & 15u]);
     }
     for (uint32_t i = 0; i < 3; i++) {
         (void)snprintf(from, sizeof from, "load_%c", 'a' + (int)i);
-        (void)snprintf(to, sizeof to, "load_%s", types[constants[ID_LOAD + i] & 15u]);
-        ok &= redirect(m, from, to);
+        ok &= redirect(m, from, loads[constants[ID_LOAD + i] & 15u]);
     }
-    (void)snprintf(to, sizeof to, "store_%s", types[constants[ID_OUT] & 15u]);
-    return redirect(m, "store_out", to) && ok;
+    return redirect(m, "store_out", stores[constants[ID_OUT] & 15u]) && ok;
 }
 
 /* Finds where functions begin, and the literals. */

@@ -86,8 +86,6 @@ static bool index_supports(const kit_node *node, const vr_operator *row, kit_ref
 
     if (strcmp(reduction, "none") != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "reduction %s depends on the order of updates", reduction);
-    if (kit_input(node, 0)->rank == 0)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar has no axes");
     return vr_has_types(node, 0, row->types, why) && vr_has_types(node, 1, KIT_BIT(INT32) | KIT_BIT(INT64), why);
 }
 
@@ -162,10 +160,6 @@ static inlay_status lower_made(vr_build *b, const vr_op *op)
 
 static bool made_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    const inlay_dtype to = kit_output_dtype(node, 0);
-
-    if (to >= 32 || (row->types & INLAY_DTYPE_BIT(to)) == 0)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(to));
     if (row->number == MAKE_TRILU && !vr_is_known(node, 1, why))
         return false;
     if (row->number == MAKE_ONE_HOT)
@@ -192,18 +186,9 @@ static inlay_status lower_constant(vr_build *b, const vr_op *op)
     return vr_emit_program(b, op, &p);
 }
 
-static bool constant_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    const inlay_dtype to = kit_output_dtype(node, 0);
-
-    (void)row;
-    if (to < 32 && ((VR_INTS | VR_BOOL | KIT_BIT(FLOAT)) & INLAY_DTYPE_BIT(to)) != 0)
-        return true;
-    return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(to));
-}
-
-const vr_family vr_constant_of_shape = { .supports = constant_supports, .lower = lower_constant };
-const vr_family vr_gather = { .supports = index_supports, .lower = lower_gather, .own_types = true };
-const vr_family vr_elements = { .supports = index_supports, .lower = lower_elements, .own_types = true };
-const vr_family vr_tuples = { .supports = index_supports, .lower = lower_tuples, .own_types = true };
-const vr_family vr_made = { .supports = made_supports, .lower = lower_made, .own_types = true };
+const vr_family vr_constant_of_shape = { .lower = lower_constant, .makes = true };
+#define INDEXES .supports = index_supports, .own_types = true, .least_rank = 1
+const vr_family vr_gather = { INDEXES, .lower = lower_gather };
+const vr_family vr_elements = { INDEXES, .lower = lower_elements };
+const vr_family vr_tuples = { INDEXES, .lower = lower_tuples };
+const vr_family vr_made = { .supports = made_supports, .lower = lower_made, .own_types = true, .makes = true };

@@ -7,6 +7,7 @@ vr_box vr_whole_box(const vr_tensor *t)
 
     memcpy(box.dims, t->dims, t->rank * sizeof t->dims[0]);
     vr_row_major(t->dims, t->rank, box.to);
+    memcpy(box.from, box.to, sizeof box.from);
     return box;
 }
 
@@ -50,7 +51,6 @@ inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to)
 {
     vr_box box = vr_whole_box(&b->tensors[from]);
 
-    memcpy(box.from, box.to, sizeof box.from);
     return vr_move(b, &box, from, to);
 }
 
@@ -66,10 +66,8 @@ static inlay_status lower_view(vr_build *b, const vr_op *op)
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
     const vr_tensor *training = op->row->number == 1 ? vr_in(b, op, 2) : NULL;
 
-    if (training != NULL && training->data == NULL)
-        return vr_decline(b, op, "it may be told to train");
-    if (training != NULL && *(const uint8_t *)training->data != 0)
-        return vr_decline(b, op, "it drops elements by chance");
+    if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
+        return vr_decline(b, op, "it may be told to train, and drops elements by chance then");
     if (vr_out(b, op, 1) != NULL)
         vr_fill(b, op->info.outputs[1], 1); /* the mask: nothing is dropped */
     if (vr_is_output(b, y))
@@ -166,7 +164,6 @@ static inlay_status lower_concat(vr_build *b, const vr_op *op)
         const vr_tensor *x = vr_in(b, op, i);
         vr_box box = vr_whole_box(x);
 
-        memcpy(box.from, box.to, sizeof box.from);
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
         at += x->dims[axis];
@@ -241,15 +238,6 @@ static inlay_status lower_slice(vr_build *b, const vr_op *op)
     return b->status;
 }
 
-static bool slice_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    (void)row;
-    for (uint32_t i = 1; i < node->info->input_count; i++)
-        if (!vr_is_known(node, i, why))
-            return false;
-    return true;
-}
-
 /* ------------------------------------------------------------------ Pad */
 
 static inlay_status lower_pad(vr_build *b, const vr_op *op)
@@ -286,10 +274,8 @@ static inlay_status lower_pad(vr_build *b, const vr_op *op)
 static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     (void)row;
-    if (kit_attr_float(node->info, "value", 0) != 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11",
-                          "padding by another value than 0");
-    return vr_is_known(node, 1, why) && vr_is_known(node, 3, why);
+    return kit_attr_float(node->info, "value", 0) == 0 ||
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11", "padding by another value than 0");
 }
 
 /* ------------------------------------------------------------------ Expand, Tile */
@@ -320,9 +306,9 @@ static inlay_status lower_tile(vr_build *b, const vr_op *op)
 
 const vr_family vr_view = { .supports = view_supports, .lower = lower_view, .several = true };
 const vr_family vr_transpose = { .lower = lower_transpose };
-const vr_family vr_space_depth = { .lower = lower_space_depth };
+const vr_family vr_space_depth = { .lower = lower_space_depth, .least_rank = 4, .most_rank = 4 };
 const vr_family vr_concat = { .lower = lower_concat };
 const vr_family vr_split = { .lower = lower_split, .several = true };
-const vr_family vr_slice = { .supports = slice_supports, .lower = lower_slice };
-const vr_family vr_pad = { .supports = pad_supports, .lower = lower_pad };
+const vr_family vr_slice = { .lower = lower_slice, .known = true };
+const vr_family vr_pad = { .supports = pad_supports, .lower = lower_pad, .known = true };
 const vr_family vr_tile = { .lower = lower_tile };

@@ -18,6 +18,14 @@ bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusa
                       inlay_dtype_name(dtype));
 }
 
+bool vr_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
+{
+    const inlay_dtype dtype = kit_output_dtype(node, 0);
+
+    return (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0) ||
+           kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(dtype));
+}
+
 bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
 {
     const inlay_value_info *v = kit_input(node, input), *y = kit_output(node, 0);
@@ -43,6 +51,7 @@ static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i,
 static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
+    const vr_family *family = row->family;
 
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *v = kit_input(node, i);
@@ -52,21 +61,27 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
             continue;
         if (!tensor_fits(v, "input", i, !skipped, why))
             return false;
-        if (!skipped && !row->family->own_types && row->types != 0 && !vr_has_types(node, i, row->types, why))
+        if (!skipped && !family->own_types && row->types != 0 && !vr_has_types(node, i, row->types, why))
             return false;
+        if (skipped && family->known && !vr_is_known(node, i, why))
+            return false;
+        if (i == 0 && (v->rank < family->least_rank || (family->most_rank > 0 && v->rank > family->most_rank)))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", v->rank);
     }
     for (uint32_t i = 0; i < info->output_count; i++) {
         const inlay_value_info *v = kit_output(node, i);
 
         if (v == NULL)
             continue;
-        if (i > 0 && !row->family->several)
+        if (i > 0 && !family->several)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
         if (!tensor_fits(v, "output", i, false, why))
             return false;
         if (v->elements != NULL)
             return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
     }
+    if (family->makes && !vr_makes_types(node, row->types, why))
+        return false;
     return kit_output(node, 0) != NULL || kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "its first output is omitted");
 }
 

@@ -166,8 +166,6 @@ static bool batch_norm_supports(const kit_node *node, const vr_operator *row, ki
         (node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0) ||
         kit_attr_int(node->info, "spatial", 1) == 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only normalisation by given means of channels");
-    if (kit_input(node, 0)->rank < 2)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "no axis of channels");
     return true;
 }
 
@@ -178,17 +176,6 @@ static uint32_t cast_slots(const vr_build *b, vr_program *p, const vr_op *op)
     const bool to_bool = vr_out(b, op, 0)->dtype == INLAY_BOOL;
 
     return vr_slot(p, to_bool ? OP_TO_BOOL : OP_MOVE, vr_get(b, p, op->info.inputs[0]), 0, 0);
-}
-
-static bool cast_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    const inlay_dtype to = kit_output_dtype(node, 0);
-
-    if (!vr_has_types(node, 0, row->types, why))
-        return false;
-    if (to >= 32 || (row->types & INLAY_DTYPE_BIT(to)) == 0)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a Cast to %s", inlay_dtype_name(to));
-    return true;
 }
 
 static uint32_t scale_of(const vr_build *b, vr_program *p, const vr_op *op, uint32_t input)
@@ -233,10 +220,10 @@ static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_
     uint32_t axis;
 
     if (!vr_has_types(node, down ? 0 : 1, VR_FLOATS, why) ||
-        !vr_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why))
+        (down && !vr_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
+        !vr_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why) ||
+        (down && !vr_makes_types(node, bytes, why)))
         return false;
-    if (down && (kit_output_dtype(node, 0) >= 32 || (bytes & INLAY_DTYPE_BIT(kit_output_dtype(node, 0))) == 0))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "to %s", inlay_dtype_name(kit_output_dtype(node, 0)));
     if (kit_attr_int(node->info, "block_size", 0) != 0 || scale->rank > 1 ||
         kit_attr_int(node->info, "precision", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales of blocks");
@@ -265,7 +252,9 @@ static inlay_status lower(vr_build *b, const vr_op *op)
 
 const vr_family vr_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
 const vr_family vr_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
-const vr_family vr_batch_norm = { .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots };
-const vr_family vr_cast = { .supports = cast_supports, .lower = lower, .slots = cast_slots };
+const vr_family vr_batch_norm = {
+    .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots, .least_rank = 2
+};
+const vr_family vr_cast = { .lower = lower, .slots = cast_slots, .makes = true };
 const vr_family vr_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
 const vr_family vr_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };

@@ -197,6 +197,7 @@ inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_prod
     if (k != NULL)
         use_panels(b, x, k);
     turn_column(x, p);
+    vr_expect_rounds(b, op, x->taps * (1 + x->k / 8 + x->k % 8));
     return emit_product(b, x, p);
 }
 
@@ -373,7 +374,7 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
 
     if (input != 1)
         return false;
-    if (op->row->family == &vr_conv || op->row->family == &vr_conv_transpose) {
+    if (rank > 2 && (op->row->family == &vr_conv || op->row->family == &vr_conv_transpose)) {
         p.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             p.taps *= dims[d];
@@ -401,9 +402,8 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
 static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
     (void)row;
-    return (kit_input(node, 0)->rank > 0 && kit_input(node, 1)->rank > 0) ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
+    return kit_input(node, 1)->rank > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
 }
 
-const vr_family vr_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul };
+const vr_family vr_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .least_rank = 1 };
 const vr_family vr_gemm = { .lower = lower_gemm };

@@ -61,6 +61,7 @@ static inlay_status emit_reduce(vr_build *b, const vr_op *op, const bool *axes)
     d = is_arg ? vr_emit(b, shader, 20) : vr_skeleton(b, op, &p, shader, 20);
     VR_OWN(d, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
     vr_expect_bytes(b, d, (double)x->count, 4);
+    vr_expect_rounds(b, op, length / lanes * (is_arg || kind == RED_LOG_SUM_EXP ? 2 : 1));
     VR_PUT(b, d, 0, results, length);
     if (!put_walk(b, d, 2, x, axes, false) || !put_walk(b, d, 10, x, axes, true))
         return vr_decline(b, op, "its axes alternate more often than the shader knows");
@@ -91,8 +92,6 @@ static inlay_status lower_reduce(vr_build *b, const vr_op *op)
 
 static bool reduce_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    if (row->host_inputs != 0 && !vr_is_known(node, 1, why))
-        return false;
     if (!vr_is_float(kit_input_dtype(node, 0)) &&
         (row->number == RED_L2 || row->number == RED_LOG_SUM || row->number == RED_LOG_SUM_EXP))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "roots and logarithms of integers");
@@ -127,6 +126,7 @@ inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32
         each = (v->pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
     }
     VR_OWN(d, kind, with_pad, lanes);
+    vr_expect_rounds(b, op, v->taps);
     vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
     VR_PUT(b, d, 0, x->dims[1], each);
     vr_put_window(b, d, 2, v);
@@ -172,15 +172,6 @@ static inlay_status lower_lrn(vr_build *b, const vr_op *op)
     return vr_emit_windows(b, op, &p, POOL_SQUARES, &v);
 }
 
-static bool pool_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    const uint32_t rank = kit_input(node, 0)->rank;
-
-    if (rank < 3 || rank > 5)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "images of one to three dimensions");
-    return row->number == POOL_MAX || vr_has_types(node, 0, VR_FLOATS, why);
-}
-
 /* ------------------------------------------------------------------ rows */
 
 vr_rows vr_rows_of(const vr_build *b, const vr_op *op, uint32_t kind, uint32_t axis)
@@ -199,10 +190,14 @@ vr_rows vr_rows_of(const vr_build *b, const vr_op *op, uint32_t kind, uint32_t a
 inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32_t from)
 {
     const uint32_t lanes = lanes_for(b, r->length, r->count);
-    const uint32_t asked[] = { r->mean, r->deviation };
+    const uint32_t asked[] = { r->mean, r->deviation }, scales[] = { r->scale, r->bias };
+    const int64_t scale_count = (r->scale_rows - 1) * r->scale_step + r->length / r->scale_per;
     vr_program p;
     vr_dispatch *d;
 
+    for (uint32_t i = 0; i < 2; i++)
+        if (scales[i] != INLAY_NONE && b->tensors[scales[i]].count != scale_count)
+            return vr_decline(b, op, "its scales are not those of rows, channels or groups");
     vr_program_start(b, &p, op->info.outputs[0], VR_SINGLE);
     d = vr_skeleton(b, op, &p, SHADER_rows, 8);
     VR_OWN(d, r->kind, lanes, r->scale != INLAY_NONE, r->bias != INLAY_NONE, r->mean != INLAY_NONE,
@@ -211,6 +206,7 @@ inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32
            : r->skip_bias == INLAY_NONE ? 1
                                         : 2);
     vr_expect_bytes(b, d, (double)(r->count * r->length), 16);
+    vr_expect_rounds(b, op, 3 * (r->length / lanes));
     VR_PUT(b, d, 0, r->count, r->length, r->inner, vr_bits(r->epsilon), r->scale_rows, r->scale_step, r->scale_per);
     vr_read(b, d, 0, from);
     vr_read(b, d, 1, r->scale);
@@ -261,9 +257,6 @@ static inlay_status lower_layer_norm(vr_build *b, const vr_op *op)
     r.bias = vr_in_value(op, 2);
     r.mean = vr_out_value(op, 1);
     r.deviation = vr_out_value(op, 2);
-    for (uint32_t i = 1; i < op->info.input_count; i++)
-        if (vr_in(b, op, i) != NULL && vr_in(b, op, i)->count != r.length)
-            return vr_decline(b, op, "its scale is broadcast");
     return vr_emit_rows(b, op, &r, op->info.inputs[0]);
 }
 
@@ -278,9 +271,6 @@ static inlay_status lower_instance_norm(vr_build *b, const vr_op *op)
 
     if (groups < 1 || x->dims[1] % groups != 0)
         return vr_decline(b, op, "%lld groups of %lld channels", (long long)groups, (long long)x->dims[1]);
-    for (uint32_t i = 1; i < 3; i++)
-        if (vr_in(b, op, i) != NULL && vr_in(b, op, i)->count != (by_group ? groups : x->dims[1]))
-            return vr_decline(b, op, "its scales are not those of channels or groups");
     r.length = x->dims[1] / groups * pixels;
     r.count = x->dims[0] * groups;
     r.scale = vr_in_value(op, 1);
@@ -293,23 +283,20 @@ static inlay_status lower_instance_norm(vr_build *b, const vr_op *op)
 
 static bool rows_support(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    for (uint32_t i = 1; i < 3 && row->family == &vr_layer_norm; i++)
+    (void)row;
+    for (uint32_t i = 1; i < 3; i++)
         if (kit_output(node, i) != NULL && kit_output_dtype(node, i) != INLAY_FLOAT)
             return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "means of another type than float");
-    return kit_input(node, 0)->rank > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar has no rows");
+    return true;
 }
 
-static bool channels_support(const kit_node *node, const vr_operator *row, kit_refusal *why)
-{
-    (void)row;
-    return kit_input(node, 0)->rank >= 3 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "channels without pixels");
-}
-
-const vr_family vr_reduce = { .supports = reduce_supports, .lower = lower_reduce };
-const vr_family vr_global_pool = { .supports = channels_support, .lower = lower_global_pool };
-const vr_family vr_pool = { .supports = pool_supports, .lower = lower_pool };
-const vr_family vr_lrn = { .supports = channels_support, .lower = lower_lrn };
-const vr_family vr_softmax = { .supports = rows_support, .lower = lower_rows };
-const vr_family vr_layer_norm = { .supports = rows_support, .lower = lower_layer_norm, .several = true };
-const vr_family vr_instance_norm = { .supports = channels_support, .lower = lower_instance_norm };
-const vr_family vr_lp_norm = { .supports = rows_support, .lower = lower_rows };
+const vr_family vr_reduce = { .supports = reduce_supports, .lower = lower_reduce, .known = true };
+const vr_family vr_global_pool = { .lower = lower_global_pool, .least_rank = 3 };
+const vr_family vr_pool = { .lower = lower_pool, .least_rank = 3, .most_rank = 5 };
+const vr_family vr_lrn = { .lower = lower_lrn, .least_rank = 3 };
+const vr_family vr_softmax = { .lower = lower_rows, .least_rank = 1 };
+const vr_family vr_layer_norm = {
+    .supports = rows_support, .lower = lower_layer_norm, .several = true, .least_rank = 1
+};
+const vr_family vr_instance_norm = { .lower = lower_instance_norm, .least_rank = 3 };
+const vr_family vr_lp_norm = { .lower = lower_rows, .least_rank = 1 };

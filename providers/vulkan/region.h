@@ -1,12 +1,5 @@
-/* region.h - a region of the host's graph on its way to dispatches.
- *
- *     assess      parse.c      which nodes, by the rows of operators.def
- *     compile     compile.c    nodes -> ops, values, constants on the device
- *     specialize  instance.c   concrete shapes: each op is lowered to dispatches; elementwise ops behind one become a
- *                              part of it (group.c, program.c); buffers get their places (plan.c)
- *     execute     execute.c    dispatches are recorded for a set of addresses, submitted, and waited for
- *
- * Tensors are dense and row-major everywhere. */
+/* region.h - a region of the host's graph on its way to dispatches; README.md says which file does what. Tensors are
+ * dense and row-major everywhere. */
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "gpu.h"
@@ -53,8 +46,11 @@ typedef struct vr_family {
     inlay_status (*lower)(vr_build *b, const vr_op *op);
     /* Elementwise operators alone: adds what op does to a program. The result is the last slot. */
     uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op);
-    bool own_types; /* supports looks at the types of inputs itself */
-    bool several;   /* more outputs than the first are made */
+    bool own_types;                /* supports looks at the types of inputs itself */
+    bool several;                  /* more outputs than the first are made */
+    bool makes;                    /* the row's types are those of the result, too */
+    bool known;                    /* inputs that the device does not read have to be known before the run */
+    uint8_t least_rank, most_rank; /* of the first input; 0: any */
 } vr_family;
 
 struct vr_operator {
@@ -75,6 +71,7 @@ static inline bool vr_is_hosts(const vr_operator *row, uint32_t input)
  * size of the result depends on are: the host then waits for them. */
 bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
 bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
+bool vr_makes_types(const kit_node *node, uint32_t set, kit_refusal *why); /* the first output's */
 
 /* The row of a node, or NULL with the reason. */
 const vr_operator *vr_find(const kit_node *node, kit_refusal *why);
@@ -320,6 +317,11 @@ void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, 
 void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value);
 void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source);
 
+/* Mesa's driver for CPUs leaves the loops of an invocation after 65,535 rounds of all of them, and says nothing. Do so
+ * many go? The same, where op is declined if not. */
+bool vr_goes_round(const vr_build *b, int64_t rounds);
+void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds);
+
 /* What a dispatch is expected to take, by the bytes or the operations of each of count elements. */
 void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes);
 void vr_expect_flops(const vr_build *b, vr_dispatch *d, double flops);
@@ -354,7 +356,7 @@ typedef struct vr_box {
     bool scatters;
     int64_t index[2 * VR_RANK], axis_size[VR_RANK], axis_stride[VR_RANK];
 } vr_box;
-vr_box vr_whole_box(const vr_tensor *t); /* of t's sizes, to a tensor of that shape; from where is not said yet */
+vr_box vr_whole_box(const vr_tensor *t);                                    /* all of t, to a tensor of that shape */
 inlay_status vr_move(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
 inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to);
 void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);

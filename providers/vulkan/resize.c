@@ -114,6 +114,7 @@ static inlay_status lower_resize(vr_build *b, const vr_op *op)
     put_axis(b, d, plan.rank, (int64_t[]){ plan.rank > 0 ? plan.inner : x->count, 1, 0, 0 });
     (void)put_tables(b, d, &rule, &plan);
     vr_expect_bytes(b, d, (double)count, 4.0 * taps);
+    vr_expect_rounds(b, op, (int64_t)taps);
     vr_read(b, d, 0, op->info.inputs[0]);
     return vr_finish_each(b, d, &p, count);
 }
@@ -122,15 +123,11 @@ static bool resize_supports(const kit_node *node, const vr_operator *row, kit_re
 {
     resize_rule rule;
 
-    if (!vr_has_types(node, 0, row->types, why) || !resize_rule_read(node->info, false, &rule, why))
-        return false;
-    if (rule.policy != RESIZE_STRETCH)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
-                          "sizes that follow from the aspect ratio");
-    for (uint32_t i = 1; i < node->info->input_count; i++)
-        if (!vr_is_known(node, i, why))
-            return false;
-    return kit_input(node, 0)->rank > 0;
+    (void)row;
+    return resize_rule_read(node->info, false, &rule, why) &&
+           (rule.policy == RESIZE_STRETCH ||
+            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
+                       "sizes that follow from the aspect ratio"));
 }
 
-const vr_family vr_resize = { .supports = resize_supports, .lower = lower_resize, .own_types = true };
+const vr_family vr_resize = { .supports = resize_supports, .lower = lower_resize, .known = true, .least_rank = 1 };

@@ -40,7 +40,7 @@ bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool
     const uint32_t first = 5 - x->rank;
     uint32_t count;
     const bool has_shape = transposed && kit_attr_ints(node, "output_shape", &count) != NULL && count > 0;
-    bool fits = true;
+    bool fits = weights == NULL || weights->rank == x->rank;
 
     *v = (vr_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .plain = true };
     for (uint32_t d = first; d < 3 && fits; d++) {

@@ -445,7 +445,7 @@ inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay
 {
     job *j;
 
-    if (request->copy_count > MAX_COPIES)
+    if (request->struct_size < sizeof *request || request->copy_count > MAX_COPIES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many copies");
     j = calloc(1, sizeof *j);
     if (j == NULL)

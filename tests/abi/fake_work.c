@@ -168,6 +168,7 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
 
 struct inlay_binding {
     uint32_t count;
+    inlay_buffer workspace;
     inlay_buffer buffers[]; /* of inputs and outputs; handle 0: another one in each run */
 };
 
@@ -184,6 +185,9 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
     }
     if (b == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
+    if (args->struct_size < sizeof *args)
+        count(&((device *)state)->counters.misuse, 1);
+    b->workspace = args->workspace;
     for (uint32_t i = 0; i < count_all; i++)
         b->buffers[b->count++] =
             i < args->input_count
@@ -209,6 +213,8 @@ void check_binding(device *d, const inlay_exec_args *args)
     if (b == NULL)
         return;
     count(&d->counters.bound_runs, 1);
+    if (args->workspace.handle != b->workspace.handle || args->workspace.offset != b->workspace.offset)
+        count(&d->counters.misuse, 1);
     for (uint32_t i = 0; i < b->count; i++) {
         const inlay_buffer *now =
             i < args->input_count

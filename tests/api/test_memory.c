@@ -63,7 +63,9 @@ static void write_model(wire *w)
 
 static inlay_status open_session(wire *w, meter *m, const char *budget, inlay_session **out, inlay_diag *diag)
 {
-    const inlay_allocator allocator = { sizeof allocator, m, meter_alloc, meter_free };
+    const inlay_allocator allocator = {
+        .struct_size = sizeof allocator, .user = m, .alloc = meter_alloc, .free = meter_free
+    };
     inlay_options *o = NULL;
     inlay_status status;
 

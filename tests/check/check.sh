@@ -93,7 +93,7 @@ finds device_gone "loss chip: 'device lost'" --group results --option lose_after
 # once NAME PATTERN: a plugin with which nothing can be checked: one FAIL, and a stop.
 once() {
     checks=$((checks + 1))
-    "$inlay" plugin-check "$dir/$1.so" --quick --time-limit 2 >"$work/out" 2>/dev/null </dev/null
+    "$inlay" plugin-check "$dir/$1.so" --quick --time-limit 3 >"$work/out" 2>/dev/null </dev/null
     [ "$(grep -c '^FAIL' "$work/out")" -eq 1 ] && grep -qE "^FAIL  $2" "$work/out" ||
         complain "$1: not one line 'FAIL  $2'" "$(grep '^FAIL' "$work/out" | head -n 5)"
     grep -q '^SKIP  all' "$work/out" || complain "$1: no stop" "$(tail -n 2 "$work/out")"
@@ -156,6 +156,18 @@ checks=$((checks + 1))
 jq -e '.failed >= 1 and .passed > 5 and ([.checks[].check] | index("leaks")) and
     ([.checks[] | select(.result == "FAIL")] | all(.expected != "" and .got != "" and .fix != ""))' "$work/out" \
     >/dev/null || complain 'crash: the report in JSON' "$(head -c 600 "$work/out")"
+
+# A pause of the whole check, as of a laptop that sleeps, is no silence of the plugin.
+checks=$((checks + 1))
+"$inlay" plugin-check "$reference" --quick --no-timing --group results --op 'Conv*' --time-limit 3 >"$work/out" &
+parent=$!
+while ! child=$(pgrep -P $parent) && kill -0 $parent 2>/dev/null; do sleep 0.01; done
+kill -STOP $child
+sleep 0.5
+kill -STOP $parent
+sleep 4
+kill -CONT $parent $child
+wait $parent || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
 
 # Files that are no plugins.
 checks=$((checks + 2))

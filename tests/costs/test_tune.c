@@ -81,15 +81,17 @@ static bool runs_on(const inlay_session *s, const char *provider)
 static uint32_t changes;
 static void count_change(void *user, const inlay_tune_change *c)
 {
-    (void)user;
-    changes++;
+    ++*(uint32_t *)user;
+    assert_true(c->struct_size >= sizeof *c);
     assert_string_not_equal(c->from, c->to);
     assert_non_null(c->node);
+    assert_true(strcmp(c->op_type, "Neg") == 0 || strcmp(c->op_type, "Relu") == 0);
+    assert_true(c->from_ns > 0 && c->to_ns > 0);
 }
 
 static void measuring_changes_the_choice(void **state)
 {
-    inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .change = count_change };
+    inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .change = count_change, .change_user = &changes };
     inlay_tune_result r = { .struct_size = sizeof r };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *s = open_chain("60000");
@@ -108,6 +110,9 @@ static void measuring_changes_the_choice(void **state)
     assert_int_equal(r.stopped, 0);
     assert_int_equal(r.changed_count, 7);
     assert_int_equal(changes, 7);
+    assert_true(r.pruned_count <= r.offer_count && r.seconds > 0);
+    assert_true(r.run_before_ns > 0 && r.run_after_ns > 0 &&
+                r.run_after_ns < r.run_before_ns); /* it was run both ways */
     assert_true(r.measured_ns > r.before_ns && r.after_ns < r.measured_ns);
     /* This session stays as it is; the next one knows. */
     assert_true(runs_on(s, "fake"));
@@ -309,7 +314,7 @@ static void calibrate_measures_a_device(void **state)
         fail_msg("%s", diag.text);
     assert_int_equal(r.provider_count, 1);
     assert_int_equal(r.link_count, 2);
-    assert_true(r.kernel_count >= 9 && r.line_count >= 3 && r.median_error >= 1);
+    assert_true(r.kernel_count >= 9 && r.line_count >= 3 && r.median_error >= 1 && r.seconds > 0);
     assert_string_equal(r.path, in_folder("costs/machine.json"));
     {
         char root[PATH_MAX + 8];

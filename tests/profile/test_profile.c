@@ -157,10 +157,11 @@ static double roofline_of(const rig *r, const char *op)
     return found;
 }
 
-/* Products of integers are held against the peak of integers, or against none. */
+/* Products of integers are held against the peak of integers, those of halves against theirs, or against none. */
 static void integers_have_a_roof_of_their_own(void **state)
 {
     inlay_peaks peaks = { .struct_size = sizeof peaks };
+    static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
     const int64_t dims[2] = { 64, 64 };
     wire w = { 0 };
     wire_mark g = mw_begin(&w, 8, 17);
@@ -172,22 +173,26 @@ static void integers_have_a_roof_of_their_own(void **state)
     mw_value(&w, MW_INPUT, "b", INLAY_UINT8, "64,64");
     mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "64,64");
     mw_node(&w, "MatMulInteger", "a,b", "y");
+    mw_value(&w, MW_INPUT, "h", INLAY_FLOAT16, "64,64");
     mw_node(&w, "MatMul", "x,x", "z");
+    mw_node(&w, "Gemm", "h,h", "u");
+    mw_value(&w, MW_OUTPUT, "u", INLAY_FLOAT16, NULL);
     mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
     mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
     wire_end(&w, g);
     r = rig_open(&w, (const char *const[]){ "providers", "reference", NULL });
     assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         inlay_value *v = NULL;
 
-        assert_int_equal(inlay_value_create(i < 2 ? INLAY_UINT8 : INLAY_FLOAT, 2, dims, &v, NULL), INLAY_OK);
+        assert_int_equal(inlay_value_create(types[i], 2, dims, &v, NULL), INLAY_OK);
         rig_bind(&r, i, v);
     }
     rig_run(&r);
     assert_true(roofline_of(&r, "MatMul") > 0);
     assert_true(roofline_of(&r, "MatMulInteger") < 0);
+    assert_true(roofline_of(&r, "Gemm") < 0);
     peaks.integer_ops_per_s = 1e9;
     assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
     high = roofline_of(&r, "MatMulInteger");
@@ -195,6 +200,9 @@ static void integers_have_a_roof_of_their_own(void **state)
     assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
     low = roofline_of(&r, "MatMulInteger");
     assert_true(low > 0 && fabs(high / low - 2) < 1e-6);
+    peaks.half_flops_per_s = 1e9;
+    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
+    assert_true(roofline_of(&r, "Gemm") > 0);
     rig_close(&r);
 }
 

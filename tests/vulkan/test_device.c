@@ -311,6 +311,31 @@ static void memory_ends(void **state)
     rig_close(&r);
 }
 
+/* What the weights take is told once, in place of the estimate: a limit of memory leaves the rest to the run. */
+static void weights_are_told(void **state)
+{
+    const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    beside_need_device();
+    script_model(&w, script, 13);
+    assert_int_equal(rig_try_open(&w,
+                                  (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
+                                                         "op:MatMul=vulkan", "memory_limit", "vulkan=256KiB", NULL },
+                                  &r, &diag),
+                     INLAY_OK);
+    script_feed_sized(&r, 20, 1, 0); /* 128 KiB are left, of which this takes some 90 */
+    rig_run(&r);
+    script_feed_sized(&r, 200, 1, 0);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
+    if (strstr(diag.text, "memory_limit, 131072 without weights") == NULL)
+        fail_msg("%s", diag.text);
+    rig_close(&r);
+}
+
 /* Pipelines are kept from one process to the next; a file that is damaged is made anew. */
 static void pipelines_are_kept(void **state)
 {
@@ -395,6 +420,7 @@ int main(void)
         cmocka_unit_test(many_threads),
         cmocka_unit_test(many_sessions),
         cmocka_unit_test(memory_ends),
+        cmocka_unit_test(weights_are_told),
         cmocka_unit_test(pipelines_are_kept),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(work_hangs),

@@ -163,6 +163,27 @@ static void rows(void **state)
                   "GroupNormalization", 0);
 }
 
+/* Sums of more terms than a CPU's driver goes round a loop, which it ends without a word, and as many as it does. */
+static void long_sums(void **state)
+{
+    static const beside_row rows[] = {
+        { NULL, "x : 1800000\ny = ReduceMean(x)\n-> y" },
+        { NULL, "x : 1000,4300\ny = ReduceMax(x)\nz = ArgMax(x) axis=1\n-> y, z" },
+        { NULL, "x : 4300000\ny = ReduceMean(x)\nz = ArgMin(x)\n-> y, z" },
+        { NULL, "x : 1,2,1000,1000\ny = GlobalAveragePool(x)\n-> y" },
+        { NULL, "x : 70000\na = i[] 0\ny = CumSum(x, a)\n-> y" },
+        { NULL, "x : 1,1500000\ny = Softmax(x)\n-> y" },
+        { NULL, "x : 3,600000\nw : 600000,2\ny = MatMul(x, w)\n-> y" },
+        { NULL, "x : 1,2,300,260\ny = AveragePool(x) kernel_shape=290,250\n-> y" },
+        { NULL, "x : 1,1,300,260\nk : 2,1,290,250\ny = Conv(x, k)\n-> y" },
+        { NULL, "q : 1,4,520\nk : 1,520,1900\nv : 1,1900,520\ns = MatMul(q, k)\nc = [] 0.02\nt = Mul(s, c)\np = "
+                "Softmax(t)\ny = MatMul(p, v)\n-> y" },
+    };
+
+    (void)state;
+    BESIDE_ROWS(rows, 13, 0);
+}
+
 static void attention(void **state)
 {
     static const beside_row rows[] = {
@@ -243,7 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),   cmocka_unit_test(batches), cmocka_unit_test(convolutions),
         cmocka_unit_test(reductions), cmocka_unit_test(rows),    cmocka_unit_test(attention),
-        cmocka_unit_test(moves),      cmocka_unit_test(indexes),
+        cmocka_unit_test(moves),      cmocka_unit_test(indexes), cmocka_unit_test(long_sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
 #include "program.glsl"
 
 // Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup makes ROWS of them, and keeps their scores in shared memory.

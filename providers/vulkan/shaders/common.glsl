@@ -20,7 +20,7 @@ ADDRESSED(I16, int16_t, 2) ADDRESSED(U16, uint16_t, 2) ADDRESSED(I32, int, 4) AD
 ADDRESSED(U32x2, uvec2, 8) ADDRESSED(I64, int64_t, 8)
 
 // A word of the dispatch's parameters. gpu_patch.c may put the word itself in the place of a call with a literal; so that
-// there are such calls, loops over dimensions choose among literals.
+// there are such calls, loops over dimensions choose among literals. They count down to 0: such loops Mesa unrolls.
 uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
 #define iword(k) int(word(k))
 #define fword(k) uintBitsToFloat(word(k))

@@ -79,7 +79,7 @@ void main()
 
     if (i >= word(COUNT))
         return;
-    [[unroll]] for (uint d = MOST_RANK; d-- > 0u;)
+    [[unroll]] for (int d = MOST_RANK - 1; d >= 0; d--)
         if (d < RANK) {
             const uint size = WORD_8(DIM, d);
             const int c = int(d == 0u ? rest : rest % size);

@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
 #include "program.glsl"
 
 // Element by element: words WORD_OWN: how many elements.

@@ -4,7 +4,6 @@
 #ifdef SHUFFLES
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
-#include "common.glsl"
 #include "program.glsl"
 
 // C[row, column] = sum over k of A[row, k] * B[k, column], in batches; a convolution's rows are pixels, its columns are

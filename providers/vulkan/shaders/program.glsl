@@ -1,6 +1,7 @@
-// Fused elementwise operators: a program of at most 16 slots. Which function a slot calls, and how an input is
-// loaded, is decided when the pipeline is made: gpu_patch.c lets the calls of slot_n, input_n, load_x and store_out go to op_name,
-// load_type and store_type, and drops what nobody calls. Drivers would take seconds to find that out from constants.
+#include "common.glsl"
+
+// Fused elementwise operators: a program of at most 16 slots. gpu_patch.c lets the calls of slot_n, input_n, load_x and
+// store_out go to op_name, load_type and store_type.
 // T is the type that a program computes with: float, double, or int64_t for integers of every size.
 #ifdef INTEGERS
 #define T int64_t
@@ -17,12 +18,10 @@ layout(constant_id = ID_RANK) const uint RANK = 0u;
 layout(constant_id = ID_SLOTS) const uint SLOTS = 0u;
 #define SLOT_CONSTANT(n) layout(constant_id = ID_SLOT + n) const uint SLOT##n = 0u;
 #define INPUT_CONSTANT(n) layout(constant_id = ID_INPUT + n) const uint INPUT##n = 0u;
-SLOT_CONSTANT(0) SLOT_CONSTANT(1) SLOT_CONSTANT(2) SLOT_CONSTANT(3)
-SLOT_CONSTANT(4) SLOT_CONSTANT(5) SLOT_CONSTANT(6) SLOT_CONSTANT(7)
-SLOT_CONSTANT(8) SLOT_CONSTANT(9) SLOT_CONSTANT(10) SLOT_CONSTANT(11)
-SLOT_CONSTANT(12) SLOT_CONSTANT(13) SLOT_CONSTANT(14) SLOT_CONSTANT(15)
-INPUT_CONSTANT(0) INPUT_CONSTANT(1) INPUT_CONSTANT(2) INPUT_CONSTANT(3)
-INPUT_CONSTANT(4) INPUT_CONSTANT(5) INPUT_CONSTANT(6) INPUT_CONSTANT(7)
+#define EACH_INPUT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EACH_SLOT(X) EACH_INPUT(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+EACH_SLOT(SLOT_CONSTANT)
+EACH_INPUT(INPUT_CONSTANT)
 
 // ------------------------------------------------------------------ elements
 #ifdef INTEGERS
@@ -153,10 +152,9 @@ OP(is_nan, flag(is_nan(a))) OP(is_inf, flag(is_inf(a) && (a > 0.0 ? b : c) != 0.
 LOAD(a, T(0)) LOAD(b, T(0)) LOAD(c, T(0))
 void store_out(uvec2 base, uint i, T x) {}
 #define INPUT(n) T input_##n(uvec2 base, uint i) { return T(0); }
-INPUT(0) INPUT(1) INPUT(2) INPUT(3) INPUT(4) INPUT(5) INPUT(6) INPUT(7)
+EACH_INPUT(INPUT)
 #define SLOT(n) T slot_##n(T a, T b, T c) { return a; }
-SLOT(0) SLOT(1) SLOT(2) SLOT(3) SLOT(4) SLOT(5) SLOT(6) SLOT(7)
-SLOT(8) SLOT(9) SLOT(10) SLOT(11) SLOT(12) SLOT(13) SLOT(14) SLOT(15)
+EACH_SLOT(SLOT)
 
 uint input_shift = 0u; // to addresses of other inputs of the same form
 uint program_column = 0u;
@@ -167,7 +165,7 @@ T program(uint i, T acc)
     T reg[32];
     uint where[MOST_RANK], rest = i;
 
-    [[unroll]] for (uint d = MOST_RANK; d-- > 0u;)
+    [[unroll]] for (int d = MOST_RANK - 1; d >= 0; d--)
         if (d < RANK) {
             where[d] = d == 0u ? rest : rest % WORD_8(WORD_DIM, d);
             rest /= d == 0u ? 1u : WORD_8(WORD_DIM, d);
@@ -183,18 +181,14 @@ T program(uint i, T acc)
         reg[REG_INPUT + n] = how == AT_POSITION ? widened(int(index))                          \
                                                 : input_##n(at[PUSH_INPUT + n + input_shift], index); \
     }
-    LOAD_INPUT(0) LOAD_INPUT(1) LOAD_INPUT(2) LOAD_INPUT(3)
-    LOAD_INPUT(4) LOAD_INPUT(5) LOAD_INPUT(6) LOAD_INPUT(7)
+    EACH_INPUT(LOAD_INPUT)
 #define SET_NUMBER(k) reg[REG_NUMBER + k] = NUMBER(k);
     SET_NUMBER(0u) SET_NUMBER(1u) SET_NUMBER(2u) SET_NUMBER(3u) SET_NUMBER(4u) SET_NUMBER(5u) SET_NUMBER(6u)
     reg[REG_ACC] = acc;
 #define RUN_SLOT(n) \
     if (n < SLOTS)  \
         acc = reg[n] = slot_##n(reg[(SLOT##n >> 8) & 31u], reg[(SLOT##n >> 16) & 31u], reg[(SLOT##n >> 24) & 31u]);
-    RUN_SLOT(0) RUN_SLOT(1) RUN_SLOT(2) RUN_SLOT(3)
-    RUN_SLOT(4) RUN_SLOT(5) RUN_SLOT(6) RUN_SLOT(7)
-    RUN_SLOT(8) RUN_SLOT(9) RUN_SLOT(10) RUN_SLOT(11)
-    RUN_SLOT(12) RUN_SLOT(13) RUN_SLOT(14) RUN_SLOT(15)
+    EACH_SLOT(RUN_SLOT)
     return acc;
 }
 

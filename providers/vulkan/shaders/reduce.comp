@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
 #include "program.glsl"
 
 // Reductions over any axes, and sums along them. LANES invocations of a workgroup share an output: one for short sums, all for long ones.
@@ -19,7 +18,7 @@ uint name(uint i)                                         \
 {                                                         \
     uint offset = 0u;                                     \
                                                           \
-    [[unroll]] for (uint d = 4u; d-- > 0u;) {             \
+    [[unroll]] for (int d = 3; d >= 0; d--) {             \
         const uint size = WORD_4(table, d);               \
                                                           \
         offset += i % size * WORD_4(table + 4u, d);       \

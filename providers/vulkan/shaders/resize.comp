@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
 #include "program.glsl"
 
 // Each result is a sum of TAPS elements an axis; tables say which and how much. Tap k of element o of an axis is at
@@ -23,7 +22,7 @@ void main()
 
     if (i >= word(COUNT))
         return;
-    [[unroll]] for (uint d = 6u; d-- > 0u;)
+    [[unroll]] for (int d = 5; d >= 0; d--)
         if (d < AXES) {
             o[d] = rest % WORD_8(DIM, d);
             rest /= WORD_8(DIM, d);
@@ -34,7 +33,7 @@ void main()
         uint left = tap, index = 0u;
         float weight = 1.0;
 
-        [[unroll]] for (uint d = 6u; d-- > 0u;)
+        [[unroll]] for (int d = 5; d >= 0; d--)
             if (d < AXES) {
                 const uint taps = WORD_8(TAPS, d), size = WORD_8(DIM, d);
                 const uint entry = WORD_8(TABLE, d) + left % max(taps, 1u) * size + o[d];

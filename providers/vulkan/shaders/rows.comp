@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
 #include "program.glsl"
 
 // Rows that are divided by what they sum up to: Softmax and normalisations. Elements of a row are INNER apart.

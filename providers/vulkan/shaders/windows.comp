@@ -1,7 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-#include "common.glsl"
 #include "program.glsl"
 
 // What is made of a window of one plane: pools, and convolutions with a filter of its own for each channel. Neighbours
