@@ -9,9 +9,10 @@
 typedef void (*row_fn)(const float *x, float *y, int64_t n);
 
 typedef struct row_set {
-    /* Within 2.2 units in the last place; NaN stays NaN, infinities become limits, 0 keeps its sign where f is odd. */
+    /* Within 1.1, 2.7 and 2.3 units in the last place; NaN stays NaN, infinities become limits, 0 keeps its sign where
+     * f is odd. */
     row_fn exp, tanh, erf;
-    /* 1 / (1 + e^-x), 3.4 units. */
+    /* 1 / (1 + e^-x), 2.3 units. */
     row_fn sigmoid;
     /* Of each of `count` rows of n: e^(x - top) divided by the sum of those, or its logarithm. y may be x. */
     void (*softmax)(const float *x, float *y, int64_t count, int64_t n);
