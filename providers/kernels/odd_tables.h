@@ -118,13 +118,9 @@ static const odd_table erf_table = {
 /* The bits of 2^(i / 8) less i 2^20: an exponent with eighths is added to them, of which the last three bits are i. */
 static const float exp_table[8] = { 1.0f,          9.827539e-1f, 9.6960354e-1f, 9.609198e-1f,
                                     9.5710677e-1f, 9.586054e-1f, 9.658964e-1f,  9.7950405e-1f };
-/* What rounding 2^(i / 8) took off it, relative to it; 2^(i / 8) - 1, and what rounding took off that. */
+/* What rounding 2^(i / 8) took off it, relative to it. */
 static const float exp_lost[8] = { 0.0f,          -1.19921575e-8f, 3.193418e-8f,   -3.0990723e-8f,
                                    1.7114271e-8f, 5.233334e-9f,    -1.4719606e-8f, -6.1282597e-9f };
-static const float exp_less_1[8] = { 0.0f,          9.050773e-2f, 1.8920712e-1f, 2.9683957e-1f,
-                                     4.1421357e-1f, 5.422108e-1f, 6.8179286e-1f, 8.340081e-1f };
-static const float exp_less_1_lost[8] = { 0.0f,           1.823621e-9f, -6.7271295e-9f, -1.0387671e-8f,
-                                          -5.5990883e-9f, 8.070905e-9f, -2.4755327e-8f, -1.1239278e-8f };
 
 static const odd_table erf_table = {
     1.75f,

@@ -20,7 +20,9 @@ typedef struct row_set {
     /* y[r] = the largest, or the least, of the n elements of row r; NaN where one is. 0 < n. */
     void (*tops)(const float *x, float *y, int64_t count, int64_t n);
     void (*lows)(const float *x, float *y, int64_t count, int64_t n);
-    /* y[r] = the mean of the n elements of row r. 0 < n. */
+    /* The sum of n elements, some hundred in float and those in double. */
+    double (*sum)(const float *x, int64_t n);
+    /* y[r] = the mean of the n elements of row r, summed so. 0 < n. */
     void (*means)(const float *x, float *y, int64_t count, int64_t n);
     /* y[i] = the largest of x[i], x[i + step] ... x[i + (taps - 1) step], none of which is NaN. 0 < taps. */
     void (*windows)(const float *x, float *y, int64_t n, int64_t taps, int64_t step);

@@ -7,15 +7,14 @@
 
 /* ------------------------------------------------------------------ of each element */
 
-/* What is left of an exponent, times `power`: e^r of a short r; 1 ulp, or 0.6 where `fine` adds what the table lost. */
 #if VEC_LOOKUP > 0
-VEC_INLINE vec exp_rest(vec power, vec r, vec at, const bool fine)
+/* e^r - 1 of what is left of an exponent. fine: with what rounding took off the power of 2 that it is for. */
+VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 {
     const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
     const vec six = vec_set(1.66666667e-1f), third = VEC_LOOKUP > 8 ? six : vec_fma(r, vec_set(4.16666667e-2f), six);
-    const vec q = vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), low);
 
-    return vec_fma(power, q, power);
+    return vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), low);
 }
 #endif
 
@@ -30,7 +29,9 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
 
-    return vec_scale(exp_rest(vec_lookup_some(exp_table, at), r, at, fine), n); /* by n without its fraction */
+    const vec power = vec_lookup_some(exp_table, at);
+
+    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
 #elif VEC_LOOKUP == 8
     /* The last bit of `integer` counts 1/8. Its 64 make room for the exponents of subnormal results, or of infinity. */
     const vmask up = vec_greater(c, vec_zero());
@@ -40,7 +41,7 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
     const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
 
-    return vec_mul(exp_rest(power, r, at, fine), by);
+    return vec_mul(vec_fma(power, exp_rest(r, at, fine), power), by);
 #else
     const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
@@ -118,20 +119,17 @@ EACH(row_erf, ERF_OF, 4)
 #define TANH_OF(x) odd_of(&tanh_table, x)
 EACH(row_tanh, TANH_OF, 4)
 #elif VEC_LOOKUP == 8
-/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2: within the first octave by a table. */
+/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2. The larger t, the less its error counts: r needs
+ * no more of ln 2 than a float has. */
 VEC_INLINE vec tanh_of(vec x)
 {
-    const vec integer = vec_set(0x1.8p20f), two = vec_set(2), a = vec_min(vec_set(9.1f), vec_abs(x)); /* NaN stays */
-    const vec c = vec_add(a, a), at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
-    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer),
+              r = vec_fnma(vec_sub(at, integer), vec_set(0.693147181f), c);
     const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
-    const vec cubes = vec_fma(r, vec_set(4.16666667e-2f), vec_set(1.66666667e-1f));
-    const vec q = vec_fma(vec_mul(r, r), vec_fma(r, cubes, vec_set(0.5f)), r);
-    const vec less_1 =
-        vec_select(vec_greater(vec_set(0.9f), n), vec_lookup_some(exp_less_1, at), vec_sub(power, vec_set(1)));
-    const vec t = vec_add(less_1, vec_fma(power, q, vec_lookup_some(exp_less_1_lost, at)));
+    const vec t = vec_fma(power, exp_rest(r, at, true), vec_sub(power, vec_set(1)));
 
-    return with_sign(vec_div(t, vec_add(t, two)), x);
+    return with_sign(vec_div(t, vec_add(t, vec_set(2))), x);
 }
 EACH(row_tanh, tanh_of, 4)
 #else
@@ -231,29 +229,37 @@ ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
 /* Some hundred numbers are added in float, and those sums in double. */
-KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+VEC_INLINE double sum_of_row(const float *x, int64_t n)
 {
     enum { STRETCH = 32 * VEC_LANES };
+    double total = 0;
 
-    for (int64_t r = 0; r < count; r++, x += n) {
-        double total = 0;
+    for (int64_t first = 0; first < n; first += STRETCH) {
+        const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+        vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+        int64_t i = first;
 
-        for (int64_t first = 0; first < n; first += STRETCH) {
-            const int64_t end = n - first < STRETCH ? n : first + STRETCH;
-            vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
-            int64_t i = first;
-
-            for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
-                VEC_UNROLL
-                for (int k = 0; k < 4; k++)
-                    sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
-            }
-            for (; i < end; i += VEC_LANES)
-                sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
-            total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+        for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
         }
-        y[r] = (float)(total / (double)n);
+        for (; i < end; i += VEC_LANES)
+            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+        total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
     }
+    return total;
+}
+
+KERNEL_PART(double, row_sum, const float *x, int64_t n)
+{
+    return sum_of_row(x, n);
+}
+
+KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n)
+        y[r] = (float)(sum_of_row(x, n) / (double)n);
 }
 
 /* y = e^(x - top), kept where `keeps`; the sum of them. */
@@ -497,9 +503,9 @@ KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
 }
 
 const row_set KERNEL(rows) = {
-    KERNEL_PART_OF(row_exp),       KERNEL_PART_OF(row_tanh),    KERNEL_PART_OF(row_erf),
-    KERNEL_PART_OF(row_sigmoid),   KERNEL_PART_OF(row_softmax), KERNEL_PART_OF(row_log_softmax),
-    KERNEL_PART_OF(row_tops),      KERNEL_PART_OF(row_lows),    KERNEL_PART_OF(row_means),
-    KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater), KERNEL_PART_OF(row_finite),
-    KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
+    KERNEL_PART_OF(row_exp),     KERNEL_PART_OF(row_tanh),      KERNEL_PART_OF(row_erf),
+    KERNEL_PART_OF(row_sigmoid), KERNEL_PART_OF(row_softmax),   KERNEL_PART_OF(row_log_softmax),
+    KERNEL_PART_OF(row_tops),    KERNEL_PART_OF(row_lows),      KERNEL_PART_OF(row_sum),
+    KERNEL_PART_OF(row_means),   KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater),
+    KERNEL_PART_OF(row_finite),  KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
 };

@@ -135,6 +135,7 @@ static void test_rows(void **state)
             for (int i = 0; i < n; i++)
                 mean += (double)x[i] / n;
             assert_true(fabs((double)end - mean) <= 1e-6);
+            assert_true(fabs(all[l]->sum(x, n) / n - mean) <= 1e-6);
             all[l]->tops(x, &end, 1, n);
             assert_true((double)end == top);
             all[l]->lows(x, &end, 1, n);
