@@ -249,6 +249,28 @@ uint64_t plan_alignment(const program_env *env, uint32_t domain)
     return alignment;
 }
 
+inlay_status planner_keep_outputs(planner *b)
+{
+    const graph *g = b->prog->graph;
+
+    for (uint32_t k = 0; k < g->output_count; k++) {
+        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
+
+        if (place == INLAY_NONE)
+            continue;
+        /* What is sized in the run is made at home, and stays there. */
+        place = planner_place_in(
+            b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST : planner_wanted(b, k));
+        if (place == INLAY_NONE)
+            return planner_no_memory(b);
+        b->p->values[v].place = place;
+    }
+    for (uint32_t k = 0; k < g->output_count; k++)
+        if (g->outputs[k] != INLAY_NONE && b->p->values[g->outputs[k]].place != INLAY_NONE)
+            planner_touch(b, b->p->values[g->outputs[k]].place);
+    return INLAY_OK;
+}
+
 static inlay_status too_large(planner *b, uint64_t bytes)
 {
     return inlay_fail(

@@ -400,30 +400,6 @@ done:
     return status;
 }
 
-/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the
- * run copies them. */
-static inlay_status keep_outputs(planner *b)
-{
-    const graph *g = b->prog->graph;
-
-    for (uint32_t k = 0; k < g->output_count; k++) {
-        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->p->values[v].place;
-
-        if (place == INLAY_NONE)
-            continue;
-        /* What is sized in the run is made at home, and stays there. */
-        place = planner_place_in(
-            b, v, b->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST : planner_wanted(b, k));
-        if (place == INLAY_NONE)
-            return planner_no_memory(b);
-        b->p->values[v].place = place;
-    }
-    for (uint32_t k = 0; k < g->output_count; k++)
-        if (g->outputs[k] != INLAY_NONE && b->p->values[g->outputs[k]].place != INLAY_NONE)
-            planner_touch(b, b->p->values[g->outputs[k]].place);
-    return INLAY_OK;
-}
-
 /* ------------------------------------------------------------------ the whole */
 
 /* Types, shapes and places of what comes in. */
@@ -582,7 +558,7 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", b.late_why.text);
         goto done;
     }
-    INLAY_TRY(keep_outputs(&b));
+    INLAY_TRY(planner_keep_outputs(&b));
     INLAY_TRY(planner_begin_early(&b));
     INLAY_TRY(planner_find_waves(&b));
     INLAY_TRY(planner_lay_out(&b));

@@ -53,6 +53,9 @@ void planner_lend(planner *b, uint32_t place, uint32_t domain);
 uint32_t planner_wanted(const planner *b, uint32_t k);
 /* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
 void planner_share_place(planner *b, uint32_t v, uint32_t place);
+/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the
+ * run copies them. */
+INLAY_NODISCARD inlay_status planner_keep_outputs(planner *b);
 /* Lays out the slab of each domain. Steps behind the run loop's back may still be using bytes that others are to write:
  * these wait for them (exec/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_lay_out(planner *b);

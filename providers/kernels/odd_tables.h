@@ -1,11 +1,18 @@
 /* odd_tables.h - tanh and erf as tables of polynomials, which permutations look up; and powers of 2, likewise.
  *
- * f(x) = x g(|x|), and g comes from 32 polynomials, fitted in relative error; the coefficients are rounded one by one,
- * the rest fitted again to what was lost. Beyond the last interval f is 1. Errors: 2.2 ulp. */
+ * f(x) = x g(|x|), and g comes from 32 polynomials, or 8 where a permutation reaches no more, fitted in relative error;
+ * the coefficients are rounded one by one, the rest fitted again to what was lost. Beyond the last interval f is 1.
+ * Errors: 2.2 ulp. */
 #ifndef KERNELS_ODD_TABLES_H
 #define KERNELS_ODD_TABLES_H
+#include "vec.h"
 
-enum { ODD_DEGREE = 5, ODD_INTERVALS = 32 };
+#if VEC_LOOKUP == 32
+enum { ODD_DEGREE = 5, ODD_INTERVALS = VEC_LOOKUP };
+#elif VEC_LOOKUP == 8
+enum { ODD_DEGREE = 7, ODD_INTERVALS = VEC_LOOKUP };
+#endif
+#if VEC_LOOKUP > 0
 
 /* g(a) = sum of terms[d][i] * r^d, i = a * steps rounded to an integer, at most 31, r = a * steps - i. */
 typedef struct odd_table {
@@ -13,12 +20,23 @@ typedef struct odd_table {
     float terms[ODD_DEGREE + 1][ODD_INTERVALS];
 } odd_table;
 
+#endif
+
+#if VEC_LOOKUP == 32
 /* 2^(i / 32) */
 static const float exp_table[32] = { 1.0f,       1.0218972f, 1.0442737f, 1.0671405f, 1.0905077f, 1.1143868f, 1.1387886f,
                                      1.1637249f, 1.1892071f, 1.2152474f, 1.2418578f, 1.269051f,  1.2968396f, 1.3252367f,
                                      1.3542556f, 1.38391f,   1.4142135f, 1.4451808f, 1.4768262f, 1.5091645f, 1.5422108f,
                                      1.5759809f, 1.6104903f, 1.6457555f, 1.6817929f, 1.7186193f, 1.7562522f, 1.7947091f,
                                      1.8340081f, 1.8741677f, 1.9152066f, 1.9571441f };
+/* What rounding took off each, relative to it. */
+static const float exp_lost[32] = { 0.0f,           -4.708458e-8f, 4.6285468e-8f,  -5.560423e-8f,  -1.19921575e-8f,
+                                    -4.8776066e-8f, 4.729782e-8f,  -3.4814427e-8f, 3.193418e-8f,   -2.6886665e-8f,
+                                    3.6210572e-8f,  1.118421e-9f,  -3.0990723e-8f, -2.6383011e-8f, -7.475213e-9f,
+                                    -4.2456357e-8f, 1.7114271e-8f, 2.3001967e-8f,  -3.0476834e-8f, -1.6538538e-8f,
+                                    5.233334e-9f,   -3.592065e-8f, 6.1075918e-9f,  -3.1140544e-8f, -1.4719606e-8f,
+                                    -2.8218102e-8f, -5.258795e-9f, -6.3603873e-9f, -6.1282597e-9f, -2.4880409e-8f,
+                                    5.1406093e-9f,  -8.697267e-9f };
 
 static const odd_table tanh_table = {
     3.375f,
@@ -96,4 +114,33 @@ static const odd_table erf_table = {
           5.3545477e-8f, -7.381414e-8f,  -1.5378438e-8f, -3.8017606e-5f },
     },
 };
+#elif VEC_LOOKUP == 8
+/* The bits of 2^(i / 8) less i 2^20: an exponent with eighths is added to them, of which the last three bits are i. */
+static const float exp_table[8] = { 1.0f,          9.827539e-1f, 9.6960354e-1f, 9.609198e-1f,
+                                    9.5710677e-1f, 9.586054e-1f, 9.658964e-1f,  9.7950405e-1f };
+/* What rounding 2^(i / 8) took off it, relative to it. */
+static const float exp_lost[8] = { 0.0f,          -1.19921575e-8f, 3.193418e-8f,   -3.0990723e-8f,
+                                   1.7114271e-8f, 5.233334e-9f,    -1.4719606e-8f, -6.1282597e-9f };
+
+static const odd_table erf_table = {
+    1.75f,
+    {
+        { 1.1283792f, 1.0167145f, 7.822136e-1f, 5.7438785e-1f, 4.369631e-1f, 3.4998134e-1f, 2.916663e-1f, 2.5e-1f },
+        { -1.1347621e-5f, -2.0267653e-1f, -2.3828572e-1f, -1.7155406e-1f, -1.0772223e-1f, -6.993197e-2f, -4.8609573e-2f,
+          -3.5713512e-2f },
+        { -1.2245767e-1f, -6.313448e-2f, 1.934216e-2f, 3.7681635e-2f, 2.4947219e-2f, 1.3881614e-2f, 8.099072e-3f,
+          5.126095e-3f },
+        { -4.2706816e-3f, 3.2392368e-2f, 1.7146342e-2f, -1.9912703e-3f, -4.6750796e-3f, -2.6689696e-3f, -1.3462363e-3f,
+          -4.4009846e-4f },
+        { 3.6246657e-2f, 1.5880443e-3f, -6.4753285e-3f, -2.3825166e-3f, 3.6400498e-4f, 4.555599e-4f, 2.1724064e-4f,
+          1.7509467e-3f },
+        { -7.0546344e-2f, -2.9852488e-3f, 5.9871643e-5f, 9.55213e-4f, 1.7640977e-4f, -5.2459294e-5f, -3.3965895e-5f,
+          4.8076035e-3f },
+        { 1.0103498e-1f, 9.3322e-5f, 4.961985e-4f, -1.2207069e-4f, -8.8478075e-5f, 8.958423e-7f, 1.4923686e-5f,
+          7.0040836e-3f },
+        { -5.7899322e-2f, 2.0051043e-4f, -9.38842e-5f, -2.9590487e-5f, 1.7590448e-5f, 4.727128e-6f, -2.177151e-6f,
+          3.993902e-3f },
+    },
+};
+#endif
 #endif

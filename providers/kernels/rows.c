@@ -1,29 +1,53 @@
 /* Functions over rows, see row_set.h. */
 #include "odd_tables.h"
 #include "row_set.h"
-#include "vec.h"
+#include "vec_words.h"
 #include "vecmath.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ of each element */
 
-/* e^x, 1.1 ulp: 2^n times a polynomial, and times one of 32 powers where an instruction looks them up. */
-VEC_INLINE vec exp_of(vec x)
+#if VEC_LOOKUP > 0
+/* e^r - 1 of what is left of an exponent. fine: with what rounding took off the power of 2 that it is for. */
+VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 {
-    const vec c = vec_max(vec_set(-104), vec_min(vec_set(89), x)); /* the second where one is NaN */
-#if VEC_SCALES_ALL
+    const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
+    const vec six = vec_set(1.66666667e-1f), third = VEC_LOOKUP > 8 ? six : vec_fma(r, vec_set(4.16666667e-2f), six);
+
+    return vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), low);
+}
+#endif
+
+/* e^x, 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers where an instruction looks them up. fine: 0.6
+ * ulp there. falls: x is at most 0. Both are constants where this is inlined. */
+VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
+{
+    const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
+    const vec c = vec_max(least, low); /* the second where one is NaN */
+#if VEC_LOOKUP == 32
     const vec integer = vec_set(0x1.8p18f); /* whose last bit counts 1/32 */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
-    const vec power = vec_lookup(exp_table, at);
-    const vec q = vec_fma(vec_mul(r, r), vec_fma(r, vec_set(1.66666667e-1f), vec_set(0.5f)), r);
 
-    return vec_scale(vec_fma(power, q, power), n); /* by what is left of n without its fraction */
+    const vec power = vec_lookup_some(exp_table, at);
+
+    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
+#elif VEC_LOOKUP == 8
+    /* The last bit of `integer` counts 1/8. Its 64 make room for the exponents of subnormal results, or of infinity. */
+    const vmask up = vec_greater(c, vec_zero());
+    const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
+    const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
+
+    return vec_mul(vec_fma(power, exp_rest(r, at, fine), power), by);
 #else
     const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
     vec p = vec_fma(vec_set(1.9739558e-4f), r, vec_set(1.39350968e-3f));
 
+    (void)fine;
     p = vec_fma(p, r, vec_set(8.33357126e-3f));
     p = vec_fma(p, r, vec_set(4.1666463e-2f));
     p = vec_fma(p, r, vec_set(1.66666657e-1f));
@@ -33,13 +57,12 @@ VEC_INLINE vec exp_of(vec x)
 #endif
 }
 
-/* 1 / (1 + e^-x), 3.4 ulp. */
+/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0: one division, 2.3 ulp. */
 VEC_INLINE vec sigmoid_of(vec x)
 {
-    const vec e = exp_of(vec_sub(vec_zero(), vec_abs(x))); /* at most 1: no overflow */
-    const vec d = vec_div(vec_set(1), vec_add(vec_set(1), e));
+    const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
 
-    return vec_select(vec_greater(vec_zero(), x), vec_mul(e, d), d);
+    return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
 }
 
 /* name(x, y, n): of whole vectors, some at a time, then what is left. */
@@ -61,22 +84,16 @@ VEC_INLINE vec sigmoid_of(vec x)
         for (; i < n; i += VEC_LANES)                                                                                  \
             vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
     }
-EACH(row_exp, exp_of, 4)
+#define EXP_OF(x) exp_of(x, false, false)
+EACH(row_exp, EXP_OF, 4)
 EACH(row_sigmoid, sigmoid_of, 4)
-/* x with the sign of `sign`. */
+/* x, which is not below 0, with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
-    return vec_select(vec_greater(vec_zero(), sign), vec_sub(vec_zero(), x), x);
+    return (vec)((vint)x | ((vint)sign & vint_set(INT32_MIN)));
 }
 
-/* Of an odd function y, which it is of |x|: zeros keep their sign, and NaN stays. */
-VEC_INLINE vec odd_in(vec x, vec y)
-{
-    return vec_select(vec_greater(vec_abs(x), vec_zero()), with_sign(y, x), vec_add(x, vec_mul(x, vec_zero())));
-}
-
-#if VEC_SCALES_ALL /* tables are looked up by single instructions */
-
+#if VEC_LOOKUP > 0
 /* An odd function, by its table. */
 VEC_INLINE vec odd_of(const odd_table *table, vec x)
 {
@@ -88,17 +105,33 @@ VEC_INLINE vec odd_of(const odd_table *table, vec x)
 
     VEC_UNROLL
     for (int d = ODD_DEGREE; d >= 0; d--) {
-        const vec term = vec_lookup(table->terms[d], at);
+        const vec term = vec_lookup_some(table->terms[d], at);
 
         g = d == ODD_DEGREE ? term : vec_fma(g, r, term);
     }
-    return odd_in(x, vec_min(vec_set(1), vec_mul(low, g)));
+    return with_sign(vec_min(vec_set(1), vec_mul(low, g)), x);
 }
-
-#define TANH_OF(x) odd_of(&tanh_table, x)
 #define ERF_OF(x) odd_of(&erf_table, x)
-EACH(row_tanh, TANH_OF, 4)
 EACH(row_erf, ERF_OF, 4)
+#endif
+
+#if VEC_LOOKUP == 32
+#define TANH_OF(x) odd_of(&tanh_table, x)
+EACH(row_tanh, TANH_OF, 4)
+#elif VEC_LOOKUP == 8
+/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2. The larger t, the less its error counts: r needs
+ * no more of ln 2 than a float has. */
+VEC_INLINE vec tanh_of(vec x)
+{
+    const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer),
+              r = vec_fnma(vec_sub(at, integer), vec_set(0.693147181f), c);
+    const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
+    const vec t = vec_fma(power, exp_rest(r, at, true), vec_sub(power, vec_set(1)));
+
+    return with_sign(vec_div(t, vec_add(t, vec_set(2))), x);
+}
+EACH(row_tanh, tanh_of, 4)
 #else
 /* c[0] z^(count - 1) + ... + c[count - 1] */
 VEC_INLINE vec polynomial(const float *c, const int count, vec z)
@@ -117,9 +150,9 @@ VEC_INLINE vec tanh_of(vec x)
     static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };
     const vec a = vec_abs(x), z = vec_mul(x, x);
     const vec low = vec_fma(vec_mul(a, z), polynomial(terms, 5, z), a);
-    const vec high = vec_sub(vec_set(1), vec_div(vec_set(2), vec_add(exp_of(vec_add(a, a)), vec_set(1))));
+    const vec high = vec_sub(vec_set(1), vec_div(vec_set(2), vec_add(EXP_OF(vec_add(a, a)), vec_set(1))));
 
-    return odd_in(x, vec_select(vec_greater(vec_set(0.625f), a), low, high));
+    return with_sign(vec_select(vec_greater(vec_set(0.625f), a), low, high), x);
 }
 
 VEC_INLINE vec erf_of(vec x)
@@ -130,9 +163,9 @@ VEC_INLINE vec erf_of(vec x)
                                  -1.09602086e-1f, -6.32291675e-1f, -1.12998354f,   2.63461901e-4f };
     const vec a = vec_abs(x), b = vec_min(vec_set(4.5f), a);
     const vec low = vec_fma(a, polynomial(near, 7, vec_mul(a, a)), a);
-    const vec high = vec_sub(vec_set(1), exp_of(polynomial(far, 9, b))); /* beyond 4.5 it is 1 */
+    const vec high = vec_sub(vec_set(1), exp_of(polynomial(far, 9, b), false, true)); /* beyond 4.5 it is 1 */
 
-    return odd_in(x, vec_select(vec_greater(vec_set(0.92f), a), low, high));
+    return with_sign(vec_select(vec_greater(vec_set(0.92f), a), low, high), x);
 }
 
 EACH(row_tanh, tanh_of, 2)
@@ -196,29 +229,37 @@ ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
 /* Some hundred numbers are added in float, and those sums in double. */
-KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+VEC_INLINE double sum_of_row(const float *x, int64_t n)
 {
     enum { STRETCH = 32 * VEC_LANES };
+    double total = 0;
 
-    for (int64_t r = 0; r < count; r++, x += n) {
-        double total = 0;
+    for (int64_t first = 0; first < n; first += STRETCH) {
+        const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+        vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+        int64_t i = first;
 
-        for (int64_t first = 0; first < n; first += STRETCH) {
-            const int64_t end = n - first < STRETCH ? n : first + STRETCH;
-            vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
-            int64_t i = first;
-
-            for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
-                VEC_UNROLL
-                for (int k = 0; k < 4; k++)
-                    sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
-            }
-            for (; i < end; i += VEC_LANES)
-                sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
-            total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+        for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
         }
-        y[r] = (float)(total / (double)n);
+        for (; i < end; i += VEC_LANES)
+            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+        total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
     }
+    return total;
+}
+
+KERNEL_PART(double, row_sum, const float *x, int64_t n)
+{
+    return sum_of_row(x, n);
+}
+
+KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n)
+        y[r] = (float)(sum_of_row(x, n) / (double)n);
 }
 
 /* y = e^(x - top), kept where `keeps`; the sum of them. */
@@ -231,7 +272,7 @@ VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bo
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
-            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by));
+            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by), false, true);
 
             sum[k] = vec_add(sum[k], e);
             if (keeps)
@@ -240,7 +281,7 @@ VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bo
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by));
+        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by), false, true);
 
         sum[0] = vec_add(sum[0], vec_select(m, e, vec_zero()));
         if (keeps)
@@ -296,7 +337,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             /* behind the row 1, for what underflows takes a hundred times as long */
-            e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top));
+            e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top), false, true);
             sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
         }
         joined[r] = sum;
@@ -462,9 +503,9 @@ KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
 }
 
 const row_set KERNEL(rows) = {
-    KERNEL_PART_OF(row_exp),       KERNEL_PART_OF(row_tanh),    KERNEL_PART_OF(row_erf),
-    KERNEL_PART_OF(row_sigmoid),   KERNEL_PART_OF(row_softmax), KERNEL_PART_OF(row_log_softmax),
-    KERNEL_PART_OF(row_tops),      KERNEL_PART_OF(row_lows),    KERNEL_PART_OF(row_means),
-    KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater), KERNEL_PART_OF(row_finite),
-    KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
+    KERNEL_PART_OF(row_exp),     KERNEL_PART_OF(row_tanh),      KERNEL_PART_OF(row_erf),
+    KERNEL_PART_OF(row_sigmoid), KERNEL_PART_OF(row_softmax),   KERNEL_PART_OF(row_log_softmax),
+    KERNEL_PART_OF(row_tops),    KERNEL_PART_OF(row_lows),      KERNEL_PART_OF(row_sum),
+    KERNEL_PART_OF(row_means),   KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater),
+    KERNEL_PART_OF(row_finite),  KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
 };

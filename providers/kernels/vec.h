@@ -21,6 +21,8 @@
  *   vec_sums(v) vec_tops(v)      of VEC_LANES vectors: one lane each, their elements joined by vec_add, vec_max
  *   vec_sum(x) vec_top(x)        all lanes added; the largest, any where one is NaN
  *   vec_lookup(table, i)         of 32 floats: the one whose number is in the lowest bits of i's integers
+ *   VEC_LOOKUP                   of how many floats one instruction looks one up: 32, 8 or 0, which is none
+ *   vec_lookup_some(table, i)    of VEC_LOOKUP floats, where that is not 0
  *   vec_store_bytes(p, v, zero, flip)  of four vectors, each rounded to an integer within 2^15: as unsigned bytes, zero
  *                                added, beyond 0 and 255 those, with the bits of flip turned
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...

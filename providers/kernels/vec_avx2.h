@@ -8,6 +8,7 @@ enum { VEC_LANES = 8, VEC_REGISTERS = 16 };
 #define VEC_FUSES 1
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
+#define VEC_LOOKUP 8
 
 typedef __m256 vec;
 typedef __m256 vec_loose __attribute__((aligned(4)));
@@ -137,6 +138,10 @@ VEC_INLINE vec vec_lookup(const float *table, vec i)
                                       _mm256_permutevar8x32_ps(vec_load(table + 24), at), bit_3);
 
     return _mm256_blendv_ps(low, high, bit_4);
+}
+VEC_INLINE vec vec_lookup_some(const float *table, vec i)
+{
+    return _mm256_permutevar8x32_ps(vec_load(table), _mm256_castps_si256(i));
 }
 
 /* In three steps of exchanges: of 1, 2 and 4. */

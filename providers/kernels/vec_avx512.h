@@ -8,6 +8,7 @@ enum { VEC_LANES = 16, VEC_REGISTERS = 32 };
 #define VEC_FUSES 1
 #define VEC_NARROW 1
 #define VEC_SCALES_ALL 1
+#define VEC_LOOKUP 32
 
 typedef __m512 vec;
 typedef __m512 vec_loose __attribute__((aligned(4)));
@@ -118,6 +119,10 @@ VEC_INLINE vec vec_scale(vec x, vec n)
 VEC_INLINE vec vec_lookup(const float *table, vec i)
 {
     return _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(i), _mm512_loadu_ps(table + 16));
+}
+VEC_INLINE vec vec_lookup_some(const float *table, vec i)
+{
+    return vec_lookup(table, i);
 }
 
 /* In four steps of exchanges: of 1, 2, 4 and 8. */

@@ -8,6 +8,7 @@ enum { VEC_LANES = 4, VEC_REGISTERS = 16 };
 #define VEC_FUSES 0
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
+#define VEC_LOOKUP 0
 
 typedef float vec __attribute__((vector_size(16)));
 typedef float vec_loose __attribute__((vector_size(16), aligned(4), may_alias));

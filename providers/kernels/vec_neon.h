@@ -8,6 +8,7 @@ enum { VEC_LANES = 4, VEC_REGISTERS = 32 };
 #define VEC_FUSES 1
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
+#define VEC_LOOKUP 0
 
 typedef float32x4_t vec;
 typedef float32x4_t vec_loose __attribute__((aligned(4)));

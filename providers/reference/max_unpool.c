@@ -52,28 +52,82 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     return INLAY_OK;
 }
 
-/* Elements whose indices count in the output itself; returns the first that is outside, or how many there are. */
-static int64_t unpool_flat(const kit_tensor *x, const int64_t *indices, const kit_tensor *y, int64_t element)
+/* n elements whose indices count in the output itself, of `count` elements; returns the first that is outside, or n. */
+static int64_t unpool_some(const void *x, const int64_t *indices, int64_t n, void *y, uint64_t count, int64_t element)
 {
-    const uint64_t count = (uint64_t)y->count;
-
-    for (int64_t i = 0; i < x->count; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const uint64_t at = (uint64_t)indices[i];
 
         if (at >= count)
             return i;
         switch (element) {
         case 4:
-            ((uint32_t *)y->data)[at] = ((const uint32_t *)x->data)[i];
+            ((uint32_t *)y)[at] = ((const uint32_t *)x)[i];
             break;
         case 2:
-            ((uint16_t *)y->data)[at] = ((const uint16_t *)x->data)[i];
+            ((uint16_t *)y)[at] = ((const uint16_t *)x)[i];
             break;
         default:
-            memcpy((char *)y->data + at * (uint64_t)element, (const char *)x->data + i * element, (size_t)element);
+            memcpy((char *)y + at * (uint64_t)element, (const char *)x + i * element, (size_t)element);
         }
     }
-    return x->count;
+    return n;
+}
+
+typedef struct unpool_job {
+    const kit_tensor *x, *y;
+    const int64_t *indices;
+    int64_t in, out, element; /* elements of a plane of x, of y; bytes of one */
+    bool elsewhere;           /* some plane has an index outside itself: nothing of it is written */
+} unpool_job;
+
+/* Are all of them in [from, from + count)? */
+KIT_MULTIVERSION static bool all_within(const int64_t *indices, int64_t n, int64_t from, int64_t count)
+{
+    uint64_t outside = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        outside |= (uint64_t)indices[i] - (uint64_t)from >= (uint64_t)count;
+    return outside == 0;
+}
+
+/* MaxPool leaves indices that lie within their plane: each is zeroed and filled while it is in the cache. */
+static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    unpool_job *job = user;
+
+    (void)worker;
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t *indices = job->indices + p * job->in;
+
+        if (!all_within(indices, job->in, p * job->out, job->out)) {
+            __atomic_store_n(&job->elsewhere, true, __ATOMIC_RELAXED);
+            break;
+        }
+        memset((char *)job->y->data + p * job->out * job->element, 0, (size_t)(job->out * job->element));
+        (void)unpool_some((const char *)job->x->data + p * job->in * job->element, indices, job->in, job->y->data,
+                          (uint64_t)job->y->count, job->element);
+    }
+    return INLAY_OK;
+}
+
+/* Indices count in the output itself. */
+static inlay_status unpool_flat(const kit_call *call, int64_t element)
+{
+    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const int64_t planes = x->dims[0] * x->dims[1];
+    unpool_job job = { x, y, call->in[1].data, x->count / planes, y->count / planes, element, false };
+    const inlay_status status = kit_parallel(call, planes, 65536 / job.out + 1, unpool_planes, &job);
+    int64_t first;
+
+    if (status != INLAY_OK || !job.elsewhere)
+        return status;
+    memset(y->data, 0, (size_t)(y->count * element));
+    first = unpool_some(x->data, job.indices, x->count, y->data, (uint64_t)y->count, element);
+    if (first < x->count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)first,
+                          (long long)job.indices[first]);
+    return INLAY_OK;
 }
 
 static inlay_status run_unpool(const kit_call *call)
@@ -90,16 +144,10 @@ static inlay_status run_unpool(const kit_call *call)
     if (y->rank != x->rank || indices->count != x->count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "X, I and the output must have one rank, X and I one shape");
+    if (x->count > 0 && memcmp(dims, y->dims, x->rank * sizeof *dims) == 0)
+        return unpool_flat(call, element);
     memset(y->data, 0, (size_t)(y->count * element));
     strided_row_major(y->rank, y->dims, element, steps);
-    if (memcmp(dims, y->dims, x->rank * sizeof *dims) == 0) {
-        const int64_t first = unpool_flat(x, indices->data, y, element);
-
-        if (first < x->count)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output",
-                              (long long)first, (long long)((const int64_t *)indices->data)[first]);
-        return INLAY_OK;
-    }
     for (int64_t i = 0; i < x->count; i++) {
         int64_t rest = ((const int64_t *)indices->data)[i];
         char *to = y->data;

@@ -255,10 +255,15 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
     }
 }
 
-/* Doubles of a worker: room, a kernel value a vector of SVM_ROWS, scores, votes, and room for coupling. */
-static int64_t svm_scratch(const svm_state *s)
+/* How many of so many rows a worker takes at once; -1: it is not known how many there are. */
+static int64_t svm_together(int64_t rows)
 {
-    return ml_table_room(&s->table, SVM_ROWS) + SVM_ROWS * s->table.columns + s->pairs + 2 * s->classes + 2 +
+    return rows < 0 || rows > SVM_ROWS ? SVM_ROWS : rows;
+}
+/* Doubles of a worker for so many rows at once: room, a kernel value a vector, scores, votes, and room for coupling. */
+static int64_t svm_scratch(const svm_state *s, int64_t together)
+{
+    return ml_table_room(&s->table, together) + together * s->table.columns + s->pairs + 2 * s->classes + 2 +
            2 * s->classes * s->classes + s->classes;
 }
 static int64_t svm_columns(const svm_state *s)
@@ -278,7 +283,9 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
         status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the machine %lld", (long long)columns,
                             (long long)s->features);
     ml_allocates(plan);
-    plan->workspace_bytes = (uint64_t)svm_scratch(s) * plan->max_threads * sizeof(double);
+    /* Few rows are not shared: what they take of memory must not keep them from going beside others. */
+    plan->workspace_bytes = (uint64_t)svm_scratch(s, svm_together(rows)) * sizeof(double) *
+                            (rows >= 0 && rows <= SVM_ROWS ? 1 : plan->max_threads);
     return status;
 }
 
@@ -368,15 +375,16 @@ static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const kit_call *call = user;
     const svm_state *s = call->state;
     const kit_tensor *x = &call->in[0];
-    double *room = (double *)call->workspace + worker * svm_scratch(s);
-    double *kernels = room + ml_table_room(&s->table, SVM_ROWS), *scores = kernels + SVM_ROWS * s->table.columns;
+    const int64_t together = svm_together(x->rank == 2 ? x->dims[0] : 1);
+    double *room = (double *)call->workspace + worker * svm_scratch(s, together);
+    double *kernels = room + ml_table_room(&s->table, together), *scores = kernels + together * s->table.columns;
     const int64_t columns = svm_columns(s), wide = s->table.columns, o = s->classifies ? 1 : 0;
     const bool powers = !s->classifies && s->kernel == SVM_POLY && has_whole_degree(s) && s->vector_count > 0 &&
                         x->dtype == INLAY_FLOAT;
     inlay_status status = INLAY_OK;
 
-    for (int64_t r = begin; r < end && status == INLAY_OK; r += SVM_ROWS) {
-        const int64_t count = end - r < SVM_ROWS ? end - r : SVM_ROWS;
+    for (int64_t r = begin; r < end && status == INLAY_OK; r += together) {
+        const int64_t count = end - r < together ? end - r : together;
 
         if (powers) {
             svm_powers(s, call, r, count, (float *)(void *)kernels);

@@ -9,6 +9,7 @@
 #include "strided.h"
 
 enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_WRAP };
+enum { BRIEF = 64 }; /* bytes of a margin that are written at once */
 
 typedef struct pad_state {
     int64_t pads[2 * INLAY_MAX_RANK];
@@ -144,7 +145,8 @@ typedef struct pad_job {
     uint32_t element;
     int64_t block; /* bytes behind the row's axis */
     int64_t first, length;
-    char value[16];
+    bool brief;        /* margins of the constant, of at most BRIEF bytes, with at least as many between them */
+    char value[BRIEF]; /* the constant; again and again where brief */
 } pad_job;
 
 /* Positions [begin, end) of a row from where the map says; all of them are in the input. Compiled for each usual size.
@@ -188,6 +190,25 @@ static void pad_columns(const pad_job *job, const char *row, char *out, int64_t 
     }
 }
 
+/* A row of which the input covers a part. Where margins are brief more is written than they are, which what lies behind
+ * them is written over: unless the row is the last one. */
+static inline void pad_row(const pad_job *job, const char *row, char *out, bool is_last)
+{
+    const int64_t end = job->first + job->length;
+
+    if (job->brief)
+        memcpy(out, job->value, BRIEF);
+    else
+        pad_columns(job, row, out, 0, job->first);
+    if (job->length > 0)
+        memcpy(out + job->first * job->block, row + job->maps[job->rank - 1][job->first] * job->block,
+               (size_t)(job->length * job->block));
+    if (job->brief && !is_last)
+        memcpy(out + end * job->block, job->value, BRIEF);
+    else
+        pad_columns(job, row, out, end, job->dims[job->rank - 1]);
+}
+
 static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_job *job = user;
@@ -206,15 +227,10 @@ static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 
         for (uint32_t i = 0; i < last && row != NULL; i++)
             row = job->maps[i][index[i]] < 0 ? NULL : row + job->maps[i][index[i]] * job->steps[i];
-        if (row == NULL) {
+        if (row == NULL)
             strided_fill(out, job->value, job->element, columns * job->block / job->element);
-        } else {
-            pad_columns(job, row, out, 0, job->first);
-            if (job->length > 0)
-                memcpy(out + job->first * job->block, row + job->maps[last][job->first] * job->block,
-                       (size_t)(job->length * job->block));
-            pad_columns(job, row, out, job->first + job->length, columns);
-        }
+        else
+            pad_row(job, row, out, r + 1 == end);
         for (uint32_t i = last; i-- > 0;) {
             if (++index[i] < job->dims[i])
                 break;
@@ -225,12 +241,12 @@ static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 }
 
 /* The element to pad with; without one it is 0, false or the empty string. */
-static void read_value(const kit_call *call, char value[16])
+static void read_value(const kit_call *call, char value[BRIEF])
 {
     const pad_state *state = call->state;
     const inlay_dtype dtype = call->in[0].dtype;
 
-    memset(value, 0, 16);
+    memset(value, 0, BRIEF);
     if (state->by_attributes)
         convert_from_f64(dtype, value, 0, 1, &state->value, 0);
     else if (kit_has_input(call, 2) && call->in[2].count > 0 && strided_is_packed(dtype))
@@ -269,6 +285,13 @@ static inlay_status run_pad(const kit_call *call)
         map_axis(state->mode, x->dims[i], before[i], after[i], map, y->dims[i], &job.first, &job.length);
     }
     read_value(call, job.value);
+    if (state->mode == MODE_CONSTANT && job.rank > 0) {
+        const int64_t rest = y->dims[last] - job.first - job.length;
+
+        job.brief = job.length * job.block >= BRIEF && job.first * job.block <= BRIEF && rest * job.block <= BRIEF;
+    }
+    for (uint32_t i = job.element; job.brief && i < BRIEF; i += job.element)
+        memcpy(job.value + i, job.value, job.element);
     if (packed) {
         uint8_t *bytes = (uint8_t *)map;
 

@@ -2,6 +2,7 @@
 #include "reduce_types.h"
 #include "convert.h"
 #include "inlay/kit.h"
+#include "row_set.h"
 #include "vecmath.h"
 #include <float.h>
 #include <math.h>

@@ -2,8 +2,9 @@
 
 An input is written as `type[dims]`, with `=` before it for a constant of the model and, behind it, how its numbers are
 drawn: `:unit` from 0 to 1, `:below N` whole numbers from 0 to N - 1, `:boxes` corners of boxes, `:perm` a permutation,
-`:half` about half true, `:small` of the normal distribution times 0.05, `:gaps` a tenth NaN, `:is` these. Without that
-floats are of the normal distribution, and whole numbers below 100."""
+`:windows` indices of MaxPool with windows of 2 x 2, `:half` about half true, `:small` of the normal distribution times
+0.05, `:gaps` a tenth NaN, `:is` these. Without that floats are of the normal distribution, and whole numbers below
+100."""
 import itertools
 
 import numpy as np
@@ -40,6 +41,10 @@ def draw(text, rng):
         return rng.permutation(int(np.prod(dims))).astype(kind).reshape(dims)
     if how[0] == "unit":
         return rng.uniform(0, 1, dims).astype(kind)
+    if how[0] == "windows":
+        plane, row, column = np.indices([dims[0] * dims[1], dims[2], dims[3]])
+        row, column = (2 * at + rng.integers(0, 2, at.shape) for at in (row, column))
+        return ((plane * 2 * dims[2] + row) * 2 * dims[3] + column).astype(kind).reshape(dims)
     if how[0] == "small":
         return (rng.standard_normal(dims) * 0.05).astype(kind)
     if how[0] == "is":
@@ -192,6 +197,8 @@ def windows():
     yield from same("MaxPool", "u8 f64", {"3x3 stride 2": IMAGE}, kernel_shape=[3, 3], strides=[2, 2])
     yield Row("MaxPool f32 with indices", "MaxPool", ["f32" + IMAGE], ["f32", "i64"], kernel_shape=[2, 2], strides=[2, 2])
     yield Row("MaxUnpool f32", "MaxUnpool", ["f32[1,64,56,56]", "i64[1,64,56,56]:perm"], kernel_shape=[2, 2],
+              strides=[2, 2])
+    yield Row("MaxUnpool f32 of MaxPool", "MaxUnpool", ["f32[1,64,56,56]", "i64[1,64,56,56]:windows"], kernel_shape=[2, 2],
               strides=[2, 2])
     yield from same("GlobalAveragePool", "f32 f16", {"7x7": "[1,2048,7,7]"})
     yield from same("GlobalMaxPool", "f32", {"14x14": "[1,512,14,14]"})

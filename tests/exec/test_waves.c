@@ -216,6 +216,51 @@ static void much_work(void **state)
     rig_close(&r);
 }
 
+static void svm_floats(wire *w, const char *name, const float *values, uint32_t count)
+{
+    const wire_mark a = rig_attr_begin(w, name, 6);
+
+    wire_floats(w, 7, values, count);
+    wire_end(w, a);
+}
+
+/* Support vector machines over one row: what they take of memory is that of a row, so that they fit side by side. */
+static void machines(void **state)
+{
+    enum { SUPPORTS = 3000, MACHINES = 4 };
+    static float numbers[SUPPORTS];
+    const char *const options[] = { "providers", "reference", "intra_threads", "4", "inter_threads", "0", NULL };
+    char output[2] = "a";
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17);
+    rig r;
+
+    (void)state;
+    for (int i = 0; i < SUPPORTS; i++)
+        numbers[i] = (float)(i % 37) / 37;
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "1,1");
+    for (int m = 0; m < MACHINES; m++, output[0]++) {
+        const wire_mark n = mw_node_begin(&w, "SVMRegressor", "x", output);
+
+        wire_text(&w, 7, "ai.onnx.ml");
+        svm_floats(&w, "support_vectors", numbers, SUPPORTS);
+        svm_floats(&w, "coefficients", numbers, SUPPORTS);
+        svm_floats(&w, "kernel_params", (const float[]){ 0.02f * (float)(m + 1), 0, 3 }, 3);
+        svm_floats(&w, "rho", (const float[]){ 0 }, 1);
+        rig_attr_int(&w, "n_supports", SUPPORTS);
+        script_attr(&w, (char[]){ "kernel_type=RBF" });
+        wire_end(&w, n);
+        mw_value(&w, MW_OUTPUT, output, RIG_FLOAT, NULL);
+    }
+    wire_end(&w, g);
+    mw_opset(&w, 8, "ai.onnx.ml", 3);
+    r = rig_open(&w, options);
+    script_feed(&r, 1);
+    rig_run(&r);
+    assert_int_equal(branches_of(&r), MACHINES);
+    rig_close(&r);
+}
+
 /* Two branches fail: the one that the model has first is told, always, and the next run is as if nothing had been. */
 static void failures(void **state)
 {
@@ -248,9 +293,9 @@ static void failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits), cmocka_unit_test(new_sizes),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),   cmocka_unit_test(new_sizes),
                                         cmocka_unit_test(little_work), cmocka_unit_test(much_work),
-                                        cmocka_unit_test(failures) };
+                                        cmocka_unit_test(machines),    cmocka_unit_test(failures) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
