@@ -213,6 +213,8 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     result->create_ms = cli_now_ms() - start;
     args->feed.tells_later = true;
+    args->feed.starts = args->grow.specs;
+    args->feed.start_count = args->grow.count;
     do {
         inlay_context_destroy(context);
         context = NULL;

@@ -4,6 +4,7 @@
 #include "cli/raw.h"
 #include "cli/value.h"
 #include "config/options.h"
+#include "infer/dim_sums.h"
 #include "session/session.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -62,8 +63,8 @@ static uint64_t next_random(uint64_t *state)
 static float next_float(uint64_t *state)
 {
     uint64_t bits = next_random(state);
-    uint64_t sum = (bits & 0xfffff) + (bits >> 20 & 0xfffff) + (bits >> 40 & 0xfffff);
-    return (float)((double)sum * (2.0 / (3.0 * 0xfffff)) - 1.0);
+    uint64_t three = (bits & 0xfffff) + (bits >> 20 & 0xfffff) + (bits >> 40 & 0xfffff);
+    return (float)((double)three * (2.0 / (3.0 * 0xfffff)) - 1.0);
 }
 
 static uint64_t hash_name(const char *name)
@@ -146,12 +147,15 @@ static inlay_status parse_shape(const request *r, const char *text, int64_t *dim
     return INLAY_OK;
 }
 
-/* The size that option dim gives a name, -1 if none does. The library has checked the text. */
-static int64_t named_dim(const cli_common *common, const char *name)
+/* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
+static int64_t named_dim(const feed *f, const cli_common *common, const char *name)
 {
     size_t n = strlen(name);
     option_pair dim;
 
+    for (uint32_t i = 0; i < f->start_count; i++)
+        if (strncmp(f->starts[i], name, n) == 0 && f->starts[i][n] == '=' && strchr(f->starts[i] + n, '+') != NULL)
+            return strtoll(f->starts[i] + n + 1, NULL, 10);
     for (uint32_t i = 0; options_pair(common->options, OPTION_dim, i, &dim); i++)
         if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
             return strtoll(dim.value, NULL, 10);
@@ -207,14 +211,50 @@ static bool is_length(const inlay_session *s, const char *name)
     return false;
 }
 
+static int64_t guessed_size(const request *r, uint32_t axis);
+
+/* The size that an axis of that name has, or will be guessed to have; -1: no input has such an axis. */
+static int64_t part_size(void *ctx, const char *name, size_t bytes)
+{
+    const request *r = ctx;
+    char text[MAX_TEXT + 1];
+    int64_t size;
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)bytes, name);
+    size = named_dim(r->feed, r->common, text);
+    for (uint32_t i = 0; size < 0 && strchr(text, ' ') == NULL && i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        const bool known = inlay_session_input(r->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
+        const request part = { r->feed, r->common, r->session, &info, i, r->diag, NULL };
+
+        for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
+            if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
+                size = guessed_size(&part, d);
+    }
+    return size;
+}
+
+/* What the sizes of its parts make of a name that is a sum of names ("past + new"); -1: it is none. */
+static int64_t sum_size(const request *r, const char *name)
+{
+    sum total;
+
+    return strchr(name, ' ') != NULL && sum_read_with(name, part_size, (void *)(uintptr_t)r, &total) ? sum_value(&total)
+                                                                                                     : -1;
+}
+
 static int64_t guessed_size(const request *r, uint32_t axis)
 {
     const inlay_io_info *info = r->info;
     const char *name = info->dim_names[axis];
+    int64_t size;
 
     r->feed->guessed = true;
-    if (r->feed->attempt == 0)
-        return r->usual != NULL && r->usual[axis] >= 0 ? r->usual[axis] : 1;
+    if (r->feed->attempt == 0 && r->usual != NULL && r->usual[axis] >= 0)
+        return r->usual[axis];
+    size = sum_size(r, name);
+    if (size >= 0 || r->feed->attempt == 0)
+        return size >= 0 ? size : 1;
     if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* a state: layers, batch, features */
         return 1;
     if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(r->session, name)))
@@ -234,7 +274,7 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
     for (uint32_t i = 0; i < info->rank; i++) {
         dims[i] = info->dims[i];
         if (dims[i] < 0)
-            dims[i] = named_dim(r->common, info->dim_names[i]);
+            dims[i] = named_dim(r->feed, r->common, info->dim_names[i]);
         if (dims[i] >= 0)
             continue;
         dims[i] = guessed_size(r, i);
@@ -245,6 +285,8 @@ static inlay_status assume_shape(const request *r, int64_t *dims, uint32_t *out_
 
 void feed_tell(const feed *f, const cli_common *common, const inlay_session *session, inlay_value *const *values)
 {
+    feed quiet = *f;
+
     for (uint32_t i = 0; i < inlay_session_input_count(session) && !common->quiet; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
@@ -253,8 +295,9 @@ void feed_tell(const feed *f, const cli_common *common, const inlay_session *ses
         for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
             const int64_t size = inlay_value_dims(values[i])[d];
 
-            if (info.dims[d] >= 0 || named_dim(common, info.dim_names[d]) >= 0)
-                continue;
+            if (info.dims[d] >= 0 || named_dim(f, common, info.dim_names[d]) >= 0 ||
+                sum_size(&(request){ &quiet, common, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
+                continue; /* said, or it follows from others */
             if (info.dim_names[d][0] != '\0')
                 (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", common->verb, info.name,
                               info.dim_names[d], size, info.dim_names[d]);

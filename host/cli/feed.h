@@ -25,6 +25,8 @@ typedef struct feed {
     bool guessed;     /* out: some were */
     bool tells_later; /* the verb calls feed_tell(), after a run */
     uint8_t *made;    /* [input_count] out: 1 where the shape was made up */
+    const char *const *starts; /* [start_count] NAME=START+...: sizes as --grow has them, beside those of --dim */
+    uint32_t start_count;
 } feed;
 
 enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };

@@ -271,6 +271,9 @@ expect 2 'no input has an open axis' bench "$grows" --grow M=1 --quiet
 sums=$(dirname "$0")/sums.onnx
 json 0 '.outputs[0].shape == [7]' run "$sums" --dim past_length=5 --dim new=2 --json
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json --quiet
+json 0 '.outputs[0].shape == [2]' run "$sums" --json --quiet
+json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json
+check 'bench says nothing of sizes that --grow begins with, nor of sums of them' test ! -s "$work/err"
 
 # Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
 checks=$((checks + 1))
