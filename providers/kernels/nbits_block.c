@@ -49,16 +49,22 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
 VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t first, int64_t parts, int at, int8_t *out,
                             int32_t *starts)
 {
-    const int part = (int)t->shape->part, per = 8 / bits;
-    const uint8_t *w = t->w + first * part * NB_COLUMNS * bits / 8;
+    const nb_shape *s = t->shape;
+    const int part = (int)s->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
+    const int64_t all = nb_parts(s), of_block = s->padded / part;
+    const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
+    const uint8_t *w = t->w + first * part_bytes, *ahead = w + (parts + panels * all) * part_bytes;
+    const float *scales = t->scales + (first + parts + panels * all) / of_block * NB_COLUMNS;
 
     out += at * SIZE;
     for (int64_t p = 0; p < parts; p++) {
         vint sum = vint_set(0);
 
-        for (int k = 0; k < part; k += 4 * per, w += SIZE) {
+        vec_fetch_far(scales + p / of_block * NB_COLUMNS);
+        for (int k = 0; k < part; k += 4 * per, w += SIZE, ahead += SIZE) {
             const vint word = vint_load(w);
 
+            vec_fetch_far(ahead);
             VEC_UNROLL
             for (int g = 0; g < per; g++) {
                 const uint32_t shift = (uint32_t)(bits * g);
