@@ -1,10 +1,11 @@
 /* The loops of products by packed weights (nbits.h), written once over vectors. */
-#include "nbits.h"
+#include "nbits_block.h"
 #include "vec_words.h"
+#include <float.h>
 
 enum {
     VECTORS = NB_COLUMNS / VEC_LANES,
-    RUN = 64,         /* parts that are added one after the other */
+    RUN = NB_PARTS,   /* parts that are added one after the other */
     TOP_FINE = 32639, /* the largest integer of two limbs: 256 * 127 + 127 */
     AHEAD = 3072      /* bytes of weights that are fetched ahead: their stream is what a row waits for */
 };
@@ -211,68 +212,118 @@ static void unfold(const nb_tile *t, float *out, int64_t out_row)
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
 
-/* A part's integers as ints_dot reads them: bytes of the higher limb, then those of the lower one, or words of k and
- * k + 2 side by side. */
-static inline void lay_out(const int32_t *q, int part, nb_mode mode, int8_t *out)
+typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
+typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
+typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
+typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
+
+/* Of k, k + 2, k + 1 and k + 3: two words that meet two of weights. */
+VEC_INLINE void store_words(vint q, int8_t *out)
 {
-#ifdef INTS_BYTES
-    for (int i = 0; i < part; i++) {
-        const int8_t low = (int8_t)q[i];
+    quads w = (quads) __builtin_convertvector(q, words);
+    const quads turned = (w >> 16 ^ w) & 0xffff0000u;
 
-        out[i] = mode == NB_FINE ? (int8_t)((q[i] - low) >> 8) : low;
-        if (mode == NB_FINE)
-            out[part + i] = low;
-    }
-#else
-    (void)mode;
-    for (int g = 0; g < part; g += 4) {
-        const int16_t words[4] = { (int16_t)q[g], (int16_t)q[g + 2], (int16_t)q[g + 1], (int16_t)q[g + 3] };
-
-        memcpy(out + 2 * g, words, sizeof words);
-    }
-#endif
+    w ^= turned ^ turned << 16;
+    memcpy(out, &w, sizeof w);
 }
 
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
-                    int64_t limbs_part, float *factors, int32_t *sums)
+VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 {
-    const int64_t parts = nb_parts(s);
-    const int32_t times = zero == NULL ? 1 : -(int32_t)*zero;
+    const bytes b = __builtin_convertvector(q, bytes) ^ flip;
+
+    memcpy(out, &b, sizeof b);
+}
+
+/* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
+ * words), or a block (bytes that are 128 more, or words). */
+VEC_INLINE void lay_out(vint q, int part, nb_mode mode, bool blocks, int8_t *out, int i)
+{
+#ifdef INTS_BYTES
+    if (!blocks || mode == NB_BYTE) {
+        const vint low = mode == NB_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
+
+        if (mode == NB_FINE)
+            store_bytes((q - low) >> 8, 0, out + i);
+        store_bytes(low, blocks ? -128 : 0, out + (mode == NB_FINE ? part : 0) + i);
+        return;
+    }
+#endif
+    (void)part, (void)mode, (void)blocks;
+    store_words(q, out + 2 * i);
+}
+
+/* Sums over i of q[i] q[i + 1] for even i of each first four of eight, modulo 2^32: what a block has too much. */
+VEC_INLINE vint pairs_of(vint q)
+{
+    typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));
+    vint first;
+
+    for (int i = 0; i < VEC_LANES; i++)
+        first[i] = i % 8 < 4 ? -1 : 0;
+    return (vint)((unsigned_words)(q & first) * (unsigned_words)((pairs)q >> 32));
+}
+
+VEC_INLINE uint32_t sum_of(vint q)
+{
+    uint32_t x[VEC_LANES], sum = 0;
+
+    memcpy(x, &q, sizeof x);
+    for (int i = 0; i < VEC_LANES; i++)
+        sum += x[i];
+    return sum;
+}
+
+static bool prepare_mode(const nb_shape *s, const nb_mode mode, const bool blocks, const float *zero, const float *a,
+                         const nb_row *row)
+{
     const int part = (int)s->part;
+    const int64_t parts = nb_parts(s);
+    const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (s->bits - 1);
     const float most = mode == NB_FINE ? TOP_FINE : 127;
 
-    for (int64_t p = 0; p < parts; p++, a += part, limbs += limbs_part) {
-        float top[VEC_LANES], largest = 0, rest = 0;
-        vec tops = vec_zero(), finite = vec_zero();
-        int32_t q[32], sum = 0;
+    for (int64_t p = 0; p < parts; p++, a += part) {
+        int8_t *limbs = row->limbs + p * row->limbs_part;
+        vec tops = vec_zero(), sums = vec_zero();
+        vint pairs = vint_set(0);
+        int32_t sum;
+        float top, exact_sum;
 
-        for (int i = 0; i < part; i += VEC_LANES) {
-            const vec x = vec_load(a + i);
-
-            tops = vec_max(tops, vec_abs(x));
-            finite = vec_fma(x, vec_zero(), finite); /* NaN where one is not */
-        }
-        vec_store(top, tops);
-        for (int i = 0; i < VEC_LANES; i++)
-            largest = top[i] > largest ? top[i] : largest;
-        vec_store(top, finite);
-        for (int i = 0; i < VEC_LANES; i++)
-            rest += top[i];
-        if (rest != 0 || (largest > 0 && largest < LEAST_TOP) || rest != rest)
+        for (int i = 0; i < part; i += VEC_LANES)
+            tops = vec_max(tops, vec_abs(vec_load(a + i)));
+        top = vec_top(tops);
+        if (top > FLT_MAX || (top > 0 && top < LEAST_TOP))
             return false;
-        factors[p] = largest / most;
+        row->factors[p] = top / most;
         for (int i = 0; i < part; i += VEC_LANES) {
-            const vint whole = __builtin_convertvector(
-                vec_round(vec_mul(vec_load(a + i), vec_set(largest > 0 ? most / largest : 0))), vint);
+            const vec x = vec_round(vec_mul(vec_load(a + i), vec_set(top > 0 ? most / top : 0)));
+            const vint q = __builtin_convertvector(x, vint);
 
-            memcpy(q + i, &whole, sizeof whole);
+            sums = vec_add(sums, x);
+            if (blocks && mode == NB_FINE)
+                pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
+            lay_out(q, part, mode, blocks, limbs, i);
         }
-        for (int i = 0; i < part; i++)
-            sum += q[i];
-        sums[p] = sum * times;
-        lay_out(q, part, mode, limbs);
+        exact_sum = vec_sum(sums); /* of less than 2^24; NaN where one is */
+        if (exact_sum != exact_sum)
+            return false;
+        sum = (int32_t)exact_sum;
+        row->sums[p] = blocks || zero == NULL ? sum : -less * sum;
+        if (blocks)
+            row->starts[p] = (int32_t)((uint32_t)((middle - less) * sum) - sum_of(pairs));
     }
     return true;
+}
+
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+{
+    const bool blocks = row->starts != NULL;
+    bool fits;
+
+    if (mode == NB_FINE)
+        fits = blocks ? prepare_mode(s, NB_FINE, true, zero, a, row) : prepare_mode(s, NB_FINE, false, zero, a, row);
+    else
+        fits = blocks ? prepare_mode(s, NB_BYTE, true, zero, a, row) : prepare_mode(s, NB_BYTE, false, zero, a, row);
+    return fits;
 }
 
 /* Weights of four k, one in each byte of a word; or, of words, those of k and k + 2 for each half of the four. */
@@ -284,7 +335,6 @@ enum { DOTS = 2 };
 
 VEC_INLINE vint spread(vint w, int bits, int group, int dot)
 {
-    typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
     const uint32_t mask = (1u << bits) - 1;
 
     return (vint)((unsigned_words)w >> (uint32_t)(8 * dot + bits * group) &
@@ -380,130 +430,45 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     store_tile(t, total, sum, rows);
 }
 
-#if defined(INTS_BYTES) && VEC_LANES == NB_COLUMNS
-enum { MANY = NB_MANY };
-
-/* limb_tile of NB_MANY rows, whose parts lie side by side: a word of weights is spread once for all of them, and their
- * sums do not wait for each other. */
-VEC_INLINE void many_rows(const nb_tile *t, nb_mode mode, int bits, int part, bool zeros)
-{
-    const nb_shape *s = t->shape;
-    const int groups = part / 4, per = 8 / bits, low_at = mode == NB_FINE ? part : 0;
-    const int64_t parts = s->padded / part, all = s->blocks * parts;
-    float total[MANY * NB_COLUMNS] = { 0 }; /* in memory: there are not registers for these, too */
-    vec sum[MANY];
-    const uint8_t *w = t->w;
-    int64_t done = 0;
-
-    VEC_UNROLL
-    for (int r = 0; r < MANY; r++)
-        sum[r] = vec_zero();
-    for (int64_t b = 0; b < s->blocks; b++) {
-        const vec scale = vec_load(t->scales + b * NB_COLUMNS);
-
-        for (int64_t p = 0; p < parts; p++) {
-            const int8_t *limbs = t->limbs + done * t->limbs_part; /* rows beside each other */
-            vint low[MANY], high[MANY];
-
-            VEC_UNROLL
-            for (int r = 0; r < MANY; r++) {
-                low[r] = vint_set(zeros ? 0 : t->sums[r * all + done]);
-                high[r] = vint_set(0);
-            }
-            VEC_UNROLL
-            for (int g = 0; g < groups; g++) {
-                const vint u = spread(vint_load(w + g / per * NB_COLUMNS * 4), bits, g % per, 0);
-
-                VEC_UNROLL
-                for (int r = 0; r < MANY; r++) {
-                    const int8_t *row = limbs + r * 2 * part + 4 * g;
-
-                    if (mode == NB_FINE)
-                        high[r] = ints_dot_at(high[r], u, row);
-                    low[r] = ints_dot_at(low[r], u, row + low_at);
-                }
-            }
-            VEC_UNROLL
-            for (int r = 0; r < MANY; r++) {
-                vint dot = mode == NB_FINE ? (high[r] << 8) + low[r] : low[r];
-
-                if (zeros)
-                    dot -= __builtin_convertvector(vec_load(t->zeros + b * NB_COLUMNS), vint) *
-                           vint_set(t->sums[r * all + done]);
-                sum[r] = vec_fma(vec_mul(vec_of(dot), vec_set(t->factors[r * all + done])), scale, sum[r]);
-            }
-            w += part * NB_COLUMNS * bits / 8;
-            if (++done % RUN != 0)
-                continue;
-            __asm__ volatile("" : : "r"(total) : "memory");
-            VEC_UNROLL
-            for (int r = 0; r < MANY; r++) {
-                vec_store(total + r * NB_COLUMNS, vec_add(vec_load(total + r * NB_COLUMNS), sum[r]));
-                sum[r] = vec_zero();
-            }
-        }
-    }
-    VEC_UNROLL
-    for (int r = 0; r < MANY; r++)
-        vec_store_some(t->c + r * t->c_row, vec_first(t->columns), vec_add(vec_load(total + r * NB_COLUMNS), sum[r]));
-}
-#else
-enum { MANY = 0 };
-VEC_INLINE void many_rows(const nb_tile *t, nb_mode mode, int bits, int part, bool zeros)
-{
-    (void)t, (void)mode, (void)bits, (void)part, (void)zeros;
-}
-#endif
-
-VEC_INLINE void any_rows(const nb_tile *t, nb_mode mode, int bits, int part, int rows, bool zeros)
-{
-    if (rows == NB_MANY)
-        many_rows(t, mode, bits, part, zeros);
-    else
-        limb_tile(t, mode, bits, part, rows, zeros);
-}
-
 VEC_INLINE void fine_tile(const nb_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        any_rows(t, NB_FINE, bits, 32, rows, zeros);
+        limb_tile(t, NB_FINE, bits, 32, rows, zeros);
     else
-        any_rows(t, NB_FINE, bits, 16, rows, zeros);
+        limb_tile(t, NB_FINE, bits, 16, rows, zeros);
 }
 
 VEC_INLINE void byte_tile(const nb_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        any_rows(t, NB_BYTE, bits, 32, rows, zeros);
+        limb_tile(t, NB_BYTE, bits, 32, rows, zeros);
     else
-        any_rows(t, NB_BYTE, bits, 16, rows, zeros);
+        limb_tile(t, NB_BYTE, bits, 16, rows, zeros);
 }
 
-#define BY_MORE_ROWS(function, ...)                                                                                    \
-    if (MANY > 0 && t->rows == MANY)                                                                                   \
-        function(t, __VA_ARGS__, NB_MANY, zeros);                                                                      \
-    else                                                                                                               \
-        BY_ROWS(function, __VA_ARGS__)
-BY_BITS(fine, fine_tile, BY_MORE_ROWS)
-BY_BITS(byte, byte_tile, BY_MORE_ROWS)
+BY_BITS(fine, fine_tile, BY_ROWS)
+BY_BITS(byte, byte_tile, BY_ROWS)
 enum { HAS_LIMBS = 1 };
 #else
-static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
-                    int64_t limbs_part, float *factors, int32_t *sums)
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
 {
-    (void)s, (void)mode, (void)zero, (void)a, (void)limbs, (void)limbs_part, (void)factors, (void)sums;
+    (void)s, (void)mode, (void)zero, (void)a, (void)row;
     return false;
 }
 #define fine exact
 #define byte exact
-enum { HAS_LIMBS = 0, MANY = 0 };
+enum { HAS_LIMBS = 0 };
 #endif
 
 const nb_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
-    .many = MANY,
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,
+#ifdef INTS_BYTES
+    .many = 8,
+    .spread = KERNEL(nbits_spread),
+    .block = KERNEL(nbits_block),
+#endif
 };

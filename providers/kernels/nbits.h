@@ -18,8 +18,9 @@
 
 enum {
     NB_COLUMNS = 16, /* of a panel */
-    NB_ROWS = 4,     /* most rows of a tile, */
-    NB_MANY = 8      /* of integers where nb_kernel.many says so */
+    NB_ROWS = 4,     /* most rows of a tile */
+    NB_BESIDE = 3,   /* panels of a block, */
+    NB_PARTS = 16    /* and its most parts */
 };
 
 typedef enum nb_mode { NB_EXACT = 0, NB_BYTE = 1, NB_FINE = 2 } nb_mode; /* number of limbs */
@@ -65,30 +66,57 @@ typedef struct nb_tile {
     const float *scales;
     const float *zeros; /* NULL: all are zero */
     float zero;
-    int64_t rows;   /* 1 to NB_ROWS; of integers also nb_kernel.many */
+    int64_t rows;   /* 1 to NB_ROWS */
     const float *a; /* exact: [rows][nb_depth], a_row floats apart */
     int64_t a_row;
     const int8_t *limbs; /* [rows][parts][2 * part] bytes, rows limbs_row and parts limbs_part apart */
     int64_t limbs_row, limbs_part;
     const float *factors; /* [rows][nb_parts] */
-    const int32_t
-        *sums; /* [rows][nb_parts]: of a part's integers; where all zero points are one, times that less than 0 */
-    float *c;  /* [rows][columns] */
+    const int32_t *sums;  /* [rows][nb_parts]: as nb_kernel.prepare makes them */
+    float *c;             /* [rows][columns] */
     int64_t c_row;
     int64_t columns; /* 1 to NB_COLUMNS */
 } nb_tile;
 
+/* Rows by a block: NB_BESIDE panels by a few parts, whose weights have been spread. */
+typedef struct nb_block {
+    nb_tile tile; /* of the first panel and part: all but w, a, zero and limbs_part; those of the others follow */
+    const int32_t *starts;   /* [rows][nb_parts], as nb_kernel.prepare makes them */
+    const void *w;           /* as nb_kernel.spread makes them, */
+    const int32_t *w_starts; /* with these */
+    int64_t first, parts;    /* at most NB_PARTS, none of them across a multiple of it */
+} nb_block;
+
+static inline int64_t nb_block_bytes(nb_mode mode)
+{
+    return (int64_t)mode * 32 * NB_PARTS * NB_BESIDE * NB_COLUMNS;
+}
+
+/* What a row of activations becomes. */
+typedef struct nb_row {
+    int8_t *limbs;
+    int64_t limbs_part; /* bytes from a part to the next */
+    float *factors;     /* [nb_parts], likewise */
+    int32_t *sums;   /* of a part's integers; where all zero points are one and the row is no block's, times that less
+                        than 0 */
+    int32_t *starts; /* of a row of a block: what its products with weights begin with; otherwise NULL */
+} nb_row;
+
 typedef struct nb_kernel {
     const char *isa;
     bool has_limbs; /* otherwise tile[NB_EXACT] serves all */
-    int64_t many;   /* rows of the largest tile of integers: others have NB_ROWS; 0: there is none */
-    /* a [nb_depth] -> limbs (limbs_part bytes from a part to the next), factors, sums as a tile reads them; zero: NULL
-     * where each block has its own zero points. false: the row must be computed from its floats. */
-    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, int8_t *limbs,
-                    int64_t limbs_part, float *factors, int32_t *sums);
+    int64_t many;   /* from so many rows on blocks are faster than tiles; 0: there are none */
+    /* a [nb_depth] -> what a tile reads, or a block; zero: NULL where each block of weights has its own zero points.
+     * false: the row must be computed from its floats; what *row holds is of no use. */
+    bool (*prepare)(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row);
     void (*tile[3])(const nb_tile *t); /* by nb_mode */
     /* Weights of the panel as floats: out[k * out_row + column] for k in [0, shape->k). */
     void (*unfold)(const nb_tile *t, float *out, int64_t out_row);
+    /* Parts [first, first + parts) of panel t->w as number `at` of a block: out has room for nb_block_bytes(mode),
+     * starts for NB_PARTS * NB_BESIDE * NB_COLUMNS. */
+    void (*spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t parts, int at, void *out, int32_t *starts);
+    /* Rows by a block: added to what is in c, but for its first parts. The same bits as those of a tile. */
+    void (*block)(const nb_block *b, nb_mode mode);
 } nb_kernel;
 
 KERNEL_INSTANCES(nb_kernel, nbits)

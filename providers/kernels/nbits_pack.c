@@ -56,26 +56,9 @@ int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
 /* `count` weights of one k from element `first` on, a byte each. */
 static void read_row(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const uint32_t bits = s->bits, flip = from->is_signed ? 1u << (bits - 1) : 0, per = 8 / bits;
+    const uint32_t bits = s->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
     const uint8_t *data = from->data;
 
-    if (from->n_step == 1 && first % per == 0 && count == NB_COLUMNS) {
-        const uint8_t *bytes = data + first / per;
-
-        if (bits == 8) {
-            for (int i = 0; i < NB_COLUMNS; i++)
-                out[i] = (uint8_t)(bytes[i] ^ flip);
-        } else if (bits == 4) {
-            for (int i = 0; i < NB_COLUMNS / 2; i++) {
-                out[2 * i] = (uint8_t)((bytes[i] & 15) ^ flip);
-                out[2 * i + 1] = (uint8_t)((bytes[i] >> 4) ^ flip);
-            }
-        } else {
-            for (int i = 0; i < NB_COLUMNS; i++)
-                out[i] = (uint8_t)((bytes[i / 4] >> i % 4 * 2 & 3) ^ flip);
-        }
-        return;
-    }
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = (first + i * from->n_step) * bits;
 
@@ -103,6 +86,40 @@ static void pack_words(const nb_shape *s, const nb_source *from, int64_t column,
     memcpy(out, words, sizeof words);
 }
 
+typedef uint8_t line __attribute__((vector_size(NB_COLUMNS)));
+typedef uint64_t pair __attribute__((vector_size(NB_COLUMNS)));
+
+/* Bytes, or pairs of them, of x and y in turn: of their first half, or the other. */
+#define LOW_BYTES(x, y) __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_BYTES(x, y) __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_PAIRS(x, y) __builtin_shufflevector(x, y, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
+#define HIGH_PAIRS(x, y) __builtin_shufflevector(x, y, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
+
+/* 32 / bits rows, of 4 or 8 bits, of whole bytes and all columns. */
+static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flips, uint8_t *out)
+{
+    const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
+    line r[4], words[4];
+
+    for (int i = 0; i < 4; i++) {
+        uint64_t x, y; /* rows of k and k + 4: even columns and odd ones */
+
+        if (bits == 8) {
+            memcpy(&r[i], rows + i * step, sizeof r[i]);
+        } else {
+            memcpy(&x, rows + i * step, sizeof x);
+            memcpy(&y, rows + (i + 4) * step, sizeof y);
+            r[i] = LOW_BYTES((line)(pair){ (x & low) | (y & low) << 4 }, (line)(pair){ (x >> 4 & low) | (y & ~low) });
+        }
+        r[i] ^= (uint8_t)(flips ? (bits == 8 ? 0x80 : 0x88) : 0);
+    }
+    words[0] = LOW_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    words[1] = HIGH_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    words[2] = LOW_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    words[3] = HIGH_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    memcpy(out, words, sizeof words);
+}
+
 /* Eight or more weights of a column that lie together in whole bytes: a column is a run of words. */
 static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, uint8_t *out)
 {
@@ -117,8 +134,17 @@ static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column,
             memcpy(&x, (const uint8_t *)from->data + ((column + c) * from->n_step + first) * bits / 8, sizeof x);
             x ^= flip;
         }
-        for (uint32_t e = 0; e < per; e++)
-            word |= (x >> e * bits & ((1u << bits) - 1)) << (e % 4 * 8 + e / 4 * bits);
+        if (bits == 8) {
+            word = x;
+        } else if (bits == 4) { /* the first four, then the others, a byte each */
+            const uint32_t y = ((x & 0xffff) | (x & 0xffff) << 8) & 0x00ff00ff,
+                           z = (x >> 16 | x >> 16 << 8) & 0x00ff00ff;
+
+            word = ((y | y << 4) & 0x0f0f0f0f) | ((z | z << 4) & 0x0f0f0f0f) << 4;
+        } else {
+            for (uint32_t e = 0; e < per; e++)
+                word |= (x >> e * bits & ((1u << bits) - 1)) << (e % 4 * 8 + e / 4 * bits);
+        }
         memcpy(out + 4 * c, &word, sizeof word);
     }
 }
@@ -131,6 +157,8 @@ void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, in
 {
     const int64_t per = 32 / s->bits, panel = nb_weight_bytes(s) / s->panels, beside = from->n_step == 1 ? BESIDE : 1;
     const bool lines = from->k_step == 1 && from->n_step * s->bits % 8 == 0 && s->block % per == 0;
+    const uint8_t *data = from->data;
+    const bool rows = from->n_step == 1 && from->k_step * s->bits % 8 == 0 && s->bits != 2;
 
     for (int64_t p0 = 0; p0 < count; p0 += beside) {
         const int64_t p1 = p0 + beside < count ? p0 + beside : count;
@@ -140,11 +168,18 @@ void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, in
             const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
 
             for (int64_t k = 0; k < s->padded; k += per, at += 4 * NB_COLUMNS)
-                for (int64_t p = p0; p < p1; p++)
-                    if (lines && begin + k + per <= last)
-                        pack_lines(s, from, (first + p) * NB_COLUMNS, begin + k, out + p * panel + at);
+                for (int64_t p = p0; p < p1; p++) {
+                    const int64_t column = (first + p) * NB_COLUMNS, left = last - begin - k;
+                    uint8_t *to = out + p * panel + at;
+
+                    if (lines && left >= per)
+                        pack_lines(s, from, column, begin + k, to);
+                    else if (rows && left >= per && column + NB_COLUMNS <= s->n)
+                        pack_rows(s->bits, data + ((begin + k) * from->k_step + column) * s->bits / 8,
+                                  from->k_step * s->bits / 8, from->is_signed, to);
                     else
-                        pack_words(s, from, (first + p) * NB_COLUMNS, begin + k, last, out + p * panel + at);
+                        pack_words(s, from, column, begin + k, last, to);
+                }
         }
     }
 }

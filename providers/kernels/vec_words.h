@@ -56,15 +56,19 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, _mm512_set1_epi32(a));
 }
-/* The same by four bytes in memory. The broadcast is part of the instruction: compilers make two of it. */
-VEC_INLINE vint ints_dot_at(vint acc, vint u, const int8_t *a)
+/* Four products of bytes in a lane, unsigned by signed ones, or two of words; sums wrap around. */
+VEC_INLINE vint ints_dot_bytes(vint acc, vint a, vint w)
 {
-    typedef struct {
-        int8_t bytes[4];
-    } word;
-
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(u), "m"(*(const word *)(const void *)a));
-    return acc;
+    return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)w);
+}
+VEC_INLINE vint ints_dot_words(vint acc, vint x, vint y)
+{
+    return (vint)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)y);
+}
+VEC_INLINE vint vint_hold(vint x)
+{
+    __asm__("" : "+v"(x));
+    return x;
 }
 #elif defined(KERNEL_IS_avx512)
 #define INTS_WORDS 1

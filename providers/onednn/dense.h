@@ -16,9 +16,10 @@ typedef struct nbits_plan {
     bool has_zeros; /* an operand of its own; otherwise all are `zero` */
     float zero;
     bool spreads; /* rows are copied with each block padded */
-    bool unfolds; /* many rows: a panel of weights becomes floats at a time */
+    bool unfolds; /* many rows: a panel of weights becomes floats at a time, */
+    bool blocks;  /* or panels side by side are spread for their integers */
     uint32_t scratch_arg;
-    uint64_t limbs, factors, sums, fit, rows, panels, panel_bytes;
+    uint64_t limbs, factors, sums, starts, fit, rows, panels, panel_bytes;
 } nbits_plan;
 
 /* One function or operand behind the product. */

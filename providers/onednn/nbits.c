@@ -1,5 +1,5 @@
 /* Products by weights of a few bits (nbits.h), which lie packed: few rows by their integers or floats as they come,
- * many rows in floats by panels of weights that are unfolded into the cache. */
+ * many rows by panels of weights that are unfolded into the cache, as floats or as what their integers meet. */
 #include "dense.h"
 #include "kernels.h"
 #include "nbits_weights.h"
@@ -8,7 +8,8 @@ enum {
     MANY_ROWS = 8,                 /* from so many on a panel is unfolded, where activations stay floats, */
     FINE_ROWS = 16,                /* and where two limbs for each take longer than floats, if no tile has many rows */
     GROUP = SG_WIDTH / NB_COLUMNS, /* panels whose columns are done together */
-    ROW_BLOCK = 32                 /* rows whose integers stay near the core while all weights pass */
+    ROW_BLOCK = 32,                /* rows whose integers stay near the core while all weights pass, */
+    BLOCK_ROWS = 128               /* and those of blocks, which a part of the panel meets at once */
 };
 #define BYTES_PER_NS 20.0 /* packed weights, by one row */
 #define INTEGERS_PER_NS 60.0
@@ -34,20 +35,17 @@ static const float *row_of(const nbits_call *c, int64_t r)
     return c->x + r * c->d->job.a_row;
 }
 
-/* Rows whose parts lie side by side, as the largest tile reads them. */
-static int64_t rows_beside(const dense *d)
+/* Bytes of a row's integers. */
+static int64_t limb_bytes(const nbits_plan *p)
 {
-    const int64_t many = d->bits.kernel->many;
-
-    return many > 0 && d->job.m >= many ? many : 1;
+    return (p->blocks ? (int64_t)p->mode : 2) * nb_depth(&p->shape);
 }
 
 static int8_t *limbs_of(const nbits_call *c, int64_t r)
 {
     const nbits_plan *p = &c->d->bits;
-    const int64_t beside = rows_beside(c->d), part = 2 * (int64_t)p->shape.part;
 
-    return (int8_t *)c->scratch + p->limbs + r / beside * beside * 2 * nb_depth(&p->shape) + r % beside * part;
+    return (int8_t *)c->scratch + p->limbs + r * limb_bytes(p);
 }
 
 static void spread(const nbits_call *c, int64_t r)
@@ -76,52 +74,61 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
             spread(c, r);
         if (p->mode != NB_EXACT)
             c->scratch[p->fit + (uint64_t)r] = p->kernel->prepare(
-                &p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r), limbs_of(c, r),
-                2 * (int64_t)p->shape.part * rows_beside(c->d), (float *)(void *)(c->scratch + p->factors) + r * parts,
-                (int32_t *)(void *)(c->scratch + p->sums) + r * parts);
+                &p->shape, p->mode, p->has_zeros ? NULL : &p->zero, row_of(c, r),
+                &(nb_row){ .limbs = limbs_of(c, r),
+                           .limbs_part = limb_bytes(p) / parts,
+                           .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
+                           .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
+                           .starts = p->blocks ? (int32_t *)(void *)(c->scratch + p->starts) + r * parts : NULL });
     }
     return INLAY_OK;
 }
 
-/* Rows [r, r + count), as many as a tile may have, by one panel. */
-static void multiply(const nbits_call *c, int64_t panel, int64_t r, int64_t count)
+/* Rows [r, r + count) by panels from that one on. */
+static nb_tile tile_of(const nbits_call *c, int64_t panel, int64_t panels, int64_t r, int64_t count)
 {
     const nbits_plan *p = &c->d->bits;
     const nb_shape *s = &p->shape;
-    const int64_t parts = nb_parts(s), depth = nb_depth(s), at = panel * NB_COLUMNS, scales = s->blocks * NB_COLUMNS;
-    const int64_t beside = rows_beside(c->d);
-    nb_tile t = { .shape = s,
-                  .w = c->w + nb_weight_bytes(s) / s->panels * panel,
-                  .scales = c->scales + scales * panel,
-                  .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel,
-                  .zero = p->zero,
-                  .rows = count,
-                  .a = row_of(c, r),
-                  .a_row = p->spreads ? depth : c->d->job.a_row,
-                  .limbs = limbs_of(c, r),
-                  .limbs_row = beside > 1 ? 2 * (int64_t)s->part : 2 * depth,
-                  .limbs_part = 2 * (int64_t)s->part * beside,
-                  .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
-                  .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
-                  .c = c->y + r * c->d->job.c_row + at,
-                  .c_row = c->d->job.c_row,
-                  .columns = s->n - at < NB_COLUMNS ? s->n - at : NB_COLUMNS };
+    const int64_t parts = nb_parts(s), at = panel * NB_COLUMNS, scales = s->blocks * NB_COLUMNS;
+
+    return (nb_tile){ .shape = s,
+                      .w = c->w + nb_weight_bytes(s) / s->panels * panel,
+                      .scales = c->scales + scales * panel,
+                      .zeros = c->zeros == NULL ? NULL : c->zeros + scales * panel,
+                      .zero = p->zero,
+                      .rows = count,
+                      .a = row_of(c, r),
+                      .a_row = p->spreads ? nb_depth(s) : c->d->job.a_row,
+                      .limbs = limbs_of(c, r),
+                      .limbs_row = limb_bytes(p),
+                      .limbs_part = limb_bytes(p) / parts,
+                      .factors = (float *)(void *)(c->scratch + p->factors) + r * parts,
+                      .sums = (int32_t *)(void *)(c->scratch + p->sums) + r * parts,
+                      .c = c->y + r * c->d->job.c_row + at,
+                      .c_row = c->d->job.c_row,
+                      .columns = s->n - at < panels * NB_COLUMNS ? s->n - at : panels * NB_COLUMNS };
+}
+
+static bool fits(const nbits_call *c, int64_t r)
+{
+    return c->scratch[c->d->bits.fit + (uint64_t)r] != 0;
+}
+
+/* Rows [r, r + count), as many as a tile may have, by one panel. What cannot be rounded is summed as it is; rows beside
+ * it are not to notice. */
+static void multiply(const nbits_call *c, int64_t panel, int64_t r, int64_t count)
+{
+    const nbits_plan *p = &c->d->bits;
     bool all = p->mode != NB_EXACT;
 
     for (int64_t i = 0; all && i < count; i++)
-        all = c->scratch[p->fit + (uint64_t)(r + i)] != 0;
-    if (all || p->mode == NB_EXACT) {
-        p->kernel->tile[p->mode](&t);
-        return;
-    }
-    t.rows = 1; /* what cannot be rounded is summed as it is; rows beside it are not to notice */
-    for (int64_t i = 0; i < count; i++) {
-        p->kernel->tile[c->scratch[p->fit + (uint64_t)(r + i)] != 0 ? p->mode : NB_EXACT](&t);
-        t.a += t.a_row;
-        t.limbs += t.limbs_row;
-        t.factors += parts;
-        t.sums += parts;
-        t.c += t.c_row;
+        all = fits(c, r + i);
+    for (int64_t i = 0; i < count;) {
+        const int64_t rows = all || p->mode == NB_EXACT ? count : 1;
+        const nb_tile t = tile_of(c, panel, 1, r + i, rows);
+
+        p->kernel->tile[p->mode != NB_EXACT && fits(c, r + i) ? p->mode : NB_EXACT](&t);
+        i += rows;
     }
 }
 
@@ -151,7 +158,7 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
 {
     const nbits_call *c = user;
     const nb_shape *s = &c->d->bits.shape;
-    const int64_t groups = groups_of(s), many = c->d->bits.mode != NB_EXACT ? c->d->bits.kernel->many : 0;
+    const int64_t groups = groups_of(s);
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
@@ -161,11 +168,55 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
         const int64_t at = first * NB_COLUMNS, columns = s->n - at < SG_WIDTH ? s->n - at : SG_WIDTH;
 
         for (int64_t r = above, rows; r < m; r += rows) {
-            rows = many > 0 && m - r >= many ? many : m - r < NB_ROWS ? m - r : NB_ROWS;
+            rows = m - r < NB_ROWS ? m - r : NB_ROWS;
             for (int64_t panel = first; panel < last; panel++)
                 multiply(c, panel, r, rows);
             finish(c, r, rows, at, columns);
         }
+    }
+    return INLAY_OK;
+}
+
+/* Units: panels side by side for a block of rows, then for the next. */
+static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const nbits_call *c = user;
+    const nbits_plan *p = &c->d->bits;
+    const nb_shape *s = &p->shape;
+    const int64_t groups = (s->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(s);
+    char *room = c->scratch + p->panels + worker % c->d->workers * p->panel_bytes;
+    int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(p->mode));
+
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NB_BESIDE;
+        const int64_t m = c->d->job.m < above + BLOCK_ROWS ? c->d->job.m : above + BLOCK_ROWS;
+        const int64_t panels = s->panels - panel < NB_BESIDE ? s->panels - panel : NB_BESIDE;
+
+        for (int64_t first = 0; first < parts; first += NB_PARTS) {
+            const int64_t count = parts - first < NB_PARTS ? parts - first : NB_PARTS;
+
+            for (int64_t i = 0; i < NB_BESIDE; i++) { /* those that are not there are the last again */
+                const nb_tile t = tile_of(c, panel + (i < panels ? i : panels - 1), 1, above, 1);
+
+                p->kernel->spread(&t, p->mode, first, count, (int)i, room, starts);
+            }
+            for (int64_t r = above; r < m; r += NB_ROWS) {
+                const nb_block b = { .tile = tile_of(c, panel, panels, r, m - r < NB_ROWS ? m - r : NB_ROWS),
+                                     .starts = (int32_t *)(void *)(c->scratch + p->starts) + r * parts,
+                                     .w = room,
+                                     .w_starts = starts,
+                                     .first = first,
+                                     .parts = count };
+
+                p->kernel->block(&b, p->mode);
+            }
+        }
+        for (int64_t r = above; r < m; r++)
+            for (int64_t i = 0; !fits(c, r) && i < panels; i++)
+                multiply(c, panel + i, r, 1);
+        for (int64_t r = above; r < m; r += NB_ROWS)
+            finish(c, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS,
+                   tile_of(c, panel, panels, r, 1).columns);
     }
     return INLAY_OK;
 }
@@ -257,6 +308,10 @@ static inlay_status run_nbits(const rg_native *native, const rg_state *state, in
         status = share(state, run, d->job.m, 2.0 * (double)(d->job.m * d->job.k), threads, prepare_rows, &call);
     if (status != INLAY_OK)
         return status;
+    if (p->blocks)
+        return share(state, run,
+                     (p->shape.panels + NB_BESIDE - 1) / NB_BESIDE * ((d->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS), ns,
+                     threads, block_units, &call);
     return share(state, run, groups_of(&p->shape) * ((d->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads, packed_units,
                  &call);
 }
@@ -308,10 +363,13 @@ static inlay_status take_scratch(rg_build *b, dense *d, dense_args *args, rg_pla
         p->panels = reserve(&bytes, p->panel_bytes * d->workers);
     } else {
         p->rows = reserve(&bytes, p->spreads ? m * depth * sizeof(float) : 0);
-        p->limbs = reserve(&bytes, p->mode != NB_EXACT ? (m + (uint64_t)rows_beside(d) - 1) * depth * 2 : 0);
+        p->limbs = reserve(&bytes, p->mode != NB_EXACT ? m * (uint64_t)limb_bytes(p) : 0);
         p->factors = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(float) : 0);
         p->sums = reserve(&bytes, p->mode != NB_EXACT ? m * parts * sizeof(int32_t) : 0);
+        p->starts = reserve(&bytes, p->blocks ? m * parts * sizeof(int32_t) : 0);
         p->fit = reserve(&bytes, m);
+        p->panel_bytes = (uint64_t)nb_block_bytes(p->mode) + NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof(int32_t);
+        p->panels = reserve(&bytes, p->blocks ? p->panel_bytes * d->workers : 0);
     }
     count = (int64_t)bytes;
     rg_md_plain(&md, 1, &count);
@@ -379,6 +437,7 @@ inlay_status nbits_lower(rg_build *b, const rg_group *group)
                       .c_row = n.n };
     if (p->mode == NB_FINE && d.job.m >= FINE_ROWS && p->kernel->many == 0 && !b->state->reproducible)
         p->mode = NB_EXACT;
+    p->blocks = p->mode != NB_EXACT && p->kernel->many > 0 && d.job.m >= p->kernel->many;
     p->unfolds = p->mode == NB_EXACT && d.job.m >= MANY_ROWS && !b->state->reproducible;
     INLAY_TRY(read_rows(b, &d, &x));
     INLAY_TRY(nbits_read(b, &n, &w, &scales, &zeros));

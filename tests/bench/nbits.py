@@ -57,6 +57,8 @@ def theirs(args, path, rows, threads):
 
 def measure(args, kind, path, rows, threads, work):
     modes = args.modes.split(",")
+    for m in modes:
+        os.makedirs(os.path.join(work, kind + m), exist_ok=True)  # inlay makes no folders above its own
     got = {m: [] for m in modes}
     peer = []
     for turn in range(args.rounds):

@@ -105,20 +105,47 @@ static float *spread_rows(const nb_shape *s, const float *a, int64_t rows)
 
 enum { GUARD = 8 };
 
-static void multiply(const level *l, const weights *x, nb_mode mode, const float *a, int64_t rows, float *c)
+/* Panels side by side, a few parts after the other. */
+static void multiply_block(const level *l, const nb_tile *t, nb_mode mode, const int32_t *starts)
+{
+    const nb_shape *s = t->shape;
+    void *w = malloc((size_t)nb_block_bytes(mode));
+    int32_t *w_starts = malloc(NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof *w_starts);
+
+    assert_true(w && w_starts);
+    for (int64_t first = 0; first < nb_parts(s); first += NB_PARTS) {
+        const int64_t left = nb_parts(s) - first;
+        nb_block b = { *t, starts, w, w_starts, first, left < NB_PARTS ? left : NB_PARTS };
+
+        for (int i = 0; i < NB_BESIDE; i++) {
+            nb_tile panel = *t;
+
+            panel.w += i * NB_COLUMNS < t->columns ? nb_weight_bytes(s) / s->panels * i : 0;
+            l->kernel->spread(&panel, mode, b.first, b.parts, i, w, w_starts);
+        }
+        l->kernel->block(&b, mode);
+    }
+    free(w);
+    free(w_starts);
+}
+
+static void multiply(const level *l, const weights *x, nb_mode mode, bool blocks, const float *a, int64_t rows,
+                     float *c)
 {
     const nb_shape *s = &x->shape;
+    const int64_t beside = blocks ? NB_BESIDE : 1, limbs_row = nb_depth(&x->shape) * (blocks ? (int64_t)mode : 2);
     const int64_t depth = nb_depth(s), parts = nb_parts(s);
     float *spread = spread_rows(s, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
-    int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums);
-    int8_t *limbs = malloc((size_t)(rows * depth * 2));
+    int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums),
+            *starts = malloc((size_t)(rows * parts) * sizeof *starts);
+    int8_t *limbs = malloc((size_t)(rows * limbs_row));
 
-    assert_true(factors && sums && limbs);
+    assert_true(factors && sums && starts && limbs);
     for (int64_t r = 0; mode != NB_EXACT && l->kernel->has_limbs && r < rows; r++)
         assert_true(l->kernel->prepare(s, mode, x->zeros == NULL ? &x->zero : NULL, spread + r * depth,
-                                       limbs + r * 2 * s->part, rows * 2 * s->part, factors + r * parts,
-                                       sums + r * parts));
-    for (int64_t p = 0; p < s->panels; p++) {
+                                       &(nb_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
+                                                  sums + r * parts, blocks ? starts + r * parts : NULL }));
+    for (int64_t p = 0; p < s->panels; p += beside) {
         const int64_t left = s->n - p * NB_COLUMNS;
         nb_tile t = { .shape = s,
                       .w = x->packed + nb_weight_bytes(s) / s->panels * p,
@@ -129,24 +156,28 @@ static void multiply(const level *l, const weights *x, nb_mode mode, const float
                       .a = spread,
                       .a_row = depth,
                       .limbs = limbs,
-                      .limbs_row = 2 * s->part,
-                      .limbs_part = rows * 2 * s->part,
+                      .limbs_row = limbs_row,
+                      .limbs_part = limbs_row / parts,
                       .factors = factors,
                       .sums = sums,
                       .c = c + p * NB_COLUMNS,
                       .c_row = s->n + GUARD,
-                      .columns = left < NB_COLUMNS ? left : NB_COLUMNS };
+                      .columns = left < beside * NB_COLUMNS ? left : beside * NB_COLUMNS };
 
-        l->kernel->tile[mode](&t);
+        if (blocks)
+            multiply_block(l, &t, mode, starts);
+        else
+            l->kernel->tile[mode](&t);
     }
     free(spread);
     free(factors);
     free(sums);
+    free(starts);
     free(limbs);
 }
 
 /* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
-static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
+static void check(const level *l, const weights *x, nb_mode mode, bool blocks, int64_t rows)
 {
     const nb_shape *s = &x->shape;
     float *a = malloc((size_t)(rows * s->k) * sizeof *a), *c = malloc((size_t)(rows * (s->n + GUARD)) * sizeof *c);
@@ -157,7 +188,7 @@ static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
     a[s->k / 2] = 100; /* spoils its own part alone */
     for (int64_t i = 0; i < rows * (s->n + GUARD); i++)
         c[i] = 123;
-    multiply(l, x, mode, a, rows, c);
+    multiply(l, x, mode, blocks, a, rows, c);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < s->n; j++) {
             double want = 0, size = 0, lost = 0;
@@ -189,20 +220,22 @@ static void check(const level *l, const weights *x, nb_mode mode, int64_t rows)
     free(c);
 }
 
-/* A row has the same bits whatever tile it is in. */
+/* A row has the same bits whatever tile or block it is in. */
 static void check_rows(const level *l, const weights *x, nb_mode mode)
 {
-    const int64_t many = l->kernel->many, row = x->shape.n + GUARD;
-    float *a = malloc((size_t)(many * x->shape.k) * sizeof *a), *c = malloc((size_t)(2 * many * row) * sizeof *c);
+    const int64_t row = x->shape.n + GUARD;
+    float *a = malloc((size_t)(NB_ROWS * x->shape.k) * sizeof *a), *c = malloc((size_t)(3 * NB_ROWS * row) * sizeof *c);
 
     assert_true(a && c);
-    for (int64_t i = 0; i < many * x->shape.k; i++)
+    for (int64_t i = 0; i < NB_ROWS * x->shape.k; i++)
         a[i] = noise();
-    memset(c, 0, (size_t)(2 * many * row) * sizeof *c);
-    multiply(l, x, mode, a, many, c);
-    for (int64_t r = 0; r < many; r++)
-        multiply(l, x, mode, a + r * x->shape.k, 1, c + (many + r) * row);
-    assert_memory_equal(c, c + many * row, (size_t)(many * row) * sizeof *c);
+    memset(c, 0, (size_t)(3 * NB_ROWS * row) * sizeof *c);
+    multiply(l, x, mode, true, a, NB_ROWS, c);
+    multiply(l, x, mode, false, a, NB_ROWS, c + NB_ROWS * row);
+    for (int64_t r = 0; r < NB_ROWS; r++)
+        multiply(l, x, mode, false, a + r * x->shape.k, 1, c + (2 * NB_ROWS + r) * row);
+    assert_memory_equal(c, c + NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
+    assert_memory_equal(c, c + 2 * NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
     free(a);
     free(c);
 }
@@ -252,12 +285,13 @@ static void products(void **state)
                         continue;
                     check_unfold(l, &x);
                     for (int64_t rows = 1; rows <= NB_ROWS; rows += is_long ? NB_ROWS - 1 : 1)
-                        for (int mode = NB_EXACT; mode <= NB_FINE; mode++)
-                            check(l, &x, (nb_mode)mode, rows);
-                    for (int mode = NB_BYTE; l->kernel->many > 0 && mode <= NB_FINE; mode++) {
-                        check(l, &x, (nb_mode)mode, l->kernel->many);
+                        for (int mode = NB_EXACT; mode <= NB_FINE; mode++) {
+                            check(l, &x, (nb_mode)mode, false, rows);
+                            if (l->kernel->many > 0 && mode != NB_EXACT)
+                                check(l, &x, (nb_mode)mode, true, rows);
+                        }
+                    for (int mode = NB_BYTE; l->kernel->many > 0 && mode <= NB_FINE; mode++)
                         check_rows(l, &x, (nb_mode)mode);
-                    }
                 }
                 drop_weights(&x);
             }
@@ -275,6 +309,7 @@ static void refusals(void **state)
         float a[64], factors[2];
         int8_t limbs[128];
         int32_t sums[2];
+        const nb_row row = { limbs, 64, factors, sums, NULL };
 
         if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()) || !l->kernel->has_limbs)
             continue;
@@ -282,9 +317,9 @@ static void refusals(void **state)
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
             for (int at = 0; at < 64; at += 21) {
                 memset(a, 0, sizeof a);
-                assert_true(l->kernel->prepare(&s, NB_FINE, NULL, a, limbs, 64, factors, sums));
+                assert_true(l->kernel->prepare(&s, NB_FINE, NULL, a, &row));
                 a[at] = bad[b];
-                assert_false(l->kernel->prepare(&s, NB_FINE, NULL, a, limbs, 64, factors, sums));
+                assert_false(l->kernel->prepare(&s, NB_FINE, NULL, a, &row));
             }
     }
 }
