@@ -1,6 +1,7 @@
 /* Float operators between DequantizeLinear and QuantizeLinear become operators on integers:
  *
  *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, Clip if the type does not end there anyway
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q QLinearConv, MaxPool of bytes
  *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats         ConvInteger, Cast, Mul, Add (quantized_convs.c)
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
@@ -167,6 +168,55 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
     return replace_conv(w, n, conv, &x, &weights, &y, bias, &b);
 }
 
+/* Copies what the node says itself; NULL stays: no memory. */
+static graph_node *like_attrs(rewrite *w, const graph_node *from, graph_node *fresh)
+{
+    for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
+        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
+            INLAY_OK)
+            return NULL;
+    return fresh;
+}
+
+/* MaxPool of what a convolution of bytes makes, then Q: bytes are pooled instead, for Q keeps the order of numbers, and
+ * the convolution ends in bytes. There is no NaN among its results. */
+static inlay_status match_pool(rewrite *w, graph_node *n)
+{
+    uint32_t v = rw_input(w, n, 0), inputs[3];
+    graph_node *pool = pass_is_op(n, "QuantizeLinear") ? rw_maker_op(w, v, "MaxPool") : NULL, *q, *fresh;
+    const graph_node *maker;
+    quant x, weights, y = { 0 };
+    inlay_status status;
+
+    if (pool == NULL || pool->opset < 12 || rw_info(w, v)->dtype != INLAY_FLOAT || !rw_is_only_use(w, v) ||
+        (pool->info.output_count > 1 && !rw_is_unused(w, pool, 1)) || n->info.input_count > 3 ||
+        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1)
+        return INLAY_OK;
+    v = rw_input(w, pool, 0);
+    maker = rw_maker(w, v);
+    for (uint32_t from = v; rw_is_only_use(w, from); from = rw_input(w, maker, 0), maker = rw_maker(w, from))
+        if (maker == NULL || (!pass_is_op(maker, "Relu") && !pass_is_op(maker, "Clip")))
+            break;
+    if (maker == NULL || !pass_is_op(maker, "Conv") || !rw_is_only_use(w, maker->info.outputs[0]) ||
+        !quant_read(w, rw_input(w, maker, 0), &x) || !quant_read(w, rw_input(w, maker, 1), &weights))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        inputs[i] = i == 0 ? v : rw_input(w, n, i);
+    q = like_attrs(w, n, rw_make(w, "QuantizeLinear", n->opset, n, inputs, n->info.input_count, 1));
+    fresh = like_attrs(w, pool, rw_make(w, "MaxPool", pool->opset, pool, n->info.outputs, 1, 1)); /* of such bytes */
+    if (fresh == NULL || q == NULL)
+        return rw_no_memory(w);
+    if (!quant_is_offered(w, fresh, n->info.outputs[0], y.dtype))
+        return INLAY_OK;
+    status = rw_insert(w, q, y.dtype);
+    if (status != INLAY_OK)
+        return status;
+    fresh = like_attrs(w, pool, rw_make(w, "MaxPool", pool->opset, pool, q->info.outputs, 1, 1));
+    if (fresh == NULL)
+        return rw_no_memory(w);
+    return rw_replace(w, n, fresh);
+}
+
 /* ------------------------------------------------------------------ products */
 
 /* The weights as [K, N], turned round if need be. */
@@ -281,13 +331,14 @@ static inlay_status match_rest(rewrite *w, graph_node *n)
 /* Runs where integers are faster, or somebody asks for it by name (pass.c). */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    bool rest = false;
+    bool rest = false, pooled = false;
     inlay_status status;
 
+    INLAY_TRY(rewrite_each_graph(ctx, match_pool, &pooled));
     INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
     /* Those that nothing quantizes again, or not so that the bits stay. */
     status = rewrite_each_graph(ctx, match_rest, &rest);
-    *out_changed = *out_changed || rest;
+    *out_changed = *out_changed || rest || pooled;
 done:
     return status;
 }
