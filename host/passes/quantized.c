@@ -98,8 +98,8 @@ bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_
     made.flags = 0;
     made.data = NULL;
     made.data_bytes = 0;
-    /* Which all have that are made so; it is bound once it is in the graph. */
-    fresh->info.since_version = pass_is_op(fresh, "MaxPool") ? 12 : 10;
+    if (fresh->info.since_version == 0) /* what is made of floats has this; it is bound once it is in the graph */
+        fresh->info.since_version = 10;
     return w->ctx->offers_integers(w->ctx->fold_ctx, w->g, fresh, &made);
 }
 

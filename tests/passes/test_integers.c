@@ -63,6 +63,10 @@ static void pools_bytes(void **state)
     expect_ops(POOLED("r = Exp(c)\nm = MaxPool(r) kernel_shape=2,2\n", ""), asked,
                "QuantizeLinear DequantizeLinear Conv Exp MaxPool QuantizeLinear DequantizeLinear");
 #undef POOLED
+    /* likewise behind DQ */
+    expect_ops("x : 1,4,6,6\n" CONSTANTS INPUT "m = MaxPool(d) kernel_shape=2,2\np = QuantizeLinear(m, sc, zu)\n"
+               "y = DequantizeLinear(p, sc, zu)\n-> y",
+               asked, "QuantizeLinear MaxPool DequantizeLinear");
 }
 
 /* Without a provider that wants integers, nothing is done unless somebody asks for it by name. */
