@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/inspect_quant.h"
 #include "cli/look.h"
+#include "passes/pass.h"
 #include "toolbox/draw.h"
 #include "toolbox/page.h"
 #include <stdlib.h>
@@ -391,6 +392,17 @@ done:
     return status;
 }
 
+static inlay_status look_at_quantization(graph_model *model, quant_report *out, inlay_diag *diag)
+{
+    pass_ctx passes = { .model = model, .rewrite_limit = -1, .diag = diag };
+    bool ignored = false;
+    inlay_status status = pass_constant_nodes(&passes, &ignored);
+
+    return status != INLAY_OK       ? status
+           : quant_look(model, out) ? INLAY_OK
+                                    : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to look at the model");
+}
+
 int cmd_inspect(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
@@ -406,12 +418,13 @@ int cmd_inspect(int argc, char **argv)
     status = model_load_path(args.model, NULL, &model, &diag);
     if (status == INLAY_OK) {
         s = summarize(model);
-        s.out_of_memory |= args.quantization && !quant_look(model, &s.quantization);
         if (s.out_of_memory)
             status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to look at the model");
     }
     if (status == INLAY_OK && args.drawing != NULL)
         status = draw(&args, &common, model, &diag);
+    if (status == INLAY_OK && args.quantization) /* last, for it makes constants of Constant nodes */
+        status = look_at_quantization(model, &s.quantization, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)

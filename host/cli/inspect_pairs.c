@@ -126,18 +126,27 @@ static bool is_quantized_again(const pairs *p, uint32_t v, int depth)
     return false;
 }
 
+/* Does somebody quantize v, which was only moved? Q comes first then, and bytes are moved. */
+static bool quantizes(const pairs *p, uint32_t v)
+{
+    for (uint32_t at = v == INLAY_NONE ? v : p->first[v]; at != INLAY_NONE; at = p->next[at])
+        if (is_op(p->g->nodes[p->reader[at]], "QuantizeLinear"))
+            return true;
+    return false;
+}
+
 /* Why reader n of what is dequantized computes with floats; NULL: it does not. */
 static const char *reader_fault(const pairs *p, const graph_node *n, uint32_t v)
 {
-    static const char *const moves[] = { "MaxPool", "Reshape", "Transpose",     "Squeeze", "Unsqueeze",
-                                         "Flatten", "Slice",   "Split",         "Gather",  "Identity",
-                                         "Pad",     "Concat",  "QuantizeLinear" };
+    static const char *const moves[] = { "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten" };
     static const char *const functions[] = { "Add",  "Sub",  "Mul",       "Div",       "Max",     "Min",
                                              "Relu", "Clip", "LeakyRelu", "HardSwish", "Sigmoid", "Tanh" };
     const inlay_attr_info *turned = graph_attr(n, "transA");
 
-    if (n->body_count > 0 || is_any_of(n, moves, sizeof moves / sizeof moves[0]))
+    if (n->body_count > 0 || is_op(n, "QuantizeLinear"))
         return NULL;
+    if (is_any_of(n, moves, sizeof moves / sizeof moves[0]))
+        return quantizes(p, n->info.outputs[0]) ? NULL : "what it makes is not quantized again";
     if (is_op(n, "Conv") || is_op(n, "MatMul") || is_op(n, "Gemm")) {
         if (input_of(n, 0) != v)
             return input_of(n, 1) == v ? "its other operand is computed" : NULL;
@@ -150,6 +159,18 @@ static const char *reader_fault(const pairs *p, const graph_node *n, uint32_t v)
     return n->info.outputs[0] != INLAY_NONE && is_quantized_again(p, n->info.outputs[0], 0)
                ? NULL
                : "what it makes is not quantized again";
+}
+
+/* The QuantizeLinear whose result DequantizeLinear n reads, past a Cast to bytes, which is how torch writes that they
+ * are; NULL: there is none. */
+static const graph_node *rounding_of(const pairs *p, const graph_node *n)
+{
+    const graph_node *q = maker_of(p, input_of(n, 0));
+    const inlay_attr_info *to = is_op(q, "Cast") ? graph_attr(q, "to") : NULL;
+
+    if (to != NULL && (to->i == INLAY_INT8 || to->i == INLAY_UINT8))
+        q = maker_of(p, input_of(q, 0));
+    return is_op(q, "QuantizeLinear") ? q : NULL;
 }
 
 /* Of what QuantizeLinear q makes and DequantizeLinear n reads; types of values in between are not inferred yet. */
@@ -167,7 +188,7 @@ static inlay_dtype integers_of(const pairs *p, const graph_node *q, const graph_
 static const char *fault_of(const pairs *p, const graph_node *n, const char **out_by)
 {
     const inlay_value_info *scale = info_of(p, input_of(n, 1));
-    const inlay_dtype type = integers_of(p, maker_of(p, input_of(n, 0)), n);
+    const inlay_dtype type = integers_of(p, rounding_of(p, n), n);
     const char *fault = NULL;
 
     *out_by = NULL;
@@ -213,7 +234,7 @@ bool quant_look_at_pairs(const graph *g, quant_report *r)
         bool leaves = false;
 
         if (!is_op(n, "DequantizeLinear") || n->info.output_count == 0 || n->info.outputs[0] == INLAY_NONE ||
-            !is_op(maker_of(&p, input_of(n, 0)), "QuantizeLinear"))
+            rounding_of(&p, n) == NULL)
             continue;
         for (uint32_t k = 0; k < g->output_count; k++)
             leaves |= g->outputs[k] == n->info.outputs[0];

@@ -98,7 +98,8 @@ bool quant_is_offered(const rewrite *w, graph_node *fresh, uint32_t like, inlay_
     made.flags = 0;
     made.data = NULL;
     made.data_bytes = 0;
-    fresh->info.since_version = 10; /* which both have; it is bound once it is in the graph */
+    if (fresh->info.since_version == 0) /* what is made of floats has this; it is bound once it is in the graph */
+        fresh->info.since_version = 10;
     return w->ctx->offers_integers(w->ctx->fold_ctx, w->g, fresh, &made);
 }
 

@@ -1,6 +1,7 @@
 /* Float operators between DequantizeLinear and QuantizeLinear become operators on integers:
  *
  *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, Clip if the type does not end there anyway
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q QLinearConv, MaxPool of bytes; views likewise
  *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats         ConvInteger, Cast, Mul, Add (quantized_convs.c)
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
@@ -167,6 +168,75 @@ static inlay_status match_conv(rewrite *w, graph_node *n)
     return replace_conv(w, n, conv, &x, &weights, &y, bias, &b);
 }
 
+/* Copies what the node says itself; NULL stays: no memory. */
+static graph_node *like_attrs(rewrite *w, const graph_node *from, graph_node *fresh)
+{
+    for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
+        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
+            INLAY_OK)
+            return NULL;
+    return fresh;
+}
+
+/* Is v what a convolution of bytes makes, past Relu and Clip, for one reader, or bytes dequantized by one scale? Such
+ * values are no NaN. */
+static bool comes_of_bytes(const rewrite *w, uint32_t v)
+{
+    const graph_node *n;
+    quant x, weights;
+
+    if (quant_read(w, v, &x))
+        return x.count == 1;
+    for (; rw_is_only_use(w, v) && (n = rw_maker(w, v)) != NULL; v = rw_input(w, n, 0)) {
+        if (pass_is_op(n, "Conv"))
+            return quant_read(w, rw_input(w, n, 0), &x) && quant_read(w, rw_input(w, n, 1), &weights);
+        if (!pass_is_op(n, "Relu") && !pass_is_op(n, "Clip"))
+            break;
+    }
+    return false;
+}
+
+/* What only moves numbers, or takes the largest, then Q by one scale: Q, which keeps their order, comes first, so that
+ * bytes are moved, and what made them ends in bytes. */
+static inlay_status match_moved(rewrite *w, graph_node *n)
+{
+    static const char *const moves[] = { "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose" };
+    const uint32_t v = rw_input(w, n, 0);
+    graph_node *old = pass_is_op(n, "QuantizeLinear") ? rw_maker(w, v) : NULL, *q, *fresh;
+    uint32_t inputs[3];
+    bool moved = false;
+    quant y = { 0 };
+    inlay_status status;
+
+    for (size_t i = 0; old != NULL && i < sizeof moves / sizeof moves[0]; i++)
+        moved |= pass_is_op(old, moves[i]) && (i > 0 || old->info.since_version >= 12);
+    if (!moved || rw_info(w, v)->dtype != INLAY_FLOAT || !rw_is_only_use(w, v) || old->info.input_count > 2 ||
+        (old->info.output_count > 1 && !rw_is_unused(w, old, 1)) || n->info.input_count > 3 ||
+        !quant_read_scales(w, n, rw_info(w, n->info.outputs[0])->dtype, &y) || y.count != 1 ||
+        !comes_of_bytes(w, rw_input(w, old, 0)))
+        return INLAY_OK;
+    inputs[0] = n->info.outputs[0]; /* such bytes */
+    inputs[1] = rw_input(w, old, 1);
+    fresh = like_attrs(w, old, rw_make(w, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    if (fresh == NULL)
+        return rw_no_memory(w);
+    fresh->info.since_version = old->info.since_version;
+    if (!quant_is_offered(w, fresh, n->info.outputs[0], y.dtype))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        inputs[i] = rw_input(w, i == 0 ? old : n, i);
+    q = like_attrs(w, n, rw_make(w, "QuantizeLinear", n->opset, n, inputs, n->info.input_count, 1));
+    if (q == NULL)
+        return rw_no_memory(w);
+    status = rw_insert(w, q, y.dtype);
+    if (status != INLAY_OK)
+        return status;
+    inputs[0] = q->info.outputs[0];
+    inputs[1] = rw_input(w, old, 1);
+    fresh = like_attrs(w, old, rw_make(w, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+}
+
 /* ------------------------------------------------------------------ products */
 
 /* The weights as [K, N], turned round if need be. */
@@ -281,13 +351,14 @@ static inlay_status match_rest(rewrite *w, graph_node *n)
 /* Runs where integers are faster, or somebody asks for it by name (pass.c). */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    bool rest = false;
+    bool rest = false, moved = false;
     inlay_status status;
 
+    INLAY_TRY(rewrite_each_graph(ctx, match_moved, &moved));
     INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
     /* Those that nothing quantizes again, or not so that the bits stay. */
     status = rewrite_each_graph(ctx, match_rest, &rest);
-    *out_changed = *out_changed || rest;
+    *out_changed = *out_changed || rest || moved;
 done:
     return status;
 }

@@ -44,7 +44,9 @@ typedef struct byte_product {
     int64_t lines;   /* vectors of output channels, 1 ... width / lanes */
     void *y;         /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, columns;
-    bool flip; /* x is signed; of quads alone */
+    bool flip;           /* x is signed; of quads alone */
+    const int8_t *ahead; /* fetched meanwhile, so many bytes a step: weights of a later tile; any address will do */
+    int64_t ahead_step;
     byte_ending ending;
 } byte_product;
 

@@ -1,6 +1,7 @@
 /* Tiles of products of bytes, and what makes bytes of two; see byte_set.h. */
 #include "bytes_window.h"
 #include "vec_int.h"
+#include <math.h>
 
 /* ------------------------------------------------------------------ tiles */
 
@@ -91,7 +92,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 {
     const int64_t x_pixel = p->x_pixel, steps = p->steps;
     const ivec upper = int_set_byte(0x80);
-    const int8_t *w = p->w;
+    const int8_t *w = p->w, *ahead = p->ahead;
     ivec sum[BYTE_ROWS][BYTE_LINES];
 
     VEC_UNROLL
@@ -115,6 +116,10 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
             for (int v = 0; v < lines; v++)
                 line[v] = int_line(w + LINE_BYTES * v);
             w += LINE_BYTES * lines;
+            if (lines == INT_LINES) {
+                vec_fetch_far(ahead);
+                ahead += p->ahead_step;
+            }
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
                 ivec x = step_of(base[r / 3] + r % 3 * x_pixel);
@@ -263,16 +268,87 @@ VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, con
                                       int_set_byte(p->y_signed ? 0x80 : 0))));
 }
 
+/* A sum as two products and an addition, all of it divided by the scale of y: as near to the quotient as ONNX's steps
+ * are, but not the same. far: how far from an integer either may be for both to round alike. */
+typedef struct pair_sum {
+    float factor[2], shift, far;
+    uint8_t low, high;
+    bool usable;
+} pair_sum;
+
+/* x / scale as ONNX rounds it, with the zero point, as a byte. */
+static uint8_t bound_of(float x, const byte_pair *p)
+{
+    const float q = x / p->y_scale, zero = p->y_zero + (p->y_signed ? 128.0f : 0.0f);
+    const float top = 255 - zero, bottom = -zero;
+
+    return q >= top ? 255 : q > bottom ? (uint8_t)(rintf(q) + zero) : 0;
+}
+
+static pair_sum sum_of(const byte_pair *p)
+{
+    const double f = (double)p->scale[0] / (double)p->y_scale, g = (double)p->scale[1] / (double)p->y_scale;
+    const double most = 255 * (f + g); /* of what is added up; each path rounds at most 5 times, by 2^-24 of that */
+    const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
+
+    return (pair_sum){ .factor = { (float)f, (float)g },
+                       .shift = (float)(-f * (double)p->zero[0] - g * (double)p->zero[1]),
+                       .far = (float)(0.5 - 10 * most / (1 << 24)),
+                       .low = bound_of(p->low, p),
+                       .high = bound_of(p->high, p),
+                       .usable = !p->product && p->low <= p->high && least > 1e-30f && most < 8192 };
+}
+
+/* false: a quotient lies so near to the middle of two integers that the steps decide. */
+VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b)
+{
+    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    vec far = vec_zero();
+    ivec q[4];
+
+    VEC_UNROLL
+    for (int v = 0; v < 4; v++) {
+        const int at = VEC_LANES * v;
+        const vec x =
+            vec_fma(int_from_bytes(b + at, p->is_signed[1]), vec_set(s->factor[1]),
+                    vec_fma(int_from_bytes(a + at, p->is_signed[0]), vec_set(s->factor[0]), vec_set(s->shift)));
+
+        q[v] = int_round(x);
+        far = vec_max(far, vec_abs(vec_sub(x, int_float(q[v]))));
+    }
+    if (int_any_above(far, vec_set(s->far)))
+        return false;
+    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(s->low), int_set_byte(s->high)),
+                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+    return true;
+}
+
+enum { PAIR_BLOCK = 4 * VEC_LANES, PAIR_MISSES = 16 };
+
+/* Whole blocks; returns how many elements. Scales that make many such quotients are known by the first blocks. */
+static int64_t pair_sums(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b,
+                         int64_t n)
+{
+    int64_t i = 0, misses = 0;
+
+    for (; i + PAIR_BLOCK <= n && (misses < PAIR_MISSES || 4 * PAIR_BLOCK * misses < i); i += PAIR_BLOCK)
+        if (!sum_block(p, s, y + i, a + i, b + i)) {
+            pair_block(p, y + i, a + i, b + i);
+            misses++;
+        }
+    return i;
+}
+
 static void pair(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n)
 {
-    enum { BLOCK = 4 * VEC_LANES };
     const byte_pair q = *p;
-    int64_t i = 0;
+    const pair_sum s = sum_of(p);
+    int64_t i = s.usable ? pair_sums(&q, &s, y, a, b, n) : 0;
 
-    for (; i + BLOCK <= n; i += BLOCK)
+    for (; i + PAIR_BLOCK <= n; i += PAIR_BLOCK)
         pair_block(&q, y + i, a + i, b + i);
     if (i < n) {
-        uint8_t rest[3][BLOCK] = { { 0 } };
+        uint8_t rest[3][PAIR_BLOCK] = { { 0 } };
 
         memcpy(rest[0], a + i, (size_t)(n - i));
         memcpy(rest[1], b + i, (size_t)(n - i));

@@ -20,7 +20,8 @@
  *   int_first(x, y) int_second(x, y)  of two vectors of sums of zipped shorts, those of the first VEC_LANES channels,
  * and of the others int_in_pairs(bytes)             what int_bytes made, in 2 parts: of the first two vectors as those
  * of zipped shorts lie, and of the others INT_HALVES                      blocks of single channels: 64 by quads and
- * halves of those; else 16, by pairs */
+ * halves of those; else 16, by pairs
+ *   int_any_above(x, y)             is a float of x greater than that of y? */
 #ifndef KERNELS_VEC_INT_H
 #define KERNELS_VEC_INT_H
 #include "vec.h"

@@ -137,4 +137,8 @@ VEC_INLINE vec int_from_bytes(const uint8_t *x, bool is_signed)
 
     return _mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes));
 }
+VEC_INLINE bool int_any_above(vec x, vec y)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)) != 0;
+}
 #endif

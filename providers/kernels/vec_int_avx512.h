@@ -100,4 +100,8 @@ VEC_INLINE vec int_from_bytes(const uint8_t *x, bool is_signed)
 
     return _mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
 }
+VEC_INLINE bool int_any_above(vec x, vec y)
+{
+    return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) != 0;
+}
 #endif

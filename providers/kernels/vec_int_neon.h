@@ -146,4 +146,8 @@ VEC_INLINE void int_interleave_4(uint8_t *y, const uint8_t *a, const uint8_t *b,
 
     vst4q_u8(y, four);
 }
+VEC_INLINE bool int_any_above(vec x, vec y)
+{
+    return vmaxvq_u32(vcgtq_f32(x, y)) != 0;
+}
 #endif

@@ -84,6 +84,13 @@ void bytes_finish(const bytes_floats *f, void *const *args, float *c, int64_t pi
                   int64_t columns, void *y, int64_t y_pixel);
 /* The rest of an ending: zero point, bounds, sign. */
 void bytes_end(const rg_build *b, const bytes_case *c, byte_ending *out);
+/* c->x in a copy, channels last in fours, with the border that c->w tells; c->w then has the size of the copy
+ * (quant_border.c). */
+inlay_status bytes_add_border(rg_build *b, bytes_case *c);
+static inline int64_t bytes_in_fours(int64_t channels)
+{
+    return (channels + 3) / 4 * 4;
+}
 /* Single channels (quant_depthwise.c). */
 bool bytes_depthwise_runs(const byte_set *set, const kn_window *w);
 inlay_status bytes_lower_depthwise(rg_build *b, const bytes_case *c);

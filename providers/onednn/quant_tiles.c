@@ -8,120 +8,6 @@
 #include "tiles.h"
 #include "window.h"
 
-/* ------------------------------------------------------------------ the border */
-
-/* Copies an image, however it lies, into one with channels last in fours, and a border. */
-typedef struct border {
-    rg_native native;
-    const byte_set *set;
-    int64_t images, channels, pixel; /* pixel: bytes of one of the copy */
-    int64_t height, width, top, left, out_height, out_width;
-    int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
-    uint8_t value;
-} border;
-
-typedef struct border_call {
-    const border *b;
-    const uint8_t *x;
-    uint8_t *y;
-} border_call;
-
-static void copy_row(const border *b, const uint8_t *x, uint8_t *y)
-{
-    if (b->s_channel == 1 && b->s_pixel == b->pixel && b->channels == b->pixel) {
-        memcpy(y, x, (size_t)(b->width * b->pixel));
-    } else if (b->s_channel == 1) {
-        for (int64_t w = 0; w < b->width; w++)
-            memcpy(y + w * b->pixel, x + w * b->s_pixel, (size_t)b->channels);
-    } else if (b->pixel == 4 && b->s_pixel == 1) {
-        b->set->interleave(x, b->s_channel, b->channels, b->width, y);
-    } else {
-        for (int64_t c = 0; c < b->channels; c++)
-            for (int64_t w = 0; w < b->width; w++)
-                y[w * b->pixel + c] = x[c * b->s_channel + w * b->s_pixel];
-    }
-}
-
-static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const border_call *call = user;
-    const border *b = call->b;
-    const size_t row = (size_t)(b->out_width * b->pixel), left = (size_t)(b->left * b->pixel);
-    const size_t inner = (size_t)(b->width * b->pixel);
-
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t image = i / b->out_height, h = i % b->out_height - b->top;
-        uint8_t *y = call->y + (size_t)i * row;
-
-        if (h < 0 || h >= b->height) {
-            memset(y, b->value, row);
-            continue;
-        }
-        memset(y, b->value, left);
-        copy_row(b, call->x + image * b->s_image + h * b->s_row, y + left);
-        memset(y + left + inner, b->value, row - left - inner);
-    }
-    return INLAY_OK;
-}
-
-enum { GRAIN_BYTES = 1 << 16 };
-
-static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
-                               uint32_t threads)
-{
-    const border *b = (const border *)(const void *)native;
-    border_call call = { b, args[0], args[1] };
-    const int64_t rows = b->images * b->out_height, grain = GRAIN_BYTES / (b->out_width * b->pixel) + 1;
-
-    if (threads <= 1 || rows <= grain)
-        return border_rows(&call, 0, rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
-}
-
-static int64_t in_fours(int64_t channels)
-{
-    return (channels + 3) / 4 * 4;
-}
-
-/* c->x in a copy with a border; c->w then has the size of the copy. */
-static inlay_status add_border(rg_build *b, bytes_case *c)
-{
-    kn_window *g = &c->w;
-    const int64_t *s = c->x.md.strides;
-    const int64_t dims[] = { g->images, in_fours(g->in), g->height + g->begin[0] + g->end[0],
-                             g->width + g->begin[1] + g->end[1] };
-    const border step = { .native.run = run_border,
-                          .set = b->state->bytes,
-                          .images = g->images,
-                          .channels = g->in,
-                          .pixel = dims[1],
-                          .height = g->height,
-                          .width = g->width,
-                          .top = g->begin[0],
-                          .left = g->begin[1],
-                          .out_height = dims[2],
-                          .out_width = dims[3],
-                          .s_image = s[0],
-                          .s_channel = s[1],
-                          .s_row = c->x.md.ndims == 4 ? s[2] : 0,
-                          .s_pixel = s[c->x.md.ndims - 1],
-                          .value = c->border };
-    inlay_status status;
-    rg_place y;
-    rg_md md;
-
-    rg_md_channels_last(&md, 4, dims);
-    md.data_type = c->x.md.data_type;
-    INLAY_TRY(rg_new_place(b, &md, &y));
-    INLAY_TRY(rg_emit_step(b, &step.native, sizeof step, (const rg_place *const[]){ &c->x, &y }, 2));
-    c->x = y;
-    g->height = dims[2];
-    g->width = dims[3];
-done:
-    return status;
-}
-
 /* ------------------------------------------------------------------ the product */
 
 typedef struct direct {
@@ -150,6 +36,7 @@ typedef struct direct_call {
 /* STRIP: elements of widened windows, some of which are for what one of them writes behind its end; those of the last
  * tile may be twice as many. */
 enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
+enum { FETCHING_TILES = 32 };
 
 static int64_t lines_of(const byte_set *set, int64_t channels)
 {
@@ -171,7 +58,20 @@ typedef struct pixel_run {
     bool flip;
 } pixel_run;
 
-static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run)
+/* Weights that the next `left` tiles fetch, evenly, for memory gives no more at a time. */
+typedef struct fetching {
+    const int8_t *next;
+    int64_t step, left;
+} fetching;
+
+static const int8_t *panel_at(const direct_call *call, int64_t panel)
+{
+    const direct *d = call->d;
+
+    return (const int8_t *)call->args[BYTES_W] + panel * d->tap_count * d->quads * d->set->width * 4;
+}
+
+static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, fetching *ahead)
 {
     const direct *d = call->d;
     const byte_set *set = d->set;
@@ -189,7 +89,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
         .taps = run->taps,
         .tap_count = run->tap_count,
         .steps = run->steps,
-        .w = (const int8_t *)call->args[BYTES_W] + panel * d->tap_count * d->quads * set->width * 4,
+        .w = panel_at(call, panel),
         .lines = lines,
         .columns = left < set->width ? left : set->width,
         .flip = run->flip,
@@ -204,6 +104,9 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
 
+        p.ahead_step = ahead->left-- > 0 ? ahead->step : 0;
+        p.ahead = ahead->next;
+        ahead->next += p.ahead_step * d->tap_count * d->quads;
         set->multiply(&p, (int)rows);
         if (is_more)
             bytes_finish(&d->floats, call->args, floats, pixel, rows, column, p.columns, y, d->channels);
@@ -240,7 +143,7 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
                 for (int64_t t = 0; t < d->tap_count; t++, wide += d->quads * 4)
                     d->set->widen(x + d->taps[t], d->quads * 4, d->flip, wide);
         for (int64_t k = panel; k < past; k++)
-            one_panel(call, k, &run);
+            one_panel(call, k, &run, &(fetching){ panel_at(call, k), 0, 0 });
     }
 }
 
@@ -262,51 +165,60 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
     for (int64_t i = 0; i < d->window_rows; i++)
         d->set->widen(all->x + i * d->window_row, span, d->flip, strip + i * d->wide_row);
     for (; panel < past; panel++)
-        one_panel(call, panel, &run);
+        one_panel(call, panel, &run, &(fetching){ panel_at(call, panel), 0, 0 });
 }
 
-/* Pixels [first, last) of a row by panels [panel, past). */
-static void some_pixels(const direct_call *call, int64_t panel, int64_t past, int64_t row, int64_t first, int64_t last)
+/* Tiles [*io_first, last) of a unit as far as they are in one row. */
+static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
     const direct *d = call->d;
+    const int64_t row = *io_first / d->row_tiles, at = *io_first % d->row_tiles;
+    const int64_t past = (row + 1) * d->row_tiles < last ? d->row_tiles : last - row * d->row_tiles;
     const uint8_t *x = (const uint8_t *)call->args[BYTES_X] + row / d->height * d->s_image + row % d->height * d->s_row;
-    const pixel_run run = { .row = row,
-                            .first = first,
-                            .last = last,
-                            .x = x + first * d->s_pixel,
-                            .x_pixel = d->s_pixel,
-                            .tap_count = d->tap_count,
-                            .steps = d->quads,
-                            .taps = d->taps,
-                            .flip = d->flip };
+    const int64_t first = at * d->row_pixels / d->row_tiles;
 
-    if (d->wide_row > 0)
-        by_rows(call, panel, past, &run);
-    else if (d->strip > 0)
-        by_windows(call, panel, past, &run);
-    else
-        for (; panel < past; panel++)
-            one_panel(call, panel, &run);
+    *io_first = row * d->row_tiles + past;
+    return (pixel_run){ .row = row,
+                        .first = first,
+                        .last = past * d->row_pixels / d->row_tiles,
+                        .x = x + first * d->s_pixel,
+                        .x_pixel = d->s_pixel,
+                        .tap_count = d->tap_count,
+                        .steps = d->quads,
+                        .taps = d->taps,
+                        .flip = d->flip };
 }
 
-/* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. */
+/* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. A panel is used for all of a block
+ * before the next one, which the block fetches when it comes first; what has to be widened is so once for all panels.
+ */
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
     const direct *d = call->d;
     const int64_t chunks = (d->panels + d->chunk - 1) / d->chunk, tiles = d->rows * d->row_tiles;
+    const int64_t line = d->set->width * 4;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
         const int64_t first = u / chunks * d->block, last = first + d->block < tiles ? first + d->block : tiles;
         const int64_t chunk = u % chunks * d->chunk, past = chunk + d->chunk < d->panels ? chunk + d->chunk : d->panels;
+        const int64_t share = last - first < FETCHING_TILES ? last - first : FETCHING_TILES;
 
-        for (int64_t t = first, next; t < last; t = next) {
-            const int64_t row = t / d->row_tiles, at = t % d->row_tiles;
+        for (int64_t t = first; t < last && (d->wide_row > 0 || d->strip > 0);) {
+            const pixel_run run = next_run(call, &t, last);
 
-            next = (row + 1) * d->row_tiles < last ? (row + 1) * d->row_tiles : last;
-            some_pixels(call, chunk, past, row, at * d->row_pixels / d->row_tiles,
-                        (at + next - t) * d->row_pixels / d->row_tiles);
+            (d->wide_row > 0 ? by_rows : by_windows)(call, chunk, past, &run);
+        }
+        for (int64_t k = chunk; k < past && d->wide_row == 0 && d->strip == 0; k++) {
+            const bool more = u - begin < chunks && k + 1 < past;
+            fetching ahead = { panel_at(call, more ? k + 1 : k), (line + share - 1) / share, more ? share : 0 };
+
+            for (int64_t t = first; t < last;) {
+                const pixel_run run = next_run(call, &t, last);
+
+                one_panel(call, k, &run, &ahead);
+            }
         }
     }
     return INLAY_OK;
@@ -330,7 +242,7 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
 bool bytes_tiles_layout(const byte_set *set, const rg_md *weights, rg_md *md)
 {
     const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
-    int64_t dims[] = { 1, 1, 1, parts, in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
+    int64_t dims[] = { 1, 1, 1, parts, bytes_in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
 
     for (int d = 2; d < weights->ndims; d++)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
@@ -380,7 +292,7 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
         return false;
     height = flat ? dims[2] : 1;
     width = plain->ndims == 2 ? 1 : dims[plain->ndims - 1];
-    quads = in_fours(dims[1]) / 4;
+    quads = bytes_in_fours(dims[1]) / 4;
     memset(target, 0, rg_md_bytes(md));
     sums = (int32_t *)(void *)((char *)target + rg_md_bytes(md)) - lines_of(set, dims[0]) * set->lanes;
     for (int64_t o = 0; o < dims[0]; o++) {
@@ -409,7 +321,7 @@ static bool is_linear(const rg_op *op)
 /* Is there a loop for the windows of g? */
 static bool loops_run(const byte_set *set, const kn_window *g)
 {
-    return g->flat && (g->group == 1 ? depth_fits(set, in_fours(g->in) * g->kernel[0] * g->kernel[1])
+    return g->flat && (g->group == 1 ? depth_fits(set, bytes_in_fours(g->in) * g->kernel[0] * g->kernel[1])
                                      : bytes_depthwise_runs(set, g));
 }
 
@@ -470,7 +382,7 @@ static void find_taps(direct *d, const kn_window *g, int64_t pixel, bool merged)
 
     d->window_rows = g->kernel[0];
     d->window_row = g->dilation[0] * g->width * pixel;
-    d->window_span = ((g->kernel[1] - 1) * g->dilation[1]) * pixel + in_fours(g->in);
+    d->window_span = ((g->kernel[1] - 1) * g->dilation[1]) * pixel + bytes_in_fours(g->in);
     if (d->set->wide) {
         const int64_t pixels = STRIP / depth / TILE_PIXELS * TILE_PIXELS, most = STRIP_MOST / depth;
         const int64_t row = (d->row_pixels - 1) * d->s_pixel + d->window_span;
@@ -519,7 +431,7 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
 
     if (g->padded || g->in % 4 != 0 || !tiles_lie_well(&c->x.md) ||
         (g->kernel[1] > 1 && tiles_pixel_step(&c->x.md) != g->in))
-        INLAY_TRY(add_border(b, c));
+        INLAY_TRY(bytes_add_border(b, c));
     pixel = tiles_pixel_step(&c->x.md);
     merged = g->dilation[1] == 1;
     tap_count = g->kernel[0] * (merged ? 1 : g->kernel[1]);
@@ -540,7 +452,7 @@ static inlay_status lower_tiles(rg_build *b, bytes_case *c)
                    .s_row = g->stride[0] * g->width * pixel,
                    .s_pixel = g->stride[1] * pixel,
                    .tap_count = tap_count,
-                   .quads = in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
+                   .quads = bytes_in_fours(g->in) / 4 * (merged ? g->kernel[1] : 1),
                    .channels = g->out,
                    .flip = c->x.md.data_type == dnnl_s8,
                    .y_bytes = (int64_t)rg_type_bytes(y.md.data_type),

@@ -89,7 +89,9 @@ static void pairs_that_nothing_uses(void **state)
         { { { "MatMul", "d,v", "y" } }, "its weights are floats" },
         { { { "MatMul", "d,x2", "y" } }, "its other operand is computed" },
         { { { "DequantizeLinear", "w16,s", "f" }, { "MatMul", "d,f", "y" } }, "its weights have other than 8 bits" },
-        { { { "MaxPool", "d", "y" } }, NULL },
+        { { { "MaxPool", "d", "y" } }, "what it makes is not quantized again" },
+        { { { "MaxPool", "d", "m" }, { "QuantizeLinear", "m,s", "y" } }, NULL },
+        { { { "Slice", "d", "m" }, { "QuantizeLinear", "m,s", "y" } }, "it has no kernel that reads integers" },
     };
     const int16_t wide[] = { 1, 2, 3, 4, 5, 6 };
     const float floats[] = { 1, 2, 3, 4, 5, 6 };

@@ -1,10 +1,13 @@
 #include "mutants.h"
 #include "onnx_tree.h"
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 enum { MOST_FIELDS = 20000, MOST_NAMES = 4096, ELEMENT_TYPES = 27 };
 
@@ -358,4 +361,23 @@ uint8_t *herd_mutant(const herd *h, chance *c, size_t *out_bytes, const char **o
         *out_bytes = (size_t)chance_below(c, *out_bytes + 1);
     *out_name = h->paths[which];
     return data;
+}
+
+static void hung(int sig)
+{
+    static const char text[] = "a mutant hangs\n";
+
+    (void)sig;
+    (void)!write(2, text, sizeof text - 1);
+    abort();
+}
+
+void mutants_limit(unsigned seconds)
+{
+    const struct itimerval busy = { .it_value.tv_sec = (time_t)seconds };
+
+    (void)signal(SIGPROF, hung);
+    (void)signal(SIGALRM, hung);
+    (void)setitimer(ITIMER_PROF, &busy, NULL);
+    (void)alarm(MUTANT_WAIT_TIMES * seconds); /* for one that waits for ever */
 }

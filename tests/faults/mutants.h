@@ -21,4 +21,9 @@ void herd_destroy(herd *h);
 size_t herd_count(const herd *h);
 /* Mutant c of one of the models, in a new block that the caller frees; out_name is the path of its model. */
 uint8_t *herd_mutant(const herd *h, chance *c, size_t *out_bytes, const char **out_name);
+
+/* Ends the process with a line when `seconds` of its CPU time have passed since the last call, or MUTANT_WAIT_TIMES as
+ * many of the clock: a machine that is busy or stopped makes nothing hang. 0: no limit any more. For one thread. */
+enum { MUTANT_WAIT_TIMES = 30 };
+void mutants_limit(unsigned seconds);
 #endif

@@ -15,7 +15,6 @@
 #include "session/session.h"
 #include <dirent.h>
 #include <math.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -446,15 +445,6 @@ static bool try_mutant(chance *c, const float *y, bool talk)
     return ran;
 }
 
-static void hung(int sig)
-{
-    static const char text[] = "a mutant hangs\n";
-
-    (void)sig;
-    (void)!write(2, text, sizeof text - 1);
-    abort();
-}
-
 int main(int argc, char **argv)
 {
     uint64_t seed = 1, from = 0, count = 0, done = 0, ran = 0;
@@ -468,22 +458,21 @@ int main(int argc, char **argv)
         *to = strtoull(argv[i + 1], NULL, 10);
     }
     need(mkdtemp(top) != NULL, "no folder");
-    (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_SECONDS);
+    mutants_limit(HANG_SECONDS);
     prepare(y);
     for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
         chance c = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
 
         if (count == 0 && time(NULL) - start > TEST_SECONDS)
             break;
-        (void)alarm(HANG_SECONDS);
+        mutants_limit(HANG_SECONDS);
         (void)snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (count > 1)
             write_file(".at", line, strlen(line));
         ran += try_mutant(&c, y, count == 1);
         done++;
     }
-    (void)alarm(0);
+    mutants_limit(0);
     (void)printf("%llu mutants of %zu files, %llu of them ran\n", (unsigned long long)done, file_count,
                  (unsigned long long)ran);
     (void)snprintf(line, sizeof line, "rm -r %s", top);

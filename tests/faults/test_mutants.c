@@ -11,7 +11,6 @@
 #include "mutants.h"
 #include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,15 +357,6 @@ static void take_cases(void)
     }
 }
 
-static void hung(int sig)
-{
-    static const char text[] = "a mutant hangs\n";
-
-    (void)sig;
-    (void)!write(2, text, sizeof text - 1);
-    abort();
-}
-
 typedef struct arguments {
     uint64_t seed, from, count;
     const char *write, *trace;
@@ -458,7 +448,6 @@ int main(int argc, char **argv)
     } else if (a.write != NULL) {
         rc = write_mutant(h, &a);
     } else {
-        (void)signal(SIGALRM, hung);
         for (uint64_t i = a.from; i < a.from + (a.count > 0 ? a.count : TEST_COUNT); i++) {
             chance c = chance_of(a.seed, i);
             const char *name;
@@ -468,13 +457,13 @@ int main(int argc, char **argv)
             if (a.count == 0 && time(NULL) - start > TEST_SECONDS)
                 break;
             *trace = i;
-            (void)alarm(HANG_SECONDS);
+            mutants_limit(HANG_SECONDS);
             data = herd_mutant(h, &c, &bytes, &name);
             ran += try_model(data, bytes, &c, a.count == 1);
             free(data);
             done++;
         }
-        (void)alarm(0);
+        mutants_limit(0);
         (void)printf("%llu mutants of %zu models, %llu of them ran\n", (unsigned long long)done, herd_count(h),
                      (unsigned long long)ran);
     }

@@ -262,40 +262,69 @@ static void sets(void **state)
 #endif
 }
 
-/* Sums and products of two images, every byte of a and b. */
-static void pairs(void **state)
+/* ONNX's steps: dequantize both, add or multiply, bounds, quantize. */
+static uint8_t pair_of(const byte_pair *p, uint8_t a, uint8_t b)
 {
-    static uint8_t a[65539], b[65539], y[65539], want[65539];
-    const byte_set *set = byte_set_of_cpu();
+    const float x0 = p->is_signed[0] ? (float)(int8_t)a : (float)a, x1 = p->is_signed[1] ? (float)(int8_t)b : (float)b;
+    volatile float s = (x0 - p->zero[0]) * p->scale[0], t = (x1 - p->zero[1]) * p->scale[1];
+    volatile float x = p->product ? s * t : s + t;
+    const double low = p->y_signed ? -128 : 0;
+    double q;
 
-    (void)state;
-    if (set == NULL)
-        skip();
+    x = x < p->low ? p->low : x > p->high ? p->high : x;
+    q = nearbyint((double)(float)(x / p->y_scale)) + (double)p->y_zero;
+    return (uint8_t)(int)(q < low ? low : q > low + 255 ? low + 255 : q);
+}
+
+/* Sums and products of two images, every byte of a and b. Of the scales some make quotients in the middle of two
+ * integers, or so near to it that the rounding of the steps decides. */
+static void pairs_of(const byte_set *set)
+{
+    static const float scales[][3] = {
+        { 0.02f, 0.013f, 0.03f },  { 0.02f, 0.02f, 0.04f }, { 0.02f, 0.01f, 0.04f }, { 0.3f, 0.1f, 0.2f }, { 1, 2, 4 },
+        { 1e-20f, 3e-21f, 1e-3f }, { 50, 1e-3f, 0.1f },     { 0.017f, 0.019f, 1 }
+    };
+    static uint8_t a[65539], b[65539], y[65539], want[65539];
+
     for (int i = 0; i < 65539; i++) {
         a[i] = (uint8_t)i;
         b[i] = (uint8_t)(i >> 8);
     }
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 8 * (int)(sizeof scales / sizeof scales[0]); kind++) {
+        const float *scale = scales[kind / 8];
         const byte_pair p = { .product = kind % 2 == 1,
-                              .scale = { 0.02f, 0.013f },
-                              .zero = { 3, 110 },
-                              .y_scale = 0.03f,
+                              .scale = { scale[0], scale[1] },
+                              .zero = { 3, (kind & 4) != 0 ? -10 : 110 },
+                              .is_signed = { false, (kind & 4) != 0 },
+                              .y_signed = (kind & 4) != 0,
+                              .y_scale = scale[2],
                               .y_zero = 20,
-                              .low = kind < 2 ? 0 : -INFINITY,
-                              .high = kind < 2 ? 2 : INFINITY };
+                              .low = (kind & 2) != 0 ? 0 : -INFINITY,
+                              .high = (kind & 2) != 0 ? 2 : INFINITY };
 
+        for (int i = 0; i < 65539; i++)
+            want[i] = pair_of(&p, a[i], b[i]);
         set->pair(&p, y, a, b, 65539);
-        for (int i = 0; i < 65539; i++) {
-            volatile float s = ((float)a[i] - p.zero[0]) * p.scale[0], t = ((float)b[i] - p.zero[1]) * p.scale[1];
-            volatile float x = p.product ? s * t : s + t;
-            double q;
-
-            x = x < p.low ? p.low : x > p.high ? p.high : x;
-            q = nearbyint((double)(float)(x / p.y_scale)) + (double)p.y_zero;
-            want[i] = (uint8_t)(q < 0 ? 0 : q > 255 ? 255 : q);
-        }
+        assert_memory_equal(y, want, sizeof y);
+        memcpy(y, a, sizeof y); /* in the place of one of them */
+        set->pair(&p, y, y, b, 65539);
         assert_memory_equal(y, want, sizeof y);
     }
+}
+
+static void pairs(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        pairs_of(&byte_set_avx512_vnni);
+    if (cpu_has(CPU_AVX2))
+        pairs_of(&byte_set_avx2);
+#else
+    if (byte_set_of_cpu() == NULL)
+        skip();
+    pairs_of(byte_set_of_cpu());
+#endif
 }
 
 int main(void)

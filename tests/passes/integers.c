@@ -1,5 +1,5 @@
-/* A provider whose integers are fast, and that takes QLinearConv of one group and MatMulInteger of up to 16 terms: what
- * the optimiser should ask before it makes any. It computes nothing. */
+/* A provider whose integers are fast, and that takes QLinearConv of one group, MaxPool and MatMulInteger of up to 16
+ * terms: what the optimiser should ask before it makes any. It computes nothing. */
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
 
@@ -17,6 +17,11 @@ static bool few_terms(const kit_node *node, kit_refusal *why)
     return (b->rank == 2 && b->dims[0].value <= 16) || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "many terms");
 }
 
+static bool bytes(const kit_node *node, kit_refusal *why)
+{
+    return kit_input(node, 0)->dtype == INLAY_UINT8 || kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "no bytes");
+}
+
 static inlay_status run(const kit_call *call)
 {
     return inlay_fail(call->diag, INLAY_UNSUPPORTED, "provider integers computes nothing");
@@ -24,6 +29,7 @@ static inlay_status run(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { .op_type = "QLinearConv", .since_min = 10, .since_max = 10, .supports = one_group, .run = run },
+    { .op_type = "MaxPool", .since_min = 12, .since_max = 22, .supports = bytes, .run = run },
     { .op_type = "MatMulInteger", .since_min = 10, .since_max = 10, .supports = few_terms, .run = run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };

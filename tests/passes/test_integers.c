@@ -45,6 +45,30 @@ static void asks_for_each(void **state)
     }
 }
 
+/* Bytes are pooled where a convolution of bytes is ahead of it and nothing else reads what is between. */
+static void pools_bytes(void **state)
+{
+    static const char *const asked[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
+
+    (void)state;
+#define POOLED(between, out)                                                                                           \
+    "x : 1,4,6,6\n" CONSTANTS WEIGHTS("[4,4,3,3]") INPUT                                                               \
+        "c = Conv(d, wd)\n" between "p = QuantizeLinear(m, sc, zu)\ny = DequantizeLinear(p, sc, zu)\n-> y" out
+    expect_ops(POOLED("r = Relu(c)\nm = MaxPool(r) kernel_shape=2,2 strides=2,1 pads=1,0,0,1\n", ""), asked,
+               "QuantizeLinear QLinearConv MaxPool DequantizeLinear");
+    expect_ops(POOLED("m = MaxPool(c) kernel_shape=2,2\n", ""), asked,
+               "QuantizeLinear QLinearConv MaxPool DequantizeLinear");
+    expect_ops(POOLED("r = Relu(c)\nm = MaxPool(r) kernel_shape=2,2\n", ", r"), asked,
+               "QuantizeLinear DequantizeLinear Conv Relu MaxPool QuantizeLinear DequantizeLinear");
+    expect_ops(POOLED("r = Exp(c)\nm = MaxPool(r) kernel_shape=2,2\n", ""), asked,
+               "QuantizeLinear DequantizeLinear Conv Exp MaxPool QuantizeLinear DequantizeLinear");
+#undef POOLED
+    /* likewise behind DQ */
+    expect_ops("x : 1,4,6,6\n" CONSTANTS INPUT "m = MaxPool(d) kernel_shape=2,2\np = QuantizeLinear(m, sc, zu)\n"
+               "y = DequantizeLinear(p, sc, zu)\n-> y",
+               asked, "QuantizeLinear MaxPool DequantizeLinear");
+}
+
 /* Without a provider that wants integers, nothing is done unless somebody asks for it by name. */
 static void nobody_wants_them(void **state)
 {
@@ -202,9 +226,10 @@ static void contributed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each),  cmocka_unit_test(nobody_wants_them),
-                                        cmocka_unit_test(ends_in_floats), cmocka_unit_test(contributed),
-                                        cmocka_unit_test(halves),         cmocka_unit_test(no_overflow) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each),     cmocka_unit_test(pools_bytes),
+                                        cmocka_unit_test(nobody_wants_them), cmocka_unit_test(ends_in_floats),
+                                        cmocka_unit_test(contributed),       cmocka_unit_test(halves),
+                                        cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
