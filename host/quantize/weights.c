@@ -50,8 +50,7 @@ typedef struct grid {
     int zero;
 } grid;
 
-/* The scale as it will be stored. */
-static inline float storable(float scale, bool halves)
+float weights_storable(float scale, bool halves)
 {
     uint32_t bits;
 
@@ -98,7 +97,7 @@ static inline float try_grid(const block *b, grid g, grid *out)
     }
     *out = g;
     if (sums[2] > 0 && sums[1] / sums[2] > 1e-30F)
-        out->scale = storable(sums[1] / sums[2], b->halves);
+        out->scale = weights_storable(sums[1] / sums[2], b->halves);
     return sums[0];
 }
 
@@ -115,7 +114,7 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
         return;
     for (int s = 0; s < SHRINKS; s++) {
         const float share = 1 - 0.03F * (float)s;
-        grid g = { storable((high - low) * share / MOST_CODE, b->halves), 0 };
+        grid g = { weights_storable((high - low) * share / MOST_CODE, b->halves), 0 };
 
         g.zero = (int)nearbyintf(-low * share / g.scale);
         g.zero = g.zero > MOST_CODE ? MOST_CODE : g.zero;
@@ -131,7 +130,7 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
         }
     }
     if (!(least < INFINITY)) { /* squares of what is that large are none: the whole range */
-        out->scale = storable(high / MOST_CODE - low / MOST_CODE, b->halves);
+        out->scale = weights_storable(high / MOST_CODE - low / MOST_CODE, b->halves);
         out->zero = (int)nearbyintf(-low / out->scale);
         out->zero = out->zero > MOST_CODE ? MOST_CODE : out->zero;
     }

@@ -3,6 +3,7 @@
 #include "base/element.h"
 #include "quantize/blockmul.h"
 #include "quantize/moments.h"
+#include "quantize/refine.h"
 #include "quantize/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -106,7 +107,7 @@ static void factor_of(double *h, float *out)
 static void compensation_lowers_the_error_of_products(void **state)
 {
     static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
-    static float scratch[WEIGHTS_TOGETHER * (DEPTH + WEIGHTS_MOST_BLOCK)];
+    static float scratch[WEIGHTS_TOGETHER * (2 * DEPTH + WEIGHTS_MOST_BLOCK)], whole[DEPTH * DEPTH];
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
@@ -114,7 +115,7 @@ static void compensation_lowers_the_error_of_products(void **state)
     static double turned[DEPTH * DEPTH];
     static float factors[2][DEPTH * DEPTH];
     int32_t order[DEPTH];
-    double errors[3] = { 0, 0, 0 }, loss[3] = { 0, 0, 0 };
+    double errors[4] = { 0, 0, 0, 0 }, loss[4] = { 0, 0, 0, 0 };
 
     (void)state;
     for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
@@ -140,16 +141,22 @@ static void compensation_lowers_the_error_of_products(void **state)
             turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
     factor_of(h, factors[0]);
     factor_of(turned, factors[1]);
-    for (int way = 0; way < 3; way++) {
-        const weight_inputs in = { importance, factors[way == 2], way == 2 ? order : NULL };
+    for (int r = 0; r < DEPTH; r++)
+        for (int c = 0; c < r; c++)
+            factors[1][r * DEPTH + c] = (float)turned[r * DEPTH + c];
+    for (int way = 0; way < 4; way++) { /* the last: settled once more */
+        const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
             weights_nibbles(&m, importance, codes, scales, zeros);
-        else
-            for (int64_t r = 0; r < ROWS; r += WEIGHTS_TOGETHER)
-                loss[way] +=
-                    weights_nibbles_compensated(&m, &in, r, ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER,
-                                                codes, scales, zeros, scratch);
+        if (way == 3)
+            refine_moments(&in, DEPTH, whole);
+        for (int64_t r = 0; r < ROWS && way > 0; r += WEIGHTS_TOGETHER) {
+            const int64_t count = ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER;
+            const double one = weights_nibbles_compensated(&m, &in, r, count, codes, scales, zeros, scratch);
+
+            loss[way] += way < 3 ? one : refine_nibbles(&m, &in, whole, r, count, codes, scales, zeros, scratch);
+        }
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
                 double sum = 0;
@@ -159,7 +166,8 @@ static void compensation_lowers_the_error_of_products(void **state)
                 errors[way] += sum * sum;
             }
     }
-    for (int way = 1; way < 3; way++) { /* and the loss is what was computed */
+    assert_true(errors[3] < 0.9 * errors[2]);
+    for (int way = 1; way < 4; way++) { /* and the loss is what was computed */
         assert_true(errors[way] < 0.5 * errors[0]);
         assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
     }
