@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* Signed bytes around 0, one scale for each channel: w is [outer, channels, inner], as is out; scales is [channels]. A
- * channel of zeros gets scale 1. limit: the largest code, 127 or less. */
+ * channel of zeros gets scale 1. limit: the largest code, 127 or less. Weights that are multiples of a step already,
+ * none beyond limit of them, keep that step and lose nothing. */
 void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                    float *scales);
 

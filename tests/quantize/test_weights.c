@@ -36,6 +36,22 @@ static void bytes_within_half_a_step(void **state)
     }
 }
 
+/* Weights that were integers before are the same again: by a step of the whole tensor that no channel's range tells. */
+static void integers_stay_what_they_were(void **state)
+{
+    enum { CHANNELS = 6, INNER = 50, COUNT = CHANNELS * INNER };
+    const float step = 0.00317F;
+    float w[COUNT], scales[CHANNELS];
+    int8_t codes[COUNT];
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        w[i] = (float)(int)(dice() * (float)(20 + 20 * (i / INNER))) * step;
+    weights_bytes(w, 1, CHANNELS, INNER, 127, codes, scales);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(fabsf((float)codes[i] * scales[i / INNER] - w[i]) <= 1e-6F * fabsf(w[i]));
+}
+
 static float value(const uint8_t *codes, const float *scales, const uint8_t *zeros, int row, int k)
 {
     const int b = row * BLOCKS + k / BLOCK;
@@ -267,12 +283,12 @@ static void factor_of_the_inverse(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_within_half_a_step),
-                                        cmocka_unit_test(nibbles_of_both_layouts),
-                                        cmocka_unit_test(compensation_lowers_the_error_of_products),
-                                        cmocka_unit_test(scales_of_sixteen_bits),
-                                        cmocka_unit_test(products_of_blocks),
-                                        cmocka_unit_test(factor_of_the_inverse) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_stay_what_they_were),
+        cmocka_unit_test(nibbles_of_both_layouts),  cmocka_unit_test(compensation_lowers_the_error_of_products),
+        cmocka_unit_test(scales_of_sixteen_bits),   cmocka_unit_test(products_of_blocks),
+        cmocka_unit_test(factor_of_the_inverse)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
