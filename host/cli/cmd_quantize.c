@@ -13,32 +13,29 @@
 
 static const char doc[] =
     "Writes MODEL with integers in the place of floats, and tells for each layer what became of it, the bytes and the "
-    "time "
-    "of a run before and after, and how well the outputs agree.\v"
+    "time of a run before and after, and how well the outputs agree.\v"
     "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and "
-    "the "
-    "layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without "
-    "--data "
-    "the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not faster, is not "
-    "written: MODEL is, as it is, with the reason; --weights asks for integers also where they are no faster.\n\n"
+    "the layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without "
+    "--data the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not faster, "
+    "is not written: MODEL is, as it is, with the reason; --weights asks for integers also where they are no "
+    "faster.\n\n"
     "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits "
-    "as "
-    "DequantizeLinear. Nothing is written where something fails.\n\n"
+    "as DequantizeLinear. Nothing is written where something fails.\n\n"
     "  --weights 8       integers, a scale for each channel\n"
-    "  --weights 4       integers in blocks that share a scale, for MatMul and Gemm; others in 8 bits. With --data "
-    "each\n"
-    "                    error is made good by the weights that follow it\n"
-    "  --weights auto    4 bits or 8, product by product: at most --bits on average, 8 where 4 would do most harm to "
-    "the\n"
-    "                    outputs of the samples (--data)\n"
+    "  --weights 4       integers in blocks that share a scale, for MatMul and\n"
+    "                    Gemm; others in 8 bits. With --data each error is made\n"
+    "                    good by the other weights\n"
+    "  --weights auto    4 bits or 8, product by product: at most --bits on\n"
+    "                    average, 8 where 4 would do most harm to the outputs of\n"
+    "                    the samples (--data)\n"
     "  --weights f16     halves, a Cast in front of what reads them\n"
     "  --weights exact   halves where that loses nothing\n\n"
     "Samples are given as for inlay compare.\n\n"
     "Examples:\n"
     "  inlay quantize model.onnx -o small.onnx\n"
     "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
-    "  inlay quantize model.onnx -o small.onnx --weights 4 --block 32 --format nbits\n"
-    "  inlay quantize model.onnx -o small.onnx --weights 8 --skip 'op:Gather' --data samples/\n";
+    "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
+    "  inlay quantize model.onnx -o small.onnx --skip 'op:Gather' --data s.npz\n";
 
 enum {
     KEY_DATA = 0x4000,
@@ -73,8 +70,8 @@ static const struct argp_option flags[] = {
       "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)", 0 },
     { "bits", KEY_BITS, "X", 0, "With --weights auto: bits a weight on average, scales included (default: 6)", 0 },
     { "format", KEY_FORMAT, "qdq|qoperator|nbits", 0,
-      "DequantizeLinear and QuantizeLinear; with --mode static QLinearConv "
-      "and QLinearMatMul; with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
+      "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
+      "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
       0 },
     { "skip", KEY_SKIP, "GLOB", 0, "Keep the nodes of that name, or op:GLOB of that operator; may be repeated", 0 },
     { "data", KEY_DATA, "DIR|FILE", 0, "Samples to compare on: a folder, or a .npz file", 0 },

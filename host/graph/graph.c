@@ -156,6 +156,15 @@ const graph_file_id *graph_blob_file(const graph_model *model, const void *data,
     return NULL;
 }
 
+uint64_t graph_blob_mapped(const graph_model *model)
+{
+    uint64_t bytes = 0;
+
+    for (const graph_blob *b = model->blobs; b != NULL; b = b->next)
+        bytes += b->mapped ? b->bytes : 0;
+    return bytes;
+}
+
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) & ~(page - 1);

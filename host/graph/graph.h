@@ -231,6 +231,9 @@ bool graph_blob_owns(const graph_model *model, const void *data);
 /* The file that these bytes are mapped from, and where in it; NULL: none. */
 const graph_file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
 
+/* The bytes of all files that the model is mapped from. */
+uint64_t graph_blob_mapped(const graph_model *model);
+
 /* Says that the bytes will hardly be read again: pages of a mapping that lie wholly within go back to the system, and
  * come again from the file if somebody reads them after all. Heap memory is left alone. Thread-safe. */
 void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);

@@ -27,7 +27,7 @@ static bool is_harmless(const char *attr)
 {
     static const char *const names[] = { "allowzero",  "ceil_mode",    "count_include_pad", "dilations",
                                          "stash_type", "saturate",     "storage_order",     "keepdims",
-                                         "precision",  "output_dtype", "block_size" };
+                                         "precision",  "output_dtype", "block_size",        "start" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(attr, names[i]) == 0)

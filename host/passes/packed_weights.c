@@ -146,7 +146,7 @@ static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_nod
 
     if (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN"))
         return code ? ctx->fold_max_bytes * CACHE_TIMES : some;
-    for (uint32_t d = 2; d < weights->rank; d++) {
+    for (uint32_t d = 2; weights->rank <= INLAY_MAX_RANK && d < weights->rank; d++) {
         window |= weights->dims[d].value > 1;
         square &= weights->dims[d].value == 3;
     }

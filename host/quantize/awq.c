@@ -37,7 +37,7 @@ static void find_factors(const trial *t, const float *squares, double power)
 }
 
 /* What is known of the value when its channels are divided by the factors: the inverse of the moments is multiplied by
- * them from both sides, and so is its factor from one. The latter may be what is
+ * them from both sides, and so is its factor from one; the moments below it are divided. What is written may be what is
  * read. */
 static void scale_known(const trial *t, const weight_inputs *from, float *importance, float *factor)
 {
@@ -46,8 +46,12 @@ static void scale_known(const trial *t, const weight_inputs *from, float *import
     for (int64_t c = 0; c < n; c++)
         importance[c] = from->importance[c] / (t->factors[c] * t->factors[c]);
     for (int64_t p = 0; p < n; p++)
-        for (int64_t j = 0; j < n; j++)
-            factor[p * n + j] = from->factor[p * n + j] * t->factors[from->order != NULL ? from->order[j] : j];
+        for (int64_t j = 0; j < n; j++) {
+            const float f = t->factors[from->order != NULL ? from->order[j] : j];
+
+            factor[p * n + j] = from->factor[p * n + j] *
+                                (j < p ? 1 / (f * t->factors[from->order != NULL ? from->order[p] : p]) : f);
+        }
 }
 
 /* ------------------------------------------------------------------ trials */

@@ -27,15 +27,3 @@ done:
     inlay_options_destroy(options);
     return status;
 }
-
-uint64_t base_constant_bytes(const graph *g)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t v = 0; v < g->value_count; v++)
-        bytes += (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0 ? g->values[v].info.data_bytes : 0;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            bytes += base_constant_bytes(g->nodes[i]->bodies[b].graph);
-    return bytes;
-}

@@ -8,6 +8,4 @@
  * with inlay_session_destroy(). */
 INLAY_NODISCARD inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session **out_session,
                                        inlay_diag *diag);
-/* The bytes of the constants of a model, bodies included. */
-uint64_t base_constant_bytes(const graph *g);
 #endif

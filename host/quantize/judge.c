@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_RUNS = 64, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum { MOST_RUNS = 1024, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
 /* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
 typedef struct kept_output {
@@ -467,18 +467,17 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lower quartile: what else the machine does makes runs longer, never shorter. */
-static double typical(double *times, uint32_t count)
+static double middle(double *values, uint32_t count, uint32_t part)
 {
-    qsort(times, count, sizeof *times, by_value);
-    return times[count / 4];
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / part];
 }
 
 inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s, double *out_a_ms,
                         double *out_b_ms, inlay_diag *diag)
 {
     const subject *both[] = { a, b };
-    double times[2][MOST_RUNS];
+    double times[2][MOST_RUNS], ratios[MOST_RUNS];
     inlay_value **values = NULL;
     uint32_t runs = 0;
     double start;
@@ -489,10 +488,12 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
         INLAY_TRY(samples_run(set, values, both[k]->session, both[k]->context, diag));
     start = now_s(CLOCK_MONOTONIC);
     for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
-        for (int k = 0; k < 2; k++)
-            INLAY_TRY(time_run(set, values, both[k], &times[k][runs], diag));
-    *out_a_ms = typical(times[0], runs);
-    *out_b_ms = typical(times[1], runs);
+        for (uint32_t i = runs; i < runs + 2; i++) /* each comes first as often as the other */
+            INLAY_TRY(time_run(set, values, both[i % 2], &times[i % 2][runs], diag));
+    for (uint32_t i = 0; i < runs; i++)
+        ratios[i] = times[1][i] / (times[0][i] > 1e-9 ? times[0][i] : 1e-9);
+    *out_a_ms = middle(times[0], runs, 4); /* what else the machine does makes runs longer, never shorter */
+    *out_b_ms = *out_a_ms * middle(ratios, runs, 2);
 done:
     samples_release(set, values);
     return status;

@@ -60,8 +60,9 @@ INLAY_NODISCARD inlay_status judge_some(const samples *set, const uint32_t *whic
 /* text, where the only output is rows of probabilities as a CTC decoder reads them: of samples that are given, the
  * blank symbol 0 is the most probable one of many rows, but not of all. Otherwise auto. */
 INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, agree_metric *out, inlay_diag *diag);
-/* Lower quartiles of the time of a run on the first sample, in milliseconds; runs of the two take turns. What
- * other programs take of a busy machine is left out as far as it can be told. */
+/* The time of a run on the first sample in milliseconds: of a the lower quartile, and of b as many times that as is the
+ * median of runs next to each other. What other programs take of a busy machine is left out as far as it can be
+ * told. */
 INLAY_NODISCARD inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s,
                                         double *out_a_ms, double *out_b_ms, inlay_diag *diag);
 /* A tensor of host memory as a view; false: it is none. */

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #define NO_SET UINT32_MAX
-enum { SAMPLES = 4, MOST_SETS = 12, FLOAT_BITS = 32 };
+enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
+static const double LARGE = 0.005; /* the share of all weights that a product has to be measured by itself */
 
-/* Products of one size. */
+/* Products of one size, the part-th of those that are measured together. */
 typedef struct set {
     int64_t depth, rows;
+    uint32_t part;
     double harm;     /* of the outputs, all of the set in 4 bits */
     double relative; /* sum over its layers of loss / energy */
 } set;
@@ -31,27 +33,57 @@ double mixed_bits(const layer *l, uint32_t bits, uint32_t block, bool halves)
     return bits == 4 ? 4 + ((halves ? 16.0 : 32.0) + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
 }
 
-/* The set of that size; sizes beyond the most sets share the last. */
-static uint32_t find_set(choice *c, int64_t depth, int64_t rows)
+static bool is_product(const layer *l)
+{
+    return l->kept == NULL && l->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(l);
+}
+
+/* The part of that size's set; what is beyond the most sets shares the last. */
+static uint32_t find_set(choice *c, int64_t depth, int64_t rows, uint32_t part)
 {
     for (uint32_t i = 0; i < c->set_count; i++)
-        if (c->sets[i].depth == depth && c->sets[i].rows == rows)
+        if (c->sets[i].depth == depth && c->sets[i].rows == rows && c->sets[i].part == part)
             return i;
     if (c->set_count == MOST_SETS)
         return MOST_SETS - 1;
-    c->sets[c->set_count] = (set){ .depth = depth, .rows = rows };
+    c->sets[c->set_count] = (set){ .depth = depth, .rows = rows, .part = part };
     return c->set_count++;
 }
 
+/* How many products of that size stand before layer i. */
+static uint32_t find_ordinal(const choice *c, uint32_t i)
+{
+    const layer *items = c->list->items, *l = &items[i];
+    uint32_t before = 0;
+
+    for (uint32_t k = 0; k < i; k++)
+        before += is_product(&items[k]) && items[k].count == l->count &&
+                  items[k].g->values[items[k].weight].info.dims[items[k].depth].value ==
+                      l->g->values[l->weight].info.dims[l->depth].value;
+    return before;
+}
+
+/* Large products are sets of their own, or of as few neighbours of one size as there is time for: what 4 bits do hangs
+ * on where in the model a product stands. */
 static void find_sets(choice *c)
 {
+    double weights = 0;
+    uint32_t large = 0, together;
+
+    for (uint32_t i = 0; i < c->list->count; i++)
+        weights += (double)c->list->items[i].count;
+    for (uint32_t i = 0; i < c->list->count; i++)
+        large += is_product(&c->list->items[i]) && (double)c->list->items[i].count > LARGE * weights;
+    together = 1 + large / ENOUGH_SETS;
     for (uint32_t i = 0; i < c->list->count; i++) {
         const layer *l = &c->list->items[i];
         const inlay_value_info *info = &l->g->values[l->weight].info;
+        const bool alone = (double)l->count > LARGE * weights;
 
         c->set_of[i] = NO_SET;
-        if (l->kept == NULL && l->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(l))
-            c->set_of[i] = find_set(c, info->dims[l->depth].value, info->dims[1 - l->depth].value);
+        if (is_product(l))
+            c->set_of[i] = find_set(c, info->dims[l->depth].value, info->dims[1 - l->depth].value,
+                                    alone ? find_ordinal(c, i) / together : 0);
     }
 }
 
@@ -86,6 +118,17 @@ done:
     return status;
 }
 
+static void note_set(const choice *c, uint32_t k)
+{
+    const set *s = &c->sets[k];
+    char line[160];
+
+    (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)s->depth,
+                   (long long)s->rows, s->part, sqrt(s->harm));
+    if (c->how->args->note != NULL)
+        c->how->args->note(c->how->args->progress_user, line);
+}
+
 static inlay_status measure(choice *c, uint32_t k, uint8_t *bits_of)
 {
     subject after = { 0 };
@@ -102,6 +145,7 @@ static inlay_status measure(choice *c, uint32_t k, uint8_t *bits_of)
     for (uint32_t i = 0; i < c->list->count; i++)
         if (c->set_of[i] == k && c->how->narrow->known[i].energy > 0)
             c->sets[k].relative += c->how->narrow->known[i].loss / c->how->narrow->known[i].energy;
+    note_set(c, k);
 done:
     subject_close(&after);
     return status;

@@ -1,9 +1,10 @@
 /* quantize/mixed.h - which products have weights of 4 bits, and which of 8: by what each set of them does to the
  * outputs.
  *
- * Products of one size are a set. A set is made of 4 bits while all else stays float, and the model is run: how far its
- * outputs go from those of the model, divided over the set's layers by what each of them is off by itself, is what a
- * layer costs. Those that cost most for the bits that they need get 8, as long as the average allows it. */
+ * Each large product is a set, or neighbours of one size where there are many; small ones of one size are one. A set is
+ * made of 4 bits while all else stays float, and the model is run: how far its outputs go from those of the model,
+ * divided over the set's layers by what each of them is off by itself, is what a layer costs. Those that cost most for
+ * the bits that they need get 8, as long as the average allows it. */
 #ifndef QUANTIZE_MIXED_H
 #define QUANTIZE_MIXED_H
 #include "quantize/narrow.h"

@@ -275,13 +275,16 @@ static bool find_factor(read *r)
         return false;
     for (int64_t i = 0; i < n; i++)
         mean += (double)r->importance[i] / (double)n;
-    for (double damp = 0.01; damp < 1e4; damp *= 10) {
+    for (double damp = WEIGHTS_DAMP; damp < 1e4; damp *= 10) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = i; k < n; k++)
                 copy[i * n + k] = moment(r, i, k);
         for (int64_t i = 0; i < n; i++)
             copy[i * n + i] += (float)(damp * mean);
         if (moments_factor(copy, n, r->factor)) {
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t k = 0; k < i; k++)
+                    r->factor[i * n + k] = moment(r, i, k);
             free(copy);
             return true;
         }

@@ -1,7 +1,7 @@
 #include "quantize/narrow.h"
 #include "base/element.h"
 #include "quantize/edit.h"
-#include "quantize/weights.h"
+#include "quantize/refine.h"
 #include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -154,6 +154,7 @@ static double loss_of(const nibbles *q, const float *importance)
 typedef struct rounding {
     const weight_inputs *inputs;
     nibbles *q;
+    float *moments; /* of inputs, see refine_moments() */
     float *scratch; /* of each worker */
     double *losses; /* of each group of rows: their sum must not depend on who was first */
     int64_t scratch_floats;
@@ -166,10 +167,12 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
 
     for (int64_t group = begin; group < end; group++) {
         const int64_t first = group * WEIGHTS_TOGETHER, left = q->m.rows - first;
+        const int64_t count = left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER;
+        float *scratch = r->scratch + worker * r->scratch_floats;
 
+        (void)weights_nibbles_compensated(&q->m, r->inputs, first, count, q->codes, q->scales, q->zeros, scratch);
         r->losses[group] =
-            weights_nibbles_compensated(&q->m, r->inputs, first, left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER,
-                                        q->codes, q->scales, q->zeros, r->scratch + worker * r->scratch_floats);
+            refine_nibbles(&q->m, r->inputs, r->moments, first, count, q->codes, q->scales, q->zeros, scratch);
     }
     return INLAY_OK;
 }
@@ -179,19 +182,24 @@ static bool make_compensated(const weight_inputs *inputs, nibbles *q)
 {
     const int64_t groups = (q->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
     const uint32_t workers = threads_limit(NULL);
-    rounding r = { .inputs = inputs, .q = q, .scratch_floats = WEIGHTS_TOGETHER * (q->m.depth + WEIGHTS_MOST_BLOCK) };
+    rounding r = { .inputs = inputs,
+                   .q = q,
+                   .scratch_floats = WEIGHTS_TOGETHER * (2 * q->m.depth + WEIGHTS_MOST_BLOCK) };
     bool good;
 
+    r.moments = malloc((size_t)(q->m.depth * q->m.depth) * sizeof *r.moments);
     r.scratch = malloc((size_t)r.scratch_floats * workers * sizeof *r.scratch);
     r.losses = malloc((size_t)groups * sizeof *r.losses);
-    good = r.scratch != NULL && r.losses != NULL;
+    good = r.moments != NULL && r.scratch != NULL && r.losses != NULL;
     if (good) {
+        refine_moments(inputs, q->m.depth, r.moments);
         (void)threads_parallel_for(NULL, groups, 1, round_rows, &r);
         for (int64_t i = 0; i < groups; i++)
             q->loss += r.losses[i];
     }
     free(r.losses);
     free(r.scratch);
+    free(r.moments);
     return good;
 }
 

@@ -7,6 +7,29 @@
 
 enum { MOST_CODE = 15, SHRINKS = 12, REFINEMENTS = 2, LANES = 16 };
 
+/* Are all weights of the channel multiples of the step, but for the last bits? */
+static inline bool are_multiples(const float *w, int64_t outer, int64_t step, int64_t inner, float scale)
+{
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            const float x = w[o * step + i];
+
+            if (!(fabsf(nearbyintf(x / scale) * scale - x) <= fabsf(x) * 0x1p-21F))
+                return false;
+        }
+    return true;
+}
+
+/* The step of a channel: that of weights which were integers before, so that they are the same again; others are hardly
+ * ever taken for such after two of them. */
+static inline float find_step(const float *w, int64_t outer, int64_t step, int64_t inner, float largest, int limit)
+{
+    for (int k = limit; k > 0; k--)
+        if (are_multiples(w, outer, step, inner, largest / (float)k))
+            return largest / (float)k;
+    return largest / (float)limit;
+}
+
 LEVELS_BODY weights_bytes_loops(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                                 float *scales)
 {
@@ -19,7 +42,7 @@ LEVELS_BODY weights_bytes_loops(const float *w, int64_t outer, int64_t channels,
 
                 largest = x > largest ? x : largest;
             }
-        scales[c] = largest / (float)limit;
+        scales[c] = find_step(w + c * inner, outer, channels * inner, inner, largest, limit);
         if (!(scales[c] >= 1e-30F)) /* zeros, and what 1 / scale would overflow of */
             scales[c] = 1;
         for (int64_t o = 0; o < outer; o++)
@@ -50,8 +73,7 @@ typedef struct grid {
     int zero;
 } grid;
 
-/* The scale as it will be stored. */
-static inline float storable(float scale, bool halves)
+float weights_storable(float scale, bool halves)
 {
     uint32_t bits;
 
@@ -98,7 +120,7 @@ static inline float try_grid(const block *b, grid g, grid *out)
     }
     *out = g;
     if (sums[2] > 0 && sums[1] / sums[2] > 1e-30F)
-        out->scale = storable(sums[1] / sums[2], b->halves);
+        out->scale = weights_storable(sums[1] / sums[2], b->halves);
     return sums[0];
 }
 
@@ -115,7 +137,7 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
         return;
     for (int s = 0; s < SHRINKS; s++) {
         const float share = 1 - 0.03F * (float)s;
-        grid g = { storable((high - low) * share / MOST_CODE, b->halves), 0 };
+        grid g = { weights_storable((high - low) * share / MOST_CODE, b->halves), 0 };
 
         g.zero = (int)nearbyintf(-low * share / g.scale);
         g.zero = g.zero > MOST_CODE ? MOST_CODE : g.zero;
@@ -131,7 +153,7 @@ LEVELS_BODY find_grid_loops(const block *b, grid *out)
         }
     }
     if (!(least < INFINITY)) { /* squares of what is that large are none: the whole range */
-        out->scale = storable(high / MOST_CODE - low / MOST_CODE, b->halves);
+        out->scale = weights_storable(high / MOST_CODE - low / MOST_CODE, b->halves);
         out->zero = (int)nearbyintf(-low / out->scale);
         out->zero = out->zero > MOST_CODE ? MOST_CODE : out->zero;
     }

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* Signed bytes around 0, one scale for each channel: w is [outer, channels, inner], as is out; scales is [channels]. A
- * channel of zeros gets scale 1. limit: the largest code, 127 or less. */
+ * channel of zeros gets scale 1. limit: the largest code, 127 or less. Weights that are multiples of a step already,
+ * none beyond limit of them, keep that step and lose nothing. */
 void weights_bytes(const float *w, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                    float *scales);
 
@@ -27,8 +28,12 @@ static inline int64_t weight_blocks(const weight_rows *m)
  * finds; importance, [depth] or NULL, weighs the errors. */
 void weights_nibbles(const weight_rows *m, const float *importance, uint8_t *codes, float *scales, uint8_t *zeros);
 
+/* The scale as it will be stored: of float16 with halves. */
+float weights_storable(float scale, bool halves);
+
 /* What is known of the inputs of a product: mean squares, and the upper triangle of Cholesky's factor of the inverse of
- * their second moments, [depth, depth]. order: the rows and columns of the factor are those inputs, and weights are
+ * their second moments, [depth, depth], to whose diagonal WEIGHTS_DAMP of its mean was added; below the diagonal stand
+ * the moments themselves, which weights_nibbles_compensated() does not read. order: the rows and columns of the factor are those inputs, and weights are
  * rounded in this order; the elements of a block stand together. NULL: as they are. */
 typedef struct weight_inputs {
     const float *importance, *factor; /* [depth], natural order; NULL: not known */
@@ -38,6 +43,7 @@ typedef struct weight_inputs {
 /* The same for rows first .. first + count, at most WEIGHTS_TOGETHER, with the error of each weight made good by those
  * that follow it (Frantar and others, GPTQ). The factor must be known. scratch is [WEIGHTS_TOGETHER, depth +
  * WEIGHTS_MOST_BLOCK]. Returns the mean square that the outputs of these rows together are off. */
+#define WEIGHTS_DAMP 0.01
 enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
 double weights_nibbles_compensated(const weight_rows *m, const weight_inputs *in, int64_t first, int64_t count,
                                    uint8_t *codes, float *scales, uint8_t *zeros, float *scratch);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Converts models to other opsets and back, and compares what they make of made-up inputs: a line for each.
+# Converts models to other opsets and back, without other rewrites, and compares what they make of made-up inputs: a line for each.
 #   opsets.sh INLAY MODEL.onnx...
 # "same": every output within 1e-5 of the largest; "no (REASON)": what the target cannot say.
 set -u
@@ -23,12 +23,12 @@ for model; do
     own=$("$inlay" inspect "$model" --json | jq -r '.opsets["ai.onnx"]')
     for opset in 9 13 17 21; do
         rm -f "$work"/*.onnx
-        if ! "$inlay" optimize "$model" --opset $opset -o "$work/to.onnx" "${common[@]}" >"$work/out" 2>"$work/err" </dev/null; then
+        if ! "$inlay" optimize "$model" --level 0 --opset $opset -o "$work/to.onnx" "${common[@]}" >"$work/out" 2>"$work/err" </dev/null; then
             echo "$(basename "$model") $own -> $opset: no ($(tail -n 1 "$work/err" | sed 's/^inlay optimize: //' | cut -c 1-160))"
             continue
         fi
         there=$(outputs "$model" "$work/to.onnx")
-        if "$inlay" optimize "$work/to.onnx" --opset "$own" -o "$work/back.onnx" "${common[@]}" >"$work/out" 2>"$work/err" </dev/null; then
+        if "$inlay" optimize "$work/to.onnx" --level 0 --opset "$own" -o "$work/back.onnx" "${common[@]}" >"$work/out" 2>"$work/err" </dev/null; then
             back=$(outputs "$model" "$work/back.onnx")
         else
             back="no ($(tail -n 1 "$work/err" | cut -c 1-160))"

@@ -3,6 +3,7 @@
 #include "base/element.h"
 #include "quantize/blockmul.h"
 #include "quantize/moments.h"
+#include "quantize/refine.h"
 #include "quantize/weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,6 +34,22 @@ static void bytes_within_half_a_step(void **state)
         assert_true(fabsf((float)codes[i] * scale - w[i]) <= scale * 0.5001F);
         assert_true(codes[i] >= -127);
     }
+}
+
+/* Weights that were integers before are the same again: by a step of the whole tensor that no channel's range tells. */
+static void integers_stay_what_they_were(void **state)
+{
+    enum { CHANNELS = 6, INNER = 50, COUNT = CHANNELS * INNER };
+    const float step = 0.00317F;
+    float w[COUNT], scales[CHANNELS];
+    int8_t codes[COUNT];
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        w[i] = (float)(int)(dice() * (float)(20 + 20 * (i / INNER))) * step;
+    weights_bytes(w, 1, CHANNELS, INNER, 127, codes, scales);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(fabsf((float)codes[i] * scales[i / INNER] - w[i]) <= 1e-6F * fabsf(w[i]));
 }
 
 static float value(const uint8_t *codes, const float *scales, const uint8_t *zeros, int row, int k)
@@ -106,15 +123,15 @@ static void factor_of(double *h, float *out)
 static void compensation_lowers_the_error_of_products(void **state)
 {
     static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
-    static float scratch[WEIGHTS_TOGETHER * (DEPTH + WEIGHTS_MOST_BLOCK)];
+    static float scratch[WEIGHTS_TOGETHER * (2 * DEPTH + WEIGHTS_MOST_BLOCK)], whole[DEPTH * DEPTH];
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
     const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
     static double turned[DEPTH * DEPTH];
-    static float factors[2][DEPTH * DEPTH];
+    static float factors[2][DEPTH * DEPTH], below[DEPTH * DEPTH];
     int32_t order[DEPTH];
-    double errors[3] = { 0, 0, 0 }, loss[3] = { 0, 0, 0 };
+    double errors[4] = { 0, 0, 0, 0 }, loss[4] = { 0, 0, 0, 0 };
 
     (void)state;
     for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
@@ -138,18 +155,26 @@ static void compensation_lowers_the_error_of_products(void **state)
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < DEPTH; c++)
             turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
-    factor_of(h, factors[0]);
+    for (int k = 0; k < DEPTH * DEPTH; k++)
+        below[k] = (float)turned[k];
+    factor_of(h, factors[0]); /* uses h up */
     factor_of(turned, factors[1]);
-    for (int way = 0; way < 3; way++) {
-        const weight_inputs in = { importance, factors[way == 2], way == 2 ? order : NULL };
+    for (int r = 0; r < DEPTH; r++)
+        for (int c = 0; c < r; c++)
+            factors[1][r * DEPTH + c] = below[r * DEPTH + c];
+    for (int way = 0; way < 4; way++) { /* the last: settled once more */
+        const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
             weights_nibbles(&m, importance, codes, scales, zeros);
-        else
-            for (int64_t r = 0; r < ROWS; r += WEIGHTS_TOGETHER)
-                loss[way] +=
-                    weights_nibbles_compensated(&m, &in, r, ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER,
-                                                codes, scales, zeros, scratch);
+        if (way == 3)
+            refine_moments(&in, DEPTH, whole);
+        for (int64_t r = 0; r < ROWS && way > 0; r += WEIGHTS_TOGETHER) {
+            const int64_t count = ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER;
+            const double one = weights_nibbles_compensated(&m, &in, r, count, codes, scales, zeros, scratch);
+
+            loss[way] += way < 3 ? one : refine_nibbles(&m, &in, whole, r, count, codes, scales, zeros, scratch);
+        }
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
                 double sum = 0;
@@ -159,7 +184,8 @@ static void compensation_lowers_the_error_of_products(void **state)
                 errors[way] += sum * sum;
             }
     }
-    for (int way = 1; way < 3; way++) { /* and the loss is what was computed */
+    assert_true(errors[3] < 0.95 * errors[2]);
+    for (int way = 1; way < 4; way++) { /* and the loss is what was computed */
         assert_true(errors[way] < 0.5 * errors[0]);
         assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
     }
@@ -257,12 +283,12 @@ static void factor_of_the_inverse(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_within_half_a_step),
-                                        cmocka_unit_test(nibbles_of_both_layouts),
-                                        cmocka_unit_test(compensation_lowers_the_error_of_products),
-                                        cmocka_unit_test(scales_of_sixteen_bits),
-                                        cmocka_unit_test(products_of_blocks),
-                                        cmocka_unit_test(factor_of_the_inverse) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_stay_what_they_were),
+        cmocka_unit_test(nibbles_of_both_layouts),  cmocka_unit_test(compensation_lowers_the_error_of_products),
+        cmocka_unit_test(scales_of_sixteen_bits),   cmocka_unit_test(products_of_blocks),
+        cmocka_unit_test(factor_of_the_inverse)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
