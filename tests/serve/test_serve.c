@@ -13,8 +13,7 @@ static int start(void **state)
     static const char *const flags[] = { "--max-body-bytes", "65536", "--receive-timeout-ms", "1000", NULL };
 
     (void)state;
-    serving_prepare(&server);
-    serving_start(&server, flags);
+    serving_open(&server, flags);
     return 0;
 }
 

@@ -13,8 +13,8 @@
 static serving server;
 static int grpc_port;
 
-#define ADMIN "Bearer admin-0123456789abcdef"
-#define USER "Bearer user-0123456789abcdef"
+#define ADMIN "Bearer " ADMIN_TOKEN
+#define USER "Bearer " USER_TOKEN
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
 static int start(void **state)
@@ -35,8 +35,7 @@ static int start(void **state)
 
     (void)state;
     serving_prepare(&server);
-    serving_file(&server, "tokens", "user-0123456789abcdef\n", 0600);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_tokens(&server);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
