@@ -7,7 +7,8 @@
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
 # Some 40 minutes on two cores, by its parts; where nothing is cached, longer. Needs the network only for Debian packages
-# that are missing and, where npm is, once for gRPC's client of the tests in tests/serve; uses ccache where it is.
+# that are missing and, once a build, for what npm fetches for tests/serve (npm.json; those tests are skipped where its
+# registry is not reached); uses ccache where it is.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -22,7 +23,7 @@ fi
 
 # Real models are tested in the optimised build (tests/models).
 # shellcheck disable=SC2086
-sh tests/install.sh models serve ${with_clang:+clang} || exit 1
+sh tests/install.sh models serve npm ${with_clang:+clang} || exit 1
 echo "set up after $SECONDS s"
 jobs=$(nproc)
 launcher=()

@@ -233,6 +233,7 @@ static bool make_room(exchange *x, size_t bytes)
     body = memory + (64 - (uintptr_t)memory % 64) % 64 + ahead;
     if (x->body_bytes > 0)
         memcpy(body, x->body, x->body_bytes);
+    x->moved_bytes += x->body_bytes;
     free(x->memory);
     x->memory = memory;
     x->body = body;
@@ -289,8 +290,10 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t bytes)
     if (x->code == 0 && x->body_room - x->body_bytes < bytes &&
         !make_room(x, x->body_bytes + bytes > limit / 2 ? limit : 2 * (x->body_bytes + bytes)))
         exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
-    if (x->code == 0)
+    if (x->code == 0) {
         memcpy(x->body + x->body_bytes, data, bytes);
+        x->moved_bytes += bytes;
+    }
     x->body_bytes += bytes;
     return MHD_YES;
 }
@@ -368,6 +371,8 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
         *data_bytes = 0;
         return good;
     }
+    (void)atomic_fetch_add_explicit(&x->server->moved_bytes, x->moved_bytes, memory_order_relaxed);
+    x->moved_bytes = 0;
     if (x->code == 0) {
         watch_busy(x->peer, true);
         answer(x);

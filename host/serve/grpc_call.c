@@ -390,6 +390,7 @@ bool call_data(call *x, const uint8_t *data, size_t bytes)
     if (x->in.size + bytes > 2 * x->server->max_body_bytes + 65536)
         return false; /* of a stream that does not wait for its replies */
     buf_add(&x->in, data, bytes);
+    (void)atomic_fetch_add_explicit(&x->server->moved_bytes, bytes, memory_order_relaxed);
     if (x->in.failed) {
         call_end(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the message");
     } else if (x->in.size >= PREFIX && x->in.data[0] != 0) {

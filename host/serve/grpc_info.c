@@ -75,15 +75,13 @@ void grpc_model_ready(call *x, const uint8_t *message, size_t bytes)
 void grpc_server_metadata(call *x, const uint8_t *message, size_t bytes)
 {
     Inference__ServerMetadataReply reply = INFERENCE__SERVER_METADATA_REPLY__INIT;
-    char *extensions[] = { (char[]){ "model_repository" }, (char[]){ "statistics" }, (char[]){ "sequence" },
-                           (char[]){ "trace" }, (char[]){ "logging" } };
 
     (void)message;
     (void)bytes;
     reply.name = (char *)(uintptr_t) "inlay";
     reply.version = (char *)(uintptr_t)inlay_version();
-    reply.extensions = extensions;
-    reply.n_extensions = sizeof extensions / sizeof extensions[0];
+    reply.extensions = (char **)(uintptr_t)server_extensions;
+    reply.n_extensions = SERVER_EXTENSIONS;
     call_pack(x, &reply.base);
 }
 

@@ -9,12 +9,24 @@ static void text_member(buf *to, const char *key, const char *text)
     buf_json(to, text, strlen(text));
 }
 
+const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
+                                                           "model_repository",
+                                                           "model_repository(unload_dependents)",
+                                                           "schedule_policy",
+                                                           "sequence",
+                                                           "parameters",
+                                                           "statistics",
+                                                           "trace",
+                                                           "logging" };
+
 void answer_server(exchange *x)
 {
     buf_text(&x->reply, "{\"name\":\"inlay\",");
     text_member(&x->reply, "version", inlay_version());
-    buf_text(&x->reply, ",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\",\"sequence\","
-                        "\"trace\",\"logging\"]}");
+    buf_text(&x->reply, ",\"extensions\":");
+    for (uint32_t i = 0; i < SERVER_EXTENSIONS; i++)
+        buf_format(&x->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
+    buf_text(&x->reply, "]}");
     x->code = MHD_HTTP_OK;
 }
 

@@ -352,11 +352,6 @@ bool reader_end(json_reader *r)
     return r->error == NULL;
 }
 
-bool text_is(json_text text, const char *wanted)
-{
-    return strlen(wanted) == text.bytes && memcmp(text.data, wanted, text.bytes) == 0;
-}
-
 /* ------------------------------------------------------------------ values of numbers */
 
 bool text_to_uint64(json_text number, uint64_t *out)

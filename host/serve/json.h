@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { JSON_MAX_DEPTH = 32 };
 
@@ -52,7 +53,10 @@ bool reader_end(json_reader *r);
 /* Sets the error, unless there is one. */
 bool reader_fail(json_reader *r, const char *error);
 
-bool text_is(json_text text, const char *word);
+static inline bool text_is(json_text text, const char *word)
+{
+    return strlen(word) == text.bytes && memcmp(text.data, word, text.bytes) == 0;
+}
 /* The number as an integer within the type; a fraction or exponent is no integer. */
 bool text_to_int64(json_text number, int64_t *out);
 bool text_to_uint64(json_text number, uint64_t *out);

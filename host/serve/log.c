@@ -3,9 +3,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static atomic_bool unwanted[LOG_VERBOSE_LINE]; /* by level */
 static atomic_uint verbose_level;
+static atomic_bool with_time;
+static const char *const formats[] = { "default", "ISO8601" }; /* by with_time */
 
 bool log_wants(log_level level)
 {
@@ -19,15 +22,22 @@ void log_set_verbose(bool on)
 
 void log_line(log_level level, const char *format, ...)
 {
-    char text[2048];
+    char text[2048], head[32] = "";
     va_list args;
+    struct timespec now;
+    struct tm parts;
 
     if (!log_wants(level))
         return;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    (void)fprintf(stderr, "inlay-serve: %s\n", text);
+    if (atomic_load(&with_time) && clock_gettime(CLOCK_REALTIME, &now) == 0 && gmtime_r(&now.tv_sec, &parts) != NULL) {
+        size_t n = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%SZ ", &parts);
+
+        (void)snprintf(head + n, sizeof head - n, "%c ", "EWIV"[level]);
+    }
+    (void)fprintf(stderr, "%sinlay-serve: %s\n", head, text);
 }
 
 void log_settings_read(log_setting out[LOG_SETTINGS])
@@ -37,7 +47,12 @@ void log_settings_read(log_setting out[LOG_SETTINGS])
     out[2] = (log_setting){ "log_warning", LOG_BOOL, log_wants(LOG_WARNING_LINE), "" };
     out[3] = (log_setting){ "log_error", LOG_BOOL, log_wants(LOG_ERROR_LINE), "" };
     out[4] = (log_setting){ "log_verbose_level", LOG_NUMBER, atomic_load(&verbose_level), "" };
-    out[5] = (log_setting){ "log_format", LOG_TEXT, 0, "default" };
+    out[5] = (log_setting){ "log_format", LOG_TEXT, 0, formats[atomic_load(&with_time)] };
+}
+
+static bool is_format(const char *text)
+{
+    return strcmp(text, formats[0]) == 0 || strcmp(text, formats[1]) == 0;
 }
 
 static inlay_status check(const log_setting *change, inlay_diag *diag)
@@ -53,7 +68,10 @@ static inlay_status check(const log_setting *change, inlay_diag *diag)
                               now[i].kind == LOG_BOOL     ? "truth value"
                               : now[i].kind == LOG_NUMBER ? "number"
                                                           : "text");
-        if (change->kind == LOG_TEXT && strcmp(now[i].text, change->text) != 0)
+        if (change->kind == LOG_TEXT && strcmp(change->key, "log_format") == 0) {
+            if (!is_format(change->text))
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "log_format is \"default\" or \"ISO8601\"");
+        } else if (change->kind == LOG_TEXT && strcmp(now[i].text, change->text) != 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s cannot be changed by a request; it is \"%s\"",
                               change->key, now[i].text);
         if (change->number > UINT32_MAX)
@@ -78,6 +96,8 @@ inlay_status log_settings_change(const log_setting *changes, uint32_t count, inl
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
         if (changes[i].kind == LOG_NUMBER)
             atomic_store(&verbose_level, (unsigned)changes[i].number);
+        if (strcmp(changes[i].key, "log_format") == 0)
+            atomic_store(&with_time, strcmp(changes[i].text, formats[1]) == 0);
         for (size_t k = 0; k < sizeof levels / sizeof levels[0]; k++)
             if (strcmp(levels[k].key, changes[i].key) == 0)
                 atomic_store(&unwanted[levels[k].level], changes[i].number == 0);

@@ -203,6 +203,9 @@ static void process(buf *to, server *s)
     plain(to, "inlay_copied_bytes_total", "counter",
           "Bytes of input tensors that did not stay where they arrived: JSON, strings, misaligned data.",
           (double)get(&s->copied_bytes));
+    plain(to, "inlay_moved_bytes_total", "counter",
+          "Bytes of requests' bodies, each time they are copied from where they were received to where they stay.",
+          (double)get(&s->moved_bytes));
     plain(to, "inlay_ready", "gauge", "1 while the server says that it is ready.", atomic_load(&s->ready));
     plain(to, "inlay_models_bytes", "gauge", "Memory of the models that are loaded: files and runs.",
           (double)repository_bytes(s->repository));

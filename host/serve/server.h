@@ -44,6 +44,7 @@ typedef struct server {
     atomic_uint suspended;             /* exchanges that sleep */
     atomic_uint_fast64_t answers[6];   /* by the first digit of their code */
     atomic_uint_fast64_t copied_bytes; /* of tensors that could not stay where they arrived */
+    atomic_uint_fast64_t moved_bytes;  /* of bodies, from what they were received into to where they stay */
     uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
     int access_log; /* -1 = none */
     uint64_t started_ns;
@@ -75,7 +76,8 @@ struct exchange {
 
     char *memory, *body; /* memory is owned, body lies in it so that the tensors behind the JSON are aligned */
     size_t body_bytes, body_room;
-    size_t json_bytes; /* Inference-Header-Content-Length; SIZE_MAX = none */
+    size_t moved_bytes; /* of the body, so far */
+    size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
 
     infer_request request;
     job job;
@@ -115,6 +117,9 @@ void exchange_wake(exchange *x);
 
 void answer_infer(exchange *x);  /* infer_route.c */
 void answer_server(exchange *x); /* info_route.c */
+/* What GET /v2 and ServerMetadata name, as Triton does. */
+enum { SERVER_EXTENSIONS = 9 };
+extern const char *const server_extensions[SERVER_EXTENSIONS];
 void answer_model(exchange *x);
 void answer_model_ready(exchange *x);
 void answer_index(exchange *x);

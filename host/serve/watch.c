@@ -73,8 +73,9 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
 
 void watch_busy(peer *c, bool busy)
 {
-    atomic_store_explicit(&c->since, clock_ns(), memory_order_relaxed);
-    atomic_store_explicit(&c->busy, busy, memory_order_relaxed);
+    if (!busy) /* before anybody sees that it is the client's turn */
+        atomic_store_explicit(&c->since, clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&c->busy, busy, memory_order_release);
 }
 
 bool watch_is_trusted(peer *c, struct MHD_Connection *mhd)
@@ -128,10 +129,10 @@ static void close_slow(watch *w, uint64_t now)
 {
     (void)pthread_mutex_lock(&w->lock);
     for (peer *c = w->connections; c != NULL; c = c->next) {
+        bool busy = atomic_load_explicit(&c->busy, memory_order_acquire);
         uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
 
-        if (c->closed || atomic_load_explicit(&c->busy, memory_order_relaxed) || now < since ||
-            now - since < w->server->receive_ns)
+        if (c->closed || busy || now < since || now - since < w->server->receive_ns)
             continue;
         (void)shutdown(c->fd, SHUT_RDWR);
         c->closed = true;

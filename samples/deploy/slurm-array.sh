@@ -22,12 +22,12 @@ while read -r -a arguments; do
     if [ $((line % tasks)) -ne $(((task - first) % tasks)) ] || [ -e "$out/$line" ]; then
         continue
     fi
+    rm -rf "$out/.$line".* # of a job that was ended
     part=$out/.$line.$$
-    rm -rf "$part"
     # Whole or not at all: the folder gets its name once everything is in it.
     if inlay run "$model" "${arguments[@]}" --intra-threads "${SLURM_CPUS_PER_TASK:-1}" --outputs "$part" >"$part.log" 2>&1; then
         mv "$part" "$out/$line"
-        rm -f "$part.log"
+        rm -f "$part.log" "$out/$line.failed"
     else
         mv "$part.log" "$out/$line.failed"
         rm -rf "$part"

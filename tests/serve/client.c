@@ -114,6 +114,34 @@ void serving_folder(const serving *s, const char *name)
     }
 }
 
+void serving_tokens(const serving *s)
+{
+    serving_file(s, "tokens", "# users\n" USER_TOKEN "\n", 0600);
+    serving_file(s, "admins", ADMIN_TOKEN "\n", 0600);
+}
+
+void serving_model(const serving *s, const char *name, const char *config, void (*write)(const char *path))
+{
+    char below[128], path[256];
+
+    (void)snprintf(below, sizeof below, "models/%s/1", name);
+    serving_folder(s, below);
+    (void)snprintf(below, sizeof below, "models/%s/1/model.onnx", name);
+    write(serving_path(s, below, path, sizeof path));
+    (void)snprintf(below, sizeof below, "models/%s/config.yaml", name);
+    if (config != NULL)
+        serving_file(s, below, config, 0644);
+}
+
+void serving_plugin(const serving *s, const char *from, const char *name)
+{
+    char below[128];
+
+    serving_folder(s, "plugins");
+    (void)snprintf(below, sizeof below, "plugins/%s.so", name);
+    serving_copy(s, from, below);
+}
+
 void serving_spawn(serving *s, const char *const *flags)
 {
     char models[128], log[128], full[MAX_FLAGS][256];
@@ -161,6 +189,12 @@ void serving_start(serving *s, const char *const *flags)
     at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
     assert_non_null(at);
     s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
+}
+
+void serving_open(serving *s, const char *const *flags)
+{
+    serving_prepare(s);
+    serving_start(s, flags);
 }
 
 int serving_end(serving *s, int signal_number)

@@ -20,6 +20,16 @@ void serving_prepare_empty(serving *s);
 void serving_file(const serving *s, const char *name, const char *text, int mode);
 /* Copies a file there. */
 void serving_copy(const serving *s, const char *from, const char *name);
+/* Files `tokens` and `admins` in it, one token in each, and the headers that show them. */
+void serving_tokens(const serving *s);
+#define USER_TOKEN "user-0123456789abcdef"
+#define ADMIN_TOKEN "admin-0123456789abcdef"
+#define AS_USER "Authorization: Bearer " USER_TOKEN "\r\n"
+#define AS_ADMIN "Authorization: Bearer " ADMIN_TOKEN "\r\n"
+/* Version 1 of a model in it, made by one of the functions below, and its config.yaml unless that is NULL. */
+void serving_model(const serving *s, const char *name, const char *config, void (*write)(const char *path));
+/* The folder `plugins` in it, with this file as NAME.so. */
+void serving_plugin(const serving *s, const char *from, const char *name);
 /* Makes a folder in it, and those above. */
 void serving_folder(const serving *s, const char *name);
 /* The path of a file in it. */
@@ -27,7 +37,9 @@ const char *serving_path(const serving *s, const char *name, char *path, size_t 
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
  * ready. */
 void serving_start(serving *s, const char *const *flags);
-/* The two halves of it: starts the server; waits until its log has the part, and reads that into text. */
+/* serving_prepare() and that. */
+void serving_open(serving *s, const char *const *flags);
+/* The two halves of serving_start(): starts the server; waits until its log has the part, and reads that into text. */
 void serving_spawn(serving *s, const char *const *flags);
 void serving_await(const serving *s, const char *part, char *text, size_t bytes);
 /* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after a minute. */

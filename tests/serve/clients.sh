@@ -4,30 +4,14 @@
 #
 # A client that is not installed is left out and named; then the exit code is 77, unless something else is wrong.
 set -euo pipefail
-serve=$1 write_models=$2
-tmp=$(mktemp -d)
-server=
-end() {
-    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
-    rm -rf "$tmp"
-}
-trap end EXIT
-fail() { echo "$1"; tail -n 20 "$tmp"/log "$tmp"/said; exit 1; }
+# shellcheck source=tests/serve/common.sh
+. "$(dirname "$(realpath -- "$0")")/common.sh"
+need curl
 missing=
 have() { command -v "$1" >/dev/null || { missing="$missing $1"; return 1; }; }
-have curl || { echo "skipped: curl is not installed"; exit 77; }
 
-"$write_models" "$tmp/models"
-"$serve" "$tmp/models" --no-config --port 0 --grpc-port 0 2>"$tmp/log" &
-server=$!
-: >"$tmp/said"
-for ((i = 0; i < 600; i++)); do
-    grep -q "ready, models" "$tmp/log" && break
-    kill -0 $server 2>/dev/null || fail "the server ended"
-    sleep 0.1
-done
-port() { sed -nE "s/.*on $1:\/\/127\.0\.0\.1:([0-9]+).*/\1/p" "$tmp/log" | head -n 1; }
-rest=http://127.0.0.1:$(port http) grpc=http://127.0.0.1:$(port grpc)/inference.GRPCInferenceService
+start_server "$1" "$2"
+rest=http://$rest grpc=http://$grpc/inference.GRPCInferenceService
 metric() { curl -sS "$rest/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
 served() { metric 'inlay_requests_total{model="twice",version="1"}'; }
 served_exactly() { # NUMBER, once the last answer is counted
@@ -93,7 +77,5 @@ if have promtool; then
     grep -v '^# HELP inlay_runs ' "$tmp/metrics" | promtool check metrics >"$tmp/said" 2>&1 && fail "promtool sees nothing"
 fi
 
-kill $server
-wait $server || fail "the server ended with $?"
-server=
+stop_server
 [ -z "$missing" ] || { echo "left out, for they are not installed:$missing"; exit 77; }

@@ -13,8 +13,8 @@
 static serving server;
 static int grpc_port;
 
-#define ADMIN "Bearer admin-0123456789abcdef"
-#define USER "Bearer user-0123456789abcdef"
+#define ADMIN "Bearer " ADMIN_TOKEN
+#define USER "Bearer " USER_TOKEN
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
 static int start(void **state)
@@ -29,12 +29,13 @@ static int start(void **state)
                                          "FOLDER/trace",
                                          "--max-batch",
                                          "4",
+                                         "--poll-ms",
+                                         "50",
                                          NULL };
 
     (void)state;
     serving_prepare(&server);
-    serving_file(&server, "tokens", "user-0123456789abcdef\n", 0600);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_tokens(&server);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
@@ -243,6 +244,31 @@ static void test_log_settings(void **state)
     rest(ADMIN, "POST", "/v2/logging", "{\"log\":true}", 400, "no log setting");
     rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":true,\"log_verbose_level\":0}", 200, "\"log_error\":true");
     rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "another method");
+}
+
+/* Lines get the time in UTC and a letter for their level, as Triton's do, until that is taken back. */
+static void test_log_format(void **state)
+{
+    static const char *const wrong[] = { "\"ISO\"", "\"\"", "true" };
+    static const char form[] = "0000-00-00T00:00:00";
+    char log[8192], body[128];
+    const char *line;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        (void)snprintf(body, sizeof body, "{\"log_format\":%s}", wrong[i]);
+        rest(ADMIN, "POST", "/v2/logging", body, 400, "log_format is ");
+    }
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"ISO8601\"}", 200, "\"log_format\":\"ISO8601\"");
+    serving_file(&server, "models/broken.onnx", "no model", 0644); /* which is found, and told */
+    serving_await(&server, "Z E inlay-serve: ", log, sizeof log);
+    line = strstr(log, "Z E inlay-serve: ") - strlen(form);
+    assert_true(line >= log && (line == log || line[-1] == '\n'));
+    for (size_t i = 0; i < strlen(form); i++)
+        assert_true(form[i] == '0' ? line[i] >= '0' && line[i] <= '9' : line[i] == form[i]);
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"default\"}", 200, "\"log_format\":\"default\"");
+    assert_int_equal(unlink(serving_path(&server, "models/broken.onnx", body, sizeof body)), 0);
+    serving_await(&server, "\ninlay-serve: model 'broken' unloaded", log, sizeof log);
 }
 
 static void test_settings_over_grpc(void **state)
@@ -507,10 +533,15 @@ static void test_tls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load_and_unload),      cmocka_unit_test(test_a_load_that_is_left),
-        cmocka_unit_test(test_statistics),           cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_wrong_trace_settings), cmocka_unit_test(test_log_settings),
-        cmocka_unit_test(test_settings_over_grpc),   cmocka_unit_test_teardown(test_tls, end_tls),
+        cmocka_unit_test(test_load_and_unload),
+        cmocka_unit_test(test_a_load_that_is_left),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_wrong_trace_settings),
+        cmocka_unit_test(test_log_settings),
+        cmocka_unit_test(test_log_format),
+        cmocka_unit_test(test_settings_over_grpc),
+        cmocka_unit_test_teardown(test_tls, end_tls),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

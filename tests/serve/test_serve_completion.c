@@ -100,22 +100,13 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "4", NULL };
     static const char *const decoders[] = { "count", "unigram", "spm" };
-    char path[256], name[64];
 
     (void)state;
     serving_prepare(&server);
-    serving_folder(&server, "models/vectors/1");
-    serving_folder(&server, "models/bert/1");
-    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
-        (void)snprintf(name, sizeof name, "models/%s/1", decoders[i]);
-        serving_folder(&server, name);
-        (void)snprintf(name, sizeof name, "models/%s/1/model.onnx", decoders[i]);
-        write_counting(serving_path(&server, name, path, sizeof path));
-        (void)snprintf(name, sizeof name, "models/%s/config.yaml", decoders[i]);
-        serving_file(&server, name, "options: [state=old=new]\n", 0644);
-    }
-    write_vectors(serving_path(&server, "models/vectors/1/model.onnx", path, sizeof path));
-    write_vectors(serving_path(&server, "models/bert/1/model.onnx", path, sizeof path));
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+        serving_model(&server, decoders[i], "options: [state=old=new]\n", write_counting);
+    serving_model(&server, "vectors", NULL, write_vectors);
+    serving_model(&server, "bert", NULL, write_vectors);
     serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
     /* The first letters of the roles, and the messages. */
     serving_file(

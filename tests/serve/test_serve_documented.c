@@ -33,10 +33,8 @@ static int start(void **state)
     (void)state;
     serving_prepare_empty(&server);
     write_documented(serving_path(&server, "models/mymodel.onnx", path, sizeof path));
-    serving_folder(&server, "models/mysum/1");
-    write_sum(serving_path(&server, "models/mysum/1/model.onnx", path, sizeof path));
-    serving_file(&server, "models/mysum/config.yaml", "options: [state=old=new]\n", 0644);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_model(&server, "mysum", "options: [state=old=new]\n", write_sum);
+    serving_tokens(&server);
     serving_start(&server, flags);
     return 0;
 }

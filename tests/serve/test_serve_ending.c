@@ -414,9 +414,8 @@ static void test_a_load_that_does_not_end(void **state)
     char path[256], text[8192];
 
     (void)state;
-    serving_folder(&server, "plugins");
     serving_folder(&server, "models/endless/1");
-    serving_copy(&server, STUCK_PLUGIN, "plugins/stuck.so");
+    serving_plugin(&server, STUCK_PLUGIN, "stuck");
     serving_file(&server, "models/endless/config.yaml", "options: [\"providers=stuck,reference\"]\n", 0644);
     for (uint32_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         const char *all[16] = { "--grace-ms", loads[i].grace_ms };

@@ -2,32 +2,21 @@
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
 static serving server;
 
-#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
-
 static int start(void **state)
 {
-    static const char *const folders[] = { "models/sum", "models/sum/1" };
     static const char *const flags[] = {
         "--admin-token-file", "FOLDER/admins", "--trace-file", "FOLDER/trace", "--access-log", "FOLDER/access", NULL
     };
-    char path[128];
 
     (void)state;
     serving_prepare(&server);
-    for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", server.folder, folders[i]);
-        assert_int_equal(mkdir(path, 0755), 0);
-    }
-    (void)snprintf(path, sizeof path, "%s/models/sum/1/model.onnx", server.folder);
-    write_sum(path);
-    serving_file(&server, "models/sum/config.yaml", "options: [state=old=new]\n", 0644);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
+    serving_tokens(&server);
     serving_start(&server, flags);
     return 0;
 }
@@ -64,7 +53,7 @@ static void test_requests(void **state)
         assert_non_null(f);
         body[fread(body, 1, sizeof body - 1, f)] = '\0';
         (void)fclose(f);
-        client_once(&server, "POST", requests[i].path, ADMIN, body, &a);
+        client_once(&server, "POST", requests[i].path, AS_ADMIN, body, &a);
         if (a.code != requests[i].code || strstr(a.body, requests[i].part) == NULL)
             fail_msg("%s: expected %d with '%s', got %d: %s", requests[i].file, requests[i].code, requests[i].part,
                      a.code, a.body);

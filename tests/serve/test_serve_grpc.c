@@ -76,8 +76,7 @@ static int start(void **state)
     };
 
     (void)state;
-    serving_prepare(&server);
-    serving_start(&server, flags);
+    serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
 }

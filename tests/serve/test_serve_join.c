@@ -10,20 +10,6 @@
 
 static serving server;
 
-#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
-
-static void model_at(const char *name, const char *config, void (*write)(const char *path))
-{
-    char text[128], path[256];
-
-    (void)snprintf(text, sizeof text, "models/%s/1", name);
-    serving_folder(&server, text);
-    (void)snprintf(text, sizeof text, "models/%s/1/model.onnx", name);
-    write(serving_path(&server, text, path, sizeof path));
-    (void)snprintf(text, sizeof text, "models/%s/config.yaml", name);
-    serving_file(&server, text, config, 0644);
-}
-
 static void write_with_mask(const char *path)
 {
     write_masked(path, true);
@@ -45,17 +31,17 @@ static int start(void **state)
 
     (void)state;
     serving_prepare_empty(&server);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
-    model_at("padded",
-             "max_batch: 8\nbatch_delay_us: 1500000\ninstances: 1\nbuckets: 4,8\npad: [x=100]\n"
-             "options: [intra_threads=1]\n",
-             write_with_mask);
-    model_at("unmasked", "buckets: 4,8\n", write_without_mask);
-    model_at("plain", "buckets: 4,8\n", write_plain);
-    model_at("wrong", "buckets: 8,4\n", write_with_mask);
-    model_at("patient", "max_batch: 65536\nbatch_delay_us: 10000000\n", write_plain);
-    model_at("sum", "options: [state=old=new]\n", write_sum);
-    model_at("slow", "options: [state=old=new]\n", write_slow_sum);
+    serving_tokens(&server);
+    serving_model(&server, "padded",
+                  "max_batch: 8\nbatch_delay_us: 1500000\ninstances: 1\nbuckets: 4,8\npad: [x=100]\n"
+                  "options: [intra_threads=1]\n",
+                  write_with_mask);
+    serving_model(&server, "unmasked", "buckets: 4,8\n", write_without_mask);
+    serving_model(&server, "plain", "buckets: 4,8\n", write_plain);
+    serving_model(&server, "wrong", "buckets: 8,4\n", write_with_mask);
+    serving_model(&server, "patient", "max_batch: 65536\nbatch_delay_us: 10000000\n", write_plain);
+    serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
+    serving_model(&server, "slow", "options: [state=old=new]\n", write_slow_sum);
     serving_start(&server, flags);
     return 0;
 }
@@ -149,18 +135,18 @@ static void test_lengths_are_joined(void **state)
 static void test_who_is_not_padded(void **state)
 {
     (void)state;
-    client_expect(&server, "POST", "/v2/repository/models/unmasked/load", ADMIN, "", 400, "padding changes output");
-    client_expect(&server, "POST", "/v2/repository/models/plain/load", ADMIN, "", 400,
+    client_expect(&server, "POST", "/v2/repository/models/unmasked/load", AS_ADMIN, "", 400, "padding changes output");
+    client_expect(&server, "POST", "/v2/repository/models/plain/load", AS_ADMIN, "", 400,
                   "no open axis besides the first");
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "ascending numbers");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "ascending numbers");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [y=1]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "no input 'y' is padded");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "no input 'y' is padded");
     serving_file(&server, "models/wrong/config.yaml", "pad: [x=1]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "without buckets");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "without buckets");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [x]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 400, "not INPUT=NUMBER");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "not INPUT=NUMBER");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", ADMIN, "", 200, "");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 200, "");
 }
 
 /* ------------------------------------------------------------------ deadlines */
@@ -245,7 +231,7 @@ static void test_sequences_stay_with_their_model(void **state)
     add("a", "start", 1, 200, "\"data\":[1.0]");
     add("b", "start", 10, 200, "\"data\":[10.0]");
     write_sum_by(serving_path(&server, "models/sum/1/model.onnx", path, sizeof path), "Sub");
-    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 200, "");
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 200, "");
     assert_true(client_metric(&server, "inlay_replaced_models") == 1);
     add("a", "", 2, 200, "\"data\":[3.0]");
     add("c", "start", 5, 200, "\"data\":[-5.0]"); /* a new one is of the new model */
@@ -266,16 +252,16 @@ static void test_sequences_and_versions(void **state)
     add("a", "start", 1, 200, "\"data\":[-1.0]");
     serving_folder(&server, "models/sum/2");
     write_sum(serving_path(&server, "models/sum/2/model.onnx", path, sizeof path));
-    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 200, "");
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 200, "");
     client_expect(&server, "GET", "/v2/models/sum", "", NULL, 200, "\"versions\":[\"2\"]");
     add("a", "", 1, 200, "\"data\":[-2.0]");
     add("b", "start", 1, 200, "\"data\":[1.0]");
     /* One that cannot be loaded leaves what is there. */
     serving_folder(&server, "models/sum/3");
     serving_file(&server, "models/sum/3/model.onnx", "rubbish", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 400, "version 3");
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 400, "version 3");
     add("b", "", 1, 200, "\"data\":[2.0]");
-    client_expect(&server, "POST", "/v2/repository/models/sum/unload", ADMIN, "", 200, "");
+    client_expect(&server, "POST", "/v2/repository/models/sum/unload", AS_ADMIN, "", 200, "");
     assert_true(client_metric(&server, "inlay_replaced_models") == 0);
     add("a", "", 1, 404, "no such model");
 }
@@ -293,7 +279,7 @@ static void test_sequences_that_are_left(void **state)
     serving_start(&server, flags);
     add("left", "start", 1, 200, "\"data\":[1.0]");
     write_sum_by(path, "Sub");
-    client_expect(&server, "POST", "/v2/repository/models/sum/load", ADMIN, "", 200, "");
+    client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 200, "");
     add("new", "start", 1, 200, "\"data\":[-1.0]");
     wait_for("inlay_replaced_models", 0);
 }

@@ -23,8 +23,7 @@ static int start(void **state)
                                          "--grace-ms",           "300",  NULL };
 
     (void)state;
-    serving_prepare(&server);
-    serving_start(&server, flags);
+    serving_open(&server, flags);
     return 0;
 }
 
@@ -175,8 +174,7 @@ static void test_fairness(void **state)
 
     (void)state;
     first_server = server;
-    serving_prepare(&server);
-    serving_start(&server, flags);
+    serving_open(&server, flags);
     spins[0] = ask_spin("");
     wait_for("inlay_runs", 1);
     for (uint32_t i = 1; i < 4; i++)

@@ -18,8 +18,7 @@ static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"data
 static int start(void **state)
 {
     (void)state;
-    serving_prepare(&server);
-    serving_start(&server, NULL);
+    serving_open(&server, NULL);
     return 0;
 }
 

@@ -11,9 +11,6 @@
 
 static serving server;
 
-#define ADMIN "Authorization: Bearer admin-0123456789abcdef\r\n"
-#define USER "Authorization: Bearer user-0123456789abcdef\r\n"
-
 static int start(void **state)
 {
     static const char *const flags[] = { "--token-file",
@@ -31,8 +28,7 @@ static int start(void **state)
 
     (void)state;
     serving_prepare(&server);
-    serving_file(&server, "tokens", "# users\nuser-0123456789abcdef\n", 0600);
-    serving_file(&server, "admins", "admin-0123456789abcdef\n", 0600);
+    serving_tokens(&server);
     serving_file(&server, "serve.yaml", "max_queue: 1000\n", 0644);
     serving_folder(&server, "models/joined/3");
     write_doubling(serving_path(&server, "models/joined/3/model.onnx", path, sizeof path), 1);
@@ -67,20 +63,20 @@ static void test_tokens(void **state)
     expect("", "GET", "/metrics", NULL, 401, "bearer token");
     expect("Authorization: Bearer user-0123456789abcdeX\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
     expect("Authorization: Basic user-0123456789abcdef\r\n", "GET", "/v2/models/twice", NULL, 401, "bearer token");
-    expect(USER, "GET", "/v2/models/twice", NULL, 200, "twice");
-    expect(USER, "POST", "/v2/repository/models/twice/unload", "", 403, "may not change");
+    expect(AS_USER, "GET", "/v2/models/twice", NULL, 200, "twice");
+    expect(AS_USER, "POST", "/v2/repository/models/twice/unload", "", 403, "may not change");
     expect("", "POST", "/v2/repository/models/twice/unload", "", 401, "bearer token");
-    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,0.0,2.0]");
+    expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,0.0,2.0]");
 }
 
 static void test_versions(void **state)
 {
     (void)state;
-    expect(USER, "POST", "/v2/models/triple/infer", DOUBLE("4"), 200, "\"model_version\":\"2\"");
-    expect(USER, "POST", "/v2/models/triple/versions/1/infer", DOUBLE("4"), 200, "[8.0,");
-    expect(USER, "POST", "/v2/models/triple/versions/2/infer", DOUBLE("4"), 200, "[16.0,");
-    expect(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\",\"2\"]");
-    expect(USER, "POST", "/v2/repository/index", "", 200,
+    expect(AS_USER, "POST", "/v2/models/triple/infer", DOUBLE("4"), 200, "\"model_version\":\"2\"");
+    expect(AS_USER, "POST", "/v2/models/triple/versions/1/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(AS_USER, "POST", "/v2/models/triple/versions/2/infer", DOUBLE("4"), 200, "[16.0,");
+    expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\",\"2\"]");
+    expect(AS_USER, "POST", "/v2/repository/index", "", 200,
            "{\"name\":\"broken\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"");
 }
 
@@ -89,28 +85,28 @@ static void test_load_and_unload(void **state)
     char path[256];
 
     (void)state;
-    expect(ADMIN, "POST", "/v2/repository/models/twice/unload", "", 200, "");
-    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 404, "no such model");
-    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
-    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
-    expect(ADMIN, "POST", "/v2/repository/models/none/load", "", 404, "no model 'none'");
-    expect(ADMIN, "POST", "/v2/repository/models/..%2fmodels/load", "", 404, "error");
-    expect(ADMIN, "POST", "/v2/repository/models/broken/load", "", 400, "model 'broken', version 1");
-    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "{\"parameters\":{\"config\":\"{}\"}}", 400,
+    expect(AS_ADMIN, "POST", "/v2/repository/models/twice/unload", "", 200, "");
+    expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 404, "no such model");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
+    expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/none/load", "", 404, "no model 'none'");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/..%2fmodels/load", "", 404, "error");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/broken/load", "", 400, "model 'broken', version 1");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "{\"parameters\":{\"config\":\"{}\"}}", 400,
            "send no parameters");
     /* A model that no longer is one leaves the old one in place. */
     serving_file(&server, "models/twice.onnx", "rubbish", 0644);
-    expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
-    expect(USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
+    expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
     write_doubling(serving_path(&server, "models/twice.onnx", path, sizeof path), 1);
     /* Settings that are wrong are named. */
     serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
-    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
     serving_file(&server, "models/triple/config.yaml", "options: [plugin_dirs=/tmp]\n", 0644);
-    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "one of the whole server");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "one of the whole server");
     serving_file(&server, "models/triple/config.yaml", "versions: 1\n", 0644);
-    expect(ADMIN, "POST", "/v2/repository/models/triple/load", "", 200, "");
-    expect(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 200, "");
+    expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");
 }
 
 /* ------------------------------------------------------------------ many at once */
@@ -134,7 +130,7 @@ static void *ask(void *user)
 
         (void)snprintf(body, sizeof body, DOUBLE("%u"), value);
         (void)snprintf(want, sizeof want, "\"data\":[%u.0,", 2 * value);
-        client_call(fd, "POST", k->path, USER, body, strlen(body), &a);
+        client_call(fd, "POST", k->path, AS_USER, body, strlen(body), &a);
         if (a.code != 200 || strstr(a.body, want) == NULL) {
             (void)atomic_fetch_add(k->wrong, 1);
             print_error("%u: got %d %s\n", value, a.code, a.body);
@@ -161,13 +157,13 @@ static void test_requests_are_joined(void **state)
     for (uint32_t i = 0; i < 8; i++)
         (void)pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&wrong), 0);
-    client_once(&server, "GET", "/v2/models/joined/stats", USER, NULL, &a);
+    client_once(&server, "GET", "/v2/models/joined/stats", AS_USER, NULL, &a);
     assert_non_null(strstr(a.body, "\"inference_count\":40,"));
     runs = strstr(a.body, "\"execution_count\":");
     assert_non_null(runs);
     assert_in_range(strtol(runs + strlen("\"execution_count\":"), NULL, 10), 5, 30);
     /* One alone waits for the delay and no longer. */
-    expect(USER, "POST", "/v2/models/joined/infer", DOUBLE("4"), 200, "[8.0,");
+    expect(AS_USER, "POST", "/v2/models/joined/infer", DOUBLE("4"), 200, "[8.0,");
 }
 
 /* The model is exchanged again and again under requests; none of them notices. */
@@ -184,7 +180,7 @@ static void test_no_request_is_dropped(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
     }
     for (uint32_t i = 0; i < 10; i++)
-        expect(ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
+        expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
     atomic_store(&stop, true);
     for (uint32_t i = 0; i < 3; i++)
         (void)pthread_join(threads[i], NULL);
@@ -229,7 +225,7 @@ static void test_draining(void **state)
         client_once(&server, "GET", "/v2/health/ready", "", NULL, &a);
     } while (a.code == 200);
     assert_int_equal(a.code, 400);
-    client_call(fd, "POST", "/v2/models/twice/infer", USER, DOUBLE("4"), strlen(DOUBLE("4")), &a);
+    client_call(fd, "POST", "/v2/models/twice/infer", AS_USER, DOUBLE("4"), strlen(DOUBLE("4")), &a);
     assert_int_equal(a.code, 200);
     assert_string_equal(answer_header(&a, "Connection", value, sizeof value), "close");
     (void)close(fd);

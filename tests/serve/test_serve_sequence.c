@@ -16,13 +16,10 @@ static int start(void **state)
     static const char *const flags[] = {
         "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "5000", NULL
     };
-    char path[256];
 
     (void)state;
     serving_prepare(&server);
-    serving_folder(&server, "models/sum/1");
-    write_sum(serving_path(&server, "models/sum/1/model.onnx", path, sizeof path));
-    serving_file(&server, "models/sum/config.yaml", "options: [state=old=new]\n", 0644);
+    serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;

@@ -227,8 +227,7 @@ static void test_soak(void **state)
     uint64_t memory, after;
 
     (void)state;
-    serving_prepare(&server);
-    serving_start(&server, flags);
+    serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
     run(count / 4 + 1000); /* after this it has all that it keeps */
     wait_idle();

@@ -15,21 +15,22 @@ static uint32_t cpus;
     "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},{\"name\":\"x\","      \
     "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
 
+static void write_count(const char *path)
+{
+    write_relu(path, "count");
+}
+
 static int start(void **state)
 {
     static const char *const flags[] = {
         "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--runners", "4", NULL
     };
-    char path[256];
 
     (void)state;
     cpus = cpus_allowed();
     serving_prepare(&server);
-    serving_folder(&server, "plugins");
-    serving_folder(&server, "models/count/1");
-    serving_copy(&server, COUNTING_PLUGIN, "plugins/counting.so");
-    write_relu(serving_path(&server, "models/count/1/model.onnx", path, sizeof path), "count");
-    serving_file(&server, "models/count/config.yaml", "options: [\"providers=counting,reference\"]\n", 0644);
+    serving_plugin(&server, COUNTING_PLUGIN, "counting");
+    serving_model(&server, "count", "options: [\"providers=counting,reference\"]\n", write_count);
     serving_start(&server, flags);
     return 0;
 }

@@ -12,20 +12,21 @@ static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"data
 
 #define BOOM "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[-3,4]}]}"
 
+static void write_boom(const char *path)
+{
+    write_relu(path, "boom");
+}
+
 /* So many workers, with a plugin that crashes in model `boom`. */
 static void begin(serving *s, const char *workers)
 {
     const char *const flags[] = { "--workers",      workers,       "--poll-ms",    "20", "--plugin-dirs",
                                   "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL };
-    char path[256];
 
     serving_prepare(s);
-    serving_folder(s, "plugins");
-    serving_folder(s, "models/boom/1");
-    serving_copy(s, CRASHING_PLUGIN, "plugins/execute_boom.so");
-    write_relu(serving_path(s, "models/boom/1/model.onnx", path, sizeof path), "boom");
-    serving_file(s, "models/boom/config.yaml",
-                 "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n", 0644);
+    serving_plugin(s, CRASHING_PLUGIN, "execute_boom");
+    serving_model(s, "boom", "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n",
+                  write_boom);
     serving_start(s, flags);
 }
 

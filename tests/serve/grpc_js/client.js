@@ -45,7 +45,8 @@ async function whatItSaysOfItself() {
   assert.deepEqual(await call('ModelReady', { name: 'triple', version: '1' }), { ready: false });
   const server = await call('ServerMetadata', {});
   assert.equal(server.name, 'inlay');
-  assert.ok(server.extensions.includes('sequence'));
+  for (const name of ['sequence', 'schedule_policy', 'parameters', 'statistics', 'trace', 'logging', 'model_repository', 'binary_tensor_data'])
+    assert.ok(server.extensions.includes(name), name);
   const model = await call('ModelMetadata', { name: 'twice' });
   assert.deepEqual([model.name, model.versions, model.platform.length > 0], ['twice', ['1'], true]);
   assert.deepEqual(model.inputs, [{ name: 'x', datatype: 'FP32', shape: ['-1', '3'] }]);

@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# Sourced by the scripts of this folder: a folder of their own ($tmp) and what they start, both gone at the end; a server;
+# packages of npm. A skipped test ends with 77.
+tmp=$(mktemp -d)
+started=() # processes
+finish() {
+    for pid in "${started[@]}"; do
+        { kill -9 "$pid" && wait "$pid"; } 2>/dev/null || true
+    done
+    rm -rf "$tmp"
+}
+trap finish EXIT
+fail() { echo "$1"; tail -n 20 "$tmp"/*log "$tmp"/said 2>/dev/null || true; exit 1; }
+skip() { echo "skipped: $1"; exit 77; }
+need() { # TOOL...
+    local tool
+    for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
+}
+wait_for() { # SECONDS COMMAND...
+    local left=$(($1 * 10))
+    shift
+    until "$@"; do
+        [ $((left--)) -gt 0 ] || fail "waited in vain: $*"
+        sleep 0.1
+    done
+}
+# The free ports of so many sockets.
+free_ports() { # COUNT
+    /usr/bin/python3 -c '
+import socket, sys
+taken = [socket.socket() for _ in range(int(sys.argv[1]))]
+for s in taken: s.bind(("127.0.0.1", 0))
+print(*[s.getsockname()[1] for s in taken])' "$1"
+}
+
+# Starts inlay-serve with the models of WRITE_MODELS on ports that are free, and waits until it is ready. Afterwards
+# $server is its process, $rest and $grpc are HOST:PORT, $tmp/log is its log.
+start_server() { # INLAY_SERVE WRITE_MODELS [FLAG]...
+    local serve=$1
+    "$2" "$tmp/models"
+    shift 2
+    "$serve" "$tmp/models" --no-config --port 0 --grpc-port 0 "$@" 2>"$tmp/log" &
+    server=$!
+    started+=("$server")
+    is_ready() { kill -0 "$server" 2>/dev/null || fail "the server ended"; grep -q "ready, models" "$tmp/log"; }
+    wait_for 60 is_ready
+    rest=$(sed -nE 's/.*on http:\/\/(127\.0\.0\.1:[0-9]+).*/\1/p' "$tmp/log" | head -n 1)
+    grpc=$(sed -nE 's/.*on grpc:\/\/(127\.0\.0\.1:[0-9]+).*/\1/p' "$tmp/log" | head -n 1)
+    export server rest grpc
+}
+# Ends it by SIGTERM; the test fails unless it ends well.
+stop_server() {
+    kill "$server"
+    wait "$server" || fail "the server ended with $?"
+}
+
+# Has npm fetch what npm.json lists into PACKAGES, once for every list; scripts then find it in PACKAGES/node_modules.
+fetch_packages() { # PACKAGES
+    local list
+    list=$(dirname "$(realpath -- "${BASH_SOURCE[0]}")")/npm.json
+    need node npm flock
+    mkdir -p "$1"
+    (
+        flock 9
+        cmp -s "$list" "$1/fetched.json" && exit 0
+        cp "$list" "$1/package.json"
+        cd "$1" && timeout 240 npm install --ignore-scripts --no-audit --no-fund >"$tmp/npm" 2>&1 &&
+            cp package.json fetched.json
+    ) 9>"$1/lock" || skip "npm cannot fetch what npm.json lists: $(tail -n 1 "$tmp/npm")"
+}

@@ -1,0 +1,17 @@
+#!/bin/bash
+# samples/deploy/envoy.yaml against Envoy's own description of its settings, which comes with @grpc/grpc-js-xds.
+#   envoy.sh DEPLOY_DIR PACKAGES
+#
+# npm fetches that into the folder PACKAGES once, which is kept. Exit code 77: no Node.js, npm or python3-yaml, or nothing
+# to fetch from. Where Envoy is installed, it is asked, too.
+set -euo pipefail
+here=$(dirname "$(realpath -- "$0")")
+# shellcheck source=tests/serve/common.sh
+. "$here/../common.sh"
+/usr/bin/python3 -c 'import yaml' 2>/dev/null || skip "python3-yaml is not installed"
+fetch_packages "$2"
+/usr/bin/python3 -c 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)' <"$1/envoy.yaml" >"$tmp/json"
+NODE_PATH=$(realpath "$2")/node_modules node "$here/envoy.js" "$tmp/json"
+if command -v envoy >/dev/null; then
+    envoy --mode validate -c "$1/envoy.yaml" >"$tmp/said" 2>&1 || fail "Envoy refuses it"
+fi

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""The manifests of samples/deploy for Kubernetes, KEDA and KServe: every field is one that there is, of its type, and what
+one object says of another holds.
+    manifests.py DEPLOY_DIR SETTINGS_DEF
+
+The fields stand in fields.txt and become JSON schemas that refuse any other. That they do is tried at every place of the
+manifests: a field more, and a value of another kind. Exit code 77: python3-jsonschema or python3-yaml is not installed."""
+import copy
+import pathlib
+import re
+import sys
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+BASIC = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "object": {"type": "object"},
+    "label": {"type": "string", "pattern": LABEL, "maxLength": 63},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+    "quantity": {"anyOf": [{"type": "string", "pattern": QUANTITY}, {"type": "integer", "minimum": 0}]},
+}
+
+
+def schema_of(kind):
+    """A type of fields.txt as a JSON schema."""
+    if "|" in kind:
+        return {"anyOf": [schema_of(k) for k in kind.split("|")]}
+    if kind[0] == "'":
+        return {"const": kind[1:-1]}
+    if kind[0] == "[":
+        return {"type": "array", "minItems": 1, "items": schema_of(kind[1:-1])}
+    if kind[0] == "{":
+        return {"type": "object", "additionalProperties": schema_of(kind[1:-1])}
+    return BASIC.get(kind) or {"$ref": "#/definitions/" + kind}
+
+
+def read_fields(path):
+    """The definitions of fields.txt, by name."""
+    lines = [line for line in path.read_text().split("\n") if line and line[0] != "#"]
+    made = {}
+    for name, *fields in (line.split() for line in "\n".join(lines).replace("\n ", " ").split("\n")):
+        if fields[0][0] == "=":
+            made[name] = schema_of(fields[0][1:])
+            continue
+        properties, required = {}, []
+        for field in fields:
+            if field[0] == "+":
+                properties.update(made[field[1:-1]]["properties"])
+                continue
+            key, kind = field.split(":", 1)
+            if key[-1] == "!":
+                key = key[:-1]
+                required.append(key)
+            properties[key] = schema_of(kind)
+        made[name] = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return made
+
+
+def places(value, path=()):
+    """Every value in a document, with its path."""
+    yield path, value
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inside:
+        yield from places(below, path + (key,))
+
+
+def changed(document, path, change):
+    """A copy with change(container, key) made at the path."""
+    copied = copy.deepcopy(document)
+    at = copied
+    for key in path[:-1]:
+        at = at[key]
+    change(at, path[-1])
+    return copied
+
+
+def try_wrong(check, document):
+    """How many wrong forms of the document were tried; each has to be refused."""
+    tried = 0
+
+    def refused(wrong, what):
+        nonlocal tried
+        tried += 1
+        assert not check.is_valid(wrong), f"taken, though it has {what}"
+
+    refused({**document, "unknown": 1}, "a field more")
+    for path, value in places(document):
+        if path and isinstance(value, dict) and path[-1] not in ("labels", "annotations", "matchLabels", "selector",
+                                                                 "limits", "requests", "nodeSelector"):
+            refused(changed(document, path, lambda at, key: at[key].update(unknown=1)), f"a field more at {path}")
+        if path:
+            other = [] if not isinstance(value, list) else {}
+            refused(changed(document, path, lambda at, key, o=other: at.__setitem__(key, o)), f"another kind at {path}")
+    return tried
+
+
+def read(path, definitions):
+    """The documents of a file by kind, each checked."""
+    found = {}
+    for document in yaml.safe_load_all(path.read_text()):
+        kind = document["kind"]
+        assert kind in definitions, f"{path}: {kind}"
+        check = jsonschema.Draft7Validator({"$ref": "#/definitions/" + kind, "definitions": definitions})
+        for error in check.iter_errors(document):
+            sys.exit(f"{path.name}, {kind}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
+        print(f"{path.name}: {kind} is right; {try_wrong(check, document)} wrong forms of it are refused")
+        found[kind] = document
+    return found
+
+
+def check_flags(words, settings):
+    """Arguments of inlay-serve: settings that there are, and no more than a number where that is wanted; as a dict."""
+    given = {}
+    for flag, value in zip(words[::2], words[1::2]):
+        name = flag[2:].replace("-", "_")
+        if name == "cache_dir": # the library's
+            continue
+        kind, low, high = settings[name]
+        assert kind != "INT" or int(low) <= int(value) <= int(high), f"{flag} {value}"
+        given[name] = value
+    assert len(words) % 2 == 0, words
+    return given
+
+
+def check_kubernetes(found, settings):
+    """Names, ports and times that have to agree."""
+    deployment, service, scaled = found["Deployment"], found["Service"], found["ScaledObject"]
+    template = deployment["spec"]["template"]
+    labels, pod = template["metadata"]["labels"], template["spec"]
+    container = pod["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert all(port["targetPort"] in ports for port in service["spec"]["ports"])
+    assert all(container[probe]["httpGet"]["port"] in ports for probe in ("startupProbe", "readinessProbe", "livenessProbe"))
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ports["http"])
+    assert scaled["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert scaled["spec"]["minReplicaCount"] <= scaled["spec"]["maxReplicaCount"]
+    given = check_flags(container["args"], settings)
+    # Time to notice, time to finish, and then some.
+    readiness = container["readinessProbe"]
+    assert int(given["drain_ms"]) >= 1000 * readiness["periodSeconds"] * readiness["failureThreshold"]
+    assert int(given["drain_ms"]) + int(given["grace_ms"]) < 1000 * pod["terminationGracePeriodSeconds"]
+
+
+def check_kserve(found, settings):
+    """The service asks for what the runtime offers."""
+    runtime, service = found["ClusterServingRuntime"], found["InferenceService"]
+    model = service["spec"]["predictor"]["model"]
+    assert model["runtime"] == runtime["metadata"]["name"]
+    assert model["protocolVersion"] in runtime["spec"]["protocolVersions"]
+    assert model["modelFormat"]["name"] in [one["name"] for one in runtime["spec"]["supportedModelFormats"]]
+    container = runtime["spec"]["containers"][0]
+    assert container["name"] == "kserve-container" # KServe knows it by that name
+    given = check_flags(container["args"], settings)
+    assert int(given["port"]) == container["ports"][0]["containerPort"] == container["readinessProbe"]["httpGet"]["port"]
+
+
+def main():
+    deploy, settings_def = map(pathlib.Path, sys.argv[1:])
+    definitions = read_fields(pathlib.Path(__file__).with_name("fields.txt"))
+    settings = {name: (kind, low, high) for name, kind, low, high in
+                re.findall(r'^SETTING\((\w+), (\w+), "[^"]*", (-?\d+), (\d+)', settings_def.read_text(), re.M)}
+    check_kubernetes(read(deploy / "kubernetes.yaml", definitions), settings)
+    check_kserve(read(deploy / "kserve.yaml", definitions), settings)
+
+
+main()
