@@ -200,8 +200,8 @@ void stay_begin(runner *r, bound *b, uint32_t v)
 {
     const rt_value x = runner_value(b, v);
     const uint32_t domain = unless_lost(r->prog->env, r->prog->taken_in[v]);
-    const part_provider *p = domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)]
-                                                         : NULL;
+    const part_provider *p =
+        domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
     inlay_status status;
 

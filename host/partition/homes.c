@@ -1,6 +1,6 @@
-/* Where values lie that enter and leave bodies. What If, Loop and Scan hand on stays where it is in a run (exec/stay.c):
- * a body reads what it captures where the graph around it has that, what is carried lies where the body makes it, and
- * what a branch leaves goes to where it is read next. */
+/* Where values lie that enter and leave bodies. What If, Loop and Scan hand on stays where it is in a run
+ * (exec/stay.c): a body reads what it captures where the graph around it has that, what is carried lies where the body
+ * makes it, and what a branch leaves goes to where it is read next. */
 #include "partition/internal.h"
 #include <string.h>
 
@@ -235,7 +235,8 @@ static uint32_t stacked_in(const finder *f, const part_job *job, const graph_nod
         const uint32_t at = domain - owner->first_domain;
 
         while (at < owner->table->domain_count &&
-               alignment < INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride, at)->alignment)
+               alignment <
+                   INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride, at)->alignment)
             alignment *= 2;
     }
     /* A slice begins where the device can address it. */
@@ -340,9 +341,8 @@ static uint32_t taken_to(const finder *f, const graph_node *n, uint32_t v)
         body = assigned(f, g);
         for (uint32_t i = 0; i < form.carried && form.first_output + i < g->output_count; i++)
             if (n->info.inputs[form.first_input + i] == v)
-                return can_stay(g, g->outputs[form.first_output + i])
-                           ? made_in(body, g->outputs[form.first_output + i])
-                           : (uint32_t)INLAY_DOMAIN_HOST;
+                return can_stay(g, g->outputs[form.first_output + i]) ? made_in(body, g->outputs[form.first_output + i])
+                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
     }
     return read_in_bodies(f, n, v);
 }

@@ -21,8 +21,8 @@ part_source part_source_of(const problem *x, uint32_t value)
     const part_home h = part_home_of(x, value);
     const uint32_t maker = part_maker_of(x->g, h.next != INLAY_NONE ? h.next : value);
 
-    if (h.next != INLAY_NONE && (maker == INLAY_NONE || !x->candidates[maker] ||
-                                 part_home_of(x, h.next).wanted != (uint32_t)PART_ANYWHERE))
+    if (h.next != INLAY_NONE &&
+        (maker == INLAY_NONE || !x->candidates[maker] || part_home_of(x, h.next).wanted != (uint32_t)PART_ANYWHERE))
         return (part_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
     if (maker == INLAY_NONE || !x->candidates[maker])
         return (part_source){ .node = INLAY_NONE, .domain = h.lies };
