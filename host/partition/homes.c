@@ -151,7 +151,7 @@ static uint32_t lies_in(const part_job *job, uint32_t v)
     if (v == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
-        return homes[next].wanted == (uint32_t)PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
+        return homes[next].wanted == PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
     return homes == NULL || maker_of(job, v) != NULL ? made_in(job, v) : homes[v].lies;
 }
 
@@ -204,7 +204,7 @@ static uint32_t stays_in(const finder *f, const part_job *job, uint32_t v)
     uint32_t domain = read_in(f, job, v);
 
     for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < g->output_count; k++)
-        if (g->outputs[k] == v && job->request.homes[v].wanted != (uint32_t)PART_ANYWHERE)
+        if (g->outputs[k] == v && job->request.homes[v].wanted != PART_ANYWHERE)
             domain = job->request.homes[v].wanted;
     return domain;
 }

@@ -86,7 +86,7 @@ typedef struct part_copy {
 
 /* Where a value lies that enters a graph, or that one of the host's nodes makes; where one goes that leaves it. Values
  * stay where they are over If, Loop and Scan, so the graph around a body and the body know it of each other. */
-enum { PART_ANYWHERE = INLAY_NONE - 1 }; /* a domain: wherever the value is made */
+#define PART_ANYWHERE (INLAY_NONE - 1) /* a domain: wherever the value is made */
 typedef struct part_home {
     uint32_t lies;   /* domain; of what is carried, before the first iteration. INLAY_NONE: not known yet */
     uint32_t next;   /* a body's input: the output that it is in the next iteration, and lies with; else INLAY_NONE */
