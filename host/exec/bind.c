@@ -131,8 +131,8 @@ inlay_buffer bound_alias(const bound *b, uint32_t place)
     if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || b->maps[pl->lies_in] == NULL)
         return (inlay_buffer){ 0 };
     /* Not in the runner's slab, which is the host's alone. */
-    return in_slab(NULL, b, pl, b->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in
-                                                                                   : (uint32_t)INLAY_DOMAIN_HOST);
+    return in_slab(NULL, b, pl,
+                   b->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
 static void write_args(bound *b, bound_step *s)

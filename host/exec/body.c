@@ -194,8 +194,7 @@ void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t
     }
 }
 
-inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v,
-                       inlay_value **out_value)
+inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v, inlay_value **out_value)
 {
     int64_t dims[INLAY_MAX_RANK], outer = 1;
     size_t inner;

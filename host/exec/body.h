@@ -35,10 +35,10 @@ typedef struct stack {
 void stack_shape_unseen(stack *s, const graph *body, uint32_t output);
 /* Moves elements between [outer, length, inner] and one slice [outer, inner] of it; inner in bytes. */
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice);
-/* The stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request: value v of the graph, or
- * INLAY_NONE. */
+/* The stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request: value v of the
+ * graph, or INLAY_NONE. */
 INLAY_NODISCARD inlay_status stack_pop(host_call *c, stack *s, uint32_t axis, bool reverse, uint32_t v,
-                                      inlay_value **out_value);
+                                       inlay_value **out_value);
 
 /* ------------------------------------------------------------------ loops */
 

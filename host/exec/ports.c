@@ -238,7 +238,7 @@ uint32_t runner_wanted(const runner *r, uint32_t k)
 {
     const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return r->wanted[k] != NULL                      ? r->wanted[k]->buffer.domain
+    return r->wanted[k] != NULL                 ? r->wanted[k]->buffer.domain
            : stay_is_shared(r->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
                                                 : home;
 }
@@ -250,7 +250,8 @@ static uint32_t shared_in(const runner *r, uint32_t k)
     const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->shares[k].domain;
     inlay_buffer there;
 
-    if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST || !stay_is_shared(r->prog->env, domain))
+    if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST ||
+        !stay_is_shared(r->prog->env, domain))
         return INLAY_DOMAIN_HOST;
     return r->wanted[k] == NULL || stay_lend(r, r->wanted[k], domain, &there) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
 }

@@ -442,7 +442,8 @@ static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
     const graph *g = p->graph;
     const uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
 
-    if (x->alias.handle == 0 || (x->alias.domain == INLAY_DOMAIN_HOST ? !p->read_here[v] : p->read_in[v] != x->alias.domain))
+    if (x->alias.handle == 0 ||
+        (x->alias.domain == INLAY_DOMAIN_HOST ? !p->read_here[v] : p->read_in[v] != x->alias.domain))
         return 0;
     return 1 + x->alias.domain;
 }
@@ -467,8 +468,11 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
     diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
-        r->key[i] = (plan_input){ inputs[i].dtype, tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN, inputs[i].dims,
-                                  inputs[i].room, tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
+        r->key[i] = (plan_input){ inputs[i].dtype,
+                                  tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN,
+                                  inputs[i].dims,
+                                  inputs[i].room,
+                                  tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
                                   tensor ? known_also(r->prog, i, &inputs[i]) : 0 };
     }
     count += runner_wants(r, r->key + count);
@@ -575,8 +579,8 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
-    if (r == NULL || !stay_share(r) || r->children == NULL || r->outputs == NULL ||
-        r->spares == NULL || r->wanted == NULL || r->key == NULL) {
+    if (r == NULL || !stay_share(r) || r->children == NULL || r->outputs == NULL || r->spares == NULL ||
+        r->wanted == NULL || r->key == NULL) {
         runner_destroy(r);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }

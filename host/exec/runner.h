@@ -138,22 +138,22 @@ struct runner {
     uint64_t clock;
     void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
-    bound *spare;               /* a bound plan that has gone, whose memory is the next one's; or NULL */
-    runner ***children;         /* [step_count][body_count], made when first needed */
-    inlay_value **outputs;      /* [output_count] of the last run; a reference each, NULL after a failure */
-    inlay_value **spares;       /* [output_count] memory that an output had before, to be used again */
-    const inlay_buffer *placed; /* [output_count] where outputs lie that are states in place, and then have no object;
-                                   handle 0: not this one. NULL: none is. Borrowed */
-    const uint32_t *homes;      /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
-                                   host's. Borrowed from the node whose body it is */
+    bound *spare;                /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    runner ***children;          /* [step_count][body_count], made when first needed */
+    inlay_value **outputs;       /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
+                                    handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
+                                    host's. Borrowed from the node whose body it is */
     struct output_share *shares; /* [output_count]; NULL: nothing is shared */
-    inlay_value **wanted;     /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
-    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
-                                devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
-    plan_input *key;          /* [input_count + captured_count + output_count] */
-    const part_provider *failed;   /* whose device failed in this run: lost, hanging or without memory; NULL = none */
-    uint64_t captures;             /* counts the sets of captured values that runs have seen */
-    bool same_captures;            /* the next run's are those of the last: a loop goes on */
+    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
+                                   devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+    plan_input *key;             /* [input_count + captured_count + output_count] */
+    const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    uint64_t captures;           /* counts the sets of captured values that runs have seen */
+    bool same_captures;          /* the next run's are those of the last: a loop goes on */
     const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
     inlay_diag late_why;
     runner *instead;      /* runners of programs that stand in for this one at some shapes (plan/late.h) ... */

@@ -200,8 +200,8 @@ void stay_begin(runner *r, bound *b, uint32_t v)
 {
     const rt_value x = runner_value(b, v);
     const uint32_t domain = unless_lost(r->prog->env, r->prog->taken_in[v]);
-    const part_provider *p = domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)]
-                                                         : NULL;
+    const part_provider *p =
+        domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
     inlay_status status;
 
@@ -396,9 +396,14 @@ inlay_status stay_make_home(runner *r, uint32_t v, inlay_dtype dtype, uint32_t r
 {
     const uint32_t domain = v != INLAY_NONE && dtype != INLAY_STRING ? next_domain(r, v) : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return stay_is_shared(r->prog->env, domain) && stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK
-               ? INLAY_OK
-               : pool_take(r->shared, dtype, rank, dims, out, diag);
+    /* What is limited is the host's own: there it is counted, and refused with the limit's name. */
+    if (r->prog->env->held_bytes == NULL && stay_is_shared(r->prog->env, domain) &&
+        stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
+        if ((*out)->buffer.bytes <= r->shared->max_bytes)
+            return INLAY_OK;
+        inlay_value_unref(*out);
+    }
+    return pool_take(r->shared, dtype, rank, dims, out, diag);
 }
 
 bool stay_share(runner *r)

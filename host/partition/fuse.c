@@ -267,7 +267,7 @@ static void ask_value(problem *x, uint32_t v)
         if (i % 2 == 0 || f->var[r] != INLAY_NONE)
             ask_down(x, &m, part_read_in(x, r, offer_on(i % 2 == 0 ? f->now : f->then, r), v), mark);
     }
-    if (x->leaves[v] && h.wanted != (uint32_t)PART_ANYWHERE && !h.stacked)
+    if (x->leaves[v] && h.wanted != PART_ANYWHERE && !h.stacked)
         ask_down(x, &m, h.wanted, mark);
 }
 

@@ -1,6 +1,6 @@
-/* Where values lie that enter and leave bodies. What If, Loop and Scan hand on stays where it is in a run (exec/stay.c):
- * a body reads what it captures where the graph around it has that, what is carried lies where the body makes it, and
- * what a branch leaves goes to where it is read next. */
+/* Where values lie that enter and leave bodies. What If, Loop and Scan hand on stays where it is in a run
+ * (exec/stay.c): a body reads what it captures where the graph around it has that, what is carried lies where the body
+ * makes it, and what a branch leaves goes to where it is read next. */
 #include "partition/internal.h"
 #include <string.h>
 
@@ -151,7 +151,7 @@ static uint32_t lies_in(const part_job *job, uint32_t v)
     if (v == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
-        return homes[next].wanted == (uint32_t)PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
+        return homes[next].wanted == PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
     return homes == NULL || maker_of(job, v) != NULL ? made_in(job, v) : homes[v].lies;
 }
 
@@ -204,7 +204,7 @@ static uint32_t stays_in(const finder *f, const part_job *job, uint32_t v)
     uint32_t domain = read_in(f, job, v);
 
     for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < g->output_count; k++)
-        if (g->outputs[k] == v && job->request.homes[v].wanted != (uint32_t)PART_ANYWHERE)
+        if (g->outputs[k] == v && job->request.homes[v].wanted != PART_ANYWHERE)
             domain = job->request.homes[v].wanted;
     return domain;
 }
@@ -235,7 +235,8 @@ static uint32_t stacked_in(const finder *f, const part_job *job, const graph_nod
         const uint32_t at = domain - owner->first_domain;
 
         while (at < owner->table->domain_count &&
-               alignment < INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride, at)->alignment)
+               alignment <
+                   INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride, at)->alignment)
             alignment *= 2;
     }
     /* A slice begins where the device can address it. */
@@ -340,9 +341,8 @@ static uint32_t taken_to(const finder *f, const graph_node *n, uint32_t v)
         body = assigned(f, g);
         for (uint32_t i = 0; i < form.carried && form.first_output + i < g->output_count; i++)
             if (n->info.inputs[form.first_input + i] == v)
-                return can_stay(g, g->outputs[form.first_output + i])
-                           ? made_in(body, g->outputs[form.first_output + i])
-                           : (uint32_t)INLAY_DOMAIN_HOST;
+                return can_stay(g, g->outputs[form.first_output + i]) ? made_in(body, g->outputs[form.first_output + i])
+                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
     }
     return read_in_bodies(f, n, v);
 }

@@ -86,7 +86,7 @@ typedef struct part_copy {
 
 /* Where a value lies that enters a graph, or that one of the host's nodes makes; where one goes that leaves it. Values
  * stay where they are over If, Loop and Scan, so the graph around a body and the body know it of each other. */
-enum { PART_ANYWHERE = INLAY_NONE - 1 }; /* a domain: wherever the value is made */
+#define PART_ANYWHERE (INLAY_NONE - 1) /* a domain: wherever the value is made */
 typedef struct part_home {
     uint32_t lies;   /* domain; of what is carried, before the first iteration. INLAY_NONE: not known yet */
     uint32_t next;   /* a body's input: the output that it is in the next iteration, and lies with; else INLAY_NONE */
@@ -116,14 +116,14 @@ typedef struct partition {
     const inlay_value_state *profile;      /* [value_count] the shapes that costs were asked for */
     const inlay_value_state *compiled_for; /* the same for compile: sizes that go together; NULL: unknown */
     uint64_t weight_bytes;                 /* of the graph's constants */
-    const part_home *homes;                /* [value_count]; NULL: all that enters and leaves lies in the host's memory */
-    double iterations;                     /* of the loop whose body it is, expected; 1 where that is not known */
-    double cost_ns;                        /* all of it: offers, launches, copies; without margins */
-    double once_ns;                        /* what of it is for copies that last for all iterations */
-    double launch_ns;                      /* the launches in it */
-    uint32_t stretch_count;                /* regions in a row that one provider runs count as one */
-    bool idle;     /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
-    bool unpriced; /* a saved plan was followed: only offers that it names have a price, the saved one */
+    const part_home *homes; /* [value_count]; NULL: all that enters and leaves lies in the host's memory */
+    double iterations;      /* of the loop whose body it is, expected; 1 where that is not known */
+    double cost_ns;         /* all of it: offers, launches, copies; without margins */
+    double once_ns;         /* what of it is for copies that last for all iterations */
+    double launch_ns;       /* the launches in it */
+    uint32_t stretch_count; /* regions in a row that one provider runs count as one */
+    bool idle;              /* a body of a node that a provider runs whole: nobody was asked, and nothing is assigned */
+    bool unpriced;          /* a saved plan was followed: only offers that it names have a price, the saved one */
 } partition;
 
 /* A wish of the user's about some nodes: pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
@@ -181,8 +181,8 @@ bool part_may_run(const part_request *r, uint32_t node, uint32_t provider);
 /* [node_count] 1 = no offer that p has heard covers the node, and the rules allow. NULL: no memory. */
 uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a);
 
-/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? So it does with what they capture, and
- * with what a Loop or a Scan begins with. All else the host reads itself. */
+/* Does a node of the host's hand v on to its bodies as it is, wherever that lies? So it does with what they capture,
+ * and with what a Loop or a Scan begins with. All else the host reads itself. */
 bool part_hands_on(const graph_node *n, uint32_t v);
 /* How often the body of a Loop or a Scan runs when the node does, at the shapes of p; 1, and *out_known false, where
  * that depends on data. */

@@ -21,8 +21,8 @@ part_source part_source_of(const problem *x, uint32_t value)
     const part_home h = part_home_of(x, value);
     const uint32_t maker = part_maker_of(x->g, h.next != INLAY_NONE ? h.next : value);
 
-    if (h.next != INLAY_NONE && (maker == INLAY_NONE || !x->candidates[maker] ||
-                                 part_home_of(x, h.next).wanted != (uint32_t)PART_ANYWHERE))
+    if (h.next != INLAY_NONE &&
+        (maker == INLAY_NONE || !x->candidates[maker] || part_home_of(x, h.next).wanted != PART_ANYWHERE))
         return (part_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
     if (maker == INLAY_NONE || !x->candidates[maker])
         return (part_source){ .node = INLAY_NONE, .domain = h.lies };
@@ -48,7 +48,7 @@ uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home)
 {
     const part_home h = part_home_of(x, value);
 
-    if (h.wanted == (uint32_t)PART_ANYWHERE)
+    if (h.wanted == PART_ANYWHERE)
         return part_memory_of(x, home);
     return h.stacked && h.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : h.wanted;
 }

@@ -161,15 +161,15 @@ static bool add_border(problem *x, const uint32_t *choice, const uint32_t *regio
     return true;
 }
 
-/* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that. */
+/* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
+ */
 static bool is_free(const problem *x, uint32_t v, part_hop hop)
 {
     const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domain_owner[device];
     const part_provider *owner = p != INLAY_NONE ? &x->request->providers[p] : NULL;
-    const inlay_domain_info *at =
-        owner == NULL ? NULL
-                      : INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride,
-                                 device - owner->first_domain);
+    const inlay_domain_info *at = owner == NULL ? NULL
+                                                : INLAY_AT(inlay_domain_info, owner->table->domains,
+                                                           owner->table->domain_stride, device - owner->first_domain);
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
     return at != NULL && (at->flags & both) == both &&

@@ -171,7 +171,8 @@ static inlay_status reconsider(whole *w)
             return no_memory(w);
         if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
             continue;
-        status = choose_again(w, j, w->rules != NULL && w->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL, &again, NULL);
+        status =
+            choose_again(w, j, w->rules != NULL && w->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL, &again, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
             return no_memory(w);
         if (status == INLAY_OK) /* otherwise it stays as it is */

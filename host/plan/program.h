@@ -123,7 +123,8 @@ struct program {
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(graph *g, const program_env *env, program **out_program, inlay_diag *diag);
-/* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that. */
+/* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that.
+ */
 bool program_hands_on(const program_step *s, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
 bool program_find_states(program *p);

@@ -156,8 +156,8 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state);
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
 /* All that was compiled with it must be released. NULL is a no-op. */
 void provider_close(const provider *shown);
-/* The same of a device that hangs, and is never given back: it gets so many milliseconds to end its work, for at the end
- * of the process exit handlers take from a driver what it works with. */
+/* The same of a device that hangs, and is never given back: it gets so many milliseconds to end its work, for at the
+ * end of the process exit handlers take from a driver what it works with. */
 void provider_leave(const provider *shown, uint64_t limit_ms);
 /* One more reference, for provider_close() to end. Returns shown. */
 const provider *provider_hold(const provider *shown);

@@ -132,6 +132,7 @@ typedef struct gpu_device {
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
     VkSemaphore timeline;
     uint64_t submitted; /* value of the timeline that the last submission signals */
+    uint64_t given;     /* likewise, of those that a planted hang has not swallowed */
     VkCommandPool pool; /* under queue_lock */
     VkCommandBuffer copy_commands;
     gpu_buffer staging; /* made when it is needed first */
@@ -206,7 +207,7 @@ inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_v
  * once the work has ended. A device that does not get there in timeout_ms is lost. */
 typedef inlay_status (*gpu_poll_fn)(void *user);
 inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag);
-/* Waits for all work; for that of a lost device some seconds: a process that ends while a driver on the CPU still compiles
- * takes its compiler from it. */
+/* Waits for all work; for that of a lost device some seconds: a process that ends while a driver on the CPU still
+ * compiles takes its compiler from it. */
 void gpu_idle(gpu_device *g);
 #endif

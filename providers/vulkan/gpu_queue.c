@@ -111,17 +111,21 @@ inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_v
                                 .pSignalSemaphores = &g->timeline };
     inlay_status status = gpu_alive(g, diag);
     VkResult result;
+    bool hangs;
 
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&g->queue_lock);
     *out_value = g->submitted + 1;
     values.pSignalSemaphoreValues = out_value;
-    result = gpu_strikes(g, GPU_LOST)   ? VK_ERROR_DEVICE_LOST
-             : gpu_strikes(g, GPU_HANG) ? VK_SUCCESS
-                                        : g->vk.QueueSubmit(g->queue, 1, &info, VK_NULL_HANDLE);
+    hangs = gpu_strikes(g, GPU_HANG);
+    result = gpu_strikes(g, GPU_LOST) ? VK_ERROR_DEVICE_LOST
+             : hangs                  ? VK_SUCCESS
+                                      : g->vk.QueueSubmit(g->queue, 1, &info, VK_NULL_HANDLE);
     if (result == VK_SUCCESS)
         g->submitted = *out_value;
+    if (!hangs)
+        g->given = g->submitted;
     (void)pthread_mutex_unlock(&g->queue_lock);
     return gpu_check(g, result, "submitting work", diag);
 }
@@ -164,14 +168,14 @@ inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *use
 
 void gpu_idle(gpu_device *g)
 {
-    uint64_t value;
+    const bool lost = __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0; /* given up, and still at it perhaps */
     inlay_diag ignored = INLAY_DIAG_INIT;
+    uint64_t value;
 
     (void)pthread_mutex_lock(&g->queue_lock);
-    value = g->submitted;
+    value = g->given;
     (void)pthread_mutex_unlock(&g->queue_lock);
-    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0) /* given up, and still at it perhaps */
-        g->timeout_ms = GRACE_MS;
+    g->timeout_ms = lost ? GRACE_MS : g->timeout_ms;
     (void)gpu_wait(g, value, NULL, NULL, &ignored);
 }
 

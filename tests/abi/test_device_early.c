@@ -139,8 +139,8 @@ static void *fly(void *arg)
     return NULL;
 }
 
-/* What the host makes, of a size that only the run finds, is on its way when it is made: two values, and the region that
- * reads the first, are with the device before it has done any of it. */
+/* What the host makes, of a size that only the run finds, is on its way when it is made: two values, and the region
+ * that reads the first, are with the device before it has done any of it. */
 static void sized_values_go_when_they_are_made(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };

@@ -1,5 +1,6 @@
 /* Copies that are priced are those that a run makes, each as often: over branches, loops and scans, one within another,
- * whoever runs their bodies. A copy that lasts for all iterations of a loop counts once each time that it is entered. */
+ * whoever runs their bodies. A copy that lasts for all iterations of a loop counts once each time that it is entered.
+ */
 #include "fake_models.h"
 #include "plan/program.h"
 
@@ -395,9 +396,9 @@ static void both_sides(void **state)
         onnx_input(&g, "a", INLAY_FLOAT, 1, length);
         onnx_input(&g, "take", INLAY_BOOL, 1, length);
         onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "Abs", "", "a", "h");        /* the host's */
-        onnx_node(&g, "Ceil", "", "n", "m");       /* likewise */
-        onnx_node(&g, "Add", "", "m,h", "s");      /* of what the host makes, and what leaves, too */
+        onnx_node(&g, "Abs", "", "a", "h");   /* the host's */
+        onnx_node(&g, "Ceil", "", "n", "m");  /* likewise */
+        onnx_node(&g, "Add", "", "m,h", "s"); /* of what the host makes, and what leaves, too */
         onnx_node(&g, "Compress", "", "s,take", "c");
         onnx_node(&g, "Neg", "", "c", "d");
         onnx_node(&g, "Floor", "", "d", "f");
@@ -456,11 +457,8 @@ static void both_sides(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches),
-        cmocka_unit_test(loops),
-        cmocka_unit_test(scans),
-        cmocka_unit_test(nested),
-        cmocka_unit_test(both_sides),
+        cmocka_unit_test(branches), cmocka_unit_test(loops),      cmocka_unit_test(scans),
+        cmocka_unit_test(nested),   cmocka_unit_test(both_sides),
     };
 
     if (argc > 1)
