@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # serve_common.sh - what the scripts about inlay-serve share: models, requests for wrk, starting and ending a server.
 # Sourced; $tmp is a folder of the caller's, $port where its server listens.
 server=

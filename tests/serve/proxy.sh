@@ -24,7 +24,7 @@ trap end EXIT
 
 front=inlay$$-front
 if ip netns add $front 2>"$tmp/why"; then
-    spaces=($front inlay$$-1 inlay$$-2)
+    spaces=("$front" "inlay$$-1" "inlay$$-2")
     ip -n $front link set lo up
     for n in 1 2; do
         ip netns add "inlay$$-$n"
