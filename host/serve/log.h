@@ -6,8 +6,8 @@
 
 typedef enum log_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_VERBOSE_LINE } log_level;
 
-/* "inlay-serve: ..." as one line, if lines of that level are wanted; with log_format "ISO8601" behind the time in UTC and
- * the level's letter: "2026-01-31T12:00:00Z I inlay-serve: ...". Any thread. */
+/* "inlay-serve: ..." as one line, if lines of that level are wanted; with log_format "ISO8601" behind the time in UTC
+ * and the level's letter: "2026-01-31T12:00:00Z I inlay-serve: ...". Any thread. */
 INLAY_PRINTF(2, 3) void log_line(log_level level, const char *format, ...);
 bool log_wants(log_level level);
 /* Verbose lines are those of the library. */

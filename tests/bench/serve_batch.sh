@@ -5,7 +5,8 @@
 #
 # Each setting runs alone, in turn, three rounds; wrk and the server share the machine. Prints requests a second, CPU
 # time a request, latencies, and the rows of the mean run. TARGET_US: a third setting, 64 rows with that batch_target_us,
-# whose p99 should stay below.
+# whose p99 should stay below. With BERT=FILE.onnx it is that model instead (tests/models/export_models.py writes one,
+# bert_base), TOKENS (32) tokens a request, and at most 16 rows. ROUNDS (3): how often.
 set -euo pipefail
 build=$1 seconds=${2:-5} target=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,14 +14,21 @@ tmp=$(mktemp -d)
 port=8198
 . "$here/serve_common.sh"
 mkdir "$tmp/models"
-make_mlp "$tmp/models/mlp.onnx" 784 1024 1024 10
-make_requests "$tmp/mlp.lua" mlp x y 1,784 784
+most=64
+if [ -n "${BERT:-}" ]; then
+    most=16
+    ln -s "$(realpath "$BERT")" "$tmp/models/mlp.onnx"
+    make_bert_requests "$tmp/mlp.lua" mlp "${TOKENS:-32}"
+else
+    make_mlp "$tmp/models/mlp.onnx" 784 1024 1024 10
+    make_requests "$tmp/mlp.lua" mlp x y 1,784 784
+fi
 
 metric() { curl -s http://127.0.0.1:$port/metrics | awk -v name="$1{model=\"mlp\",version=\"1\"}" '$1 == name {print $2}'; }
 
 printf '%-6s %-9s %11s %10s %10s %10s %9s %9s\n' round max_batch requests/s cpu-us/req p50 p99 rows/run best
-for round in 1 2 3; do
-    for batch in 1 64 ${target:+64:$target}; do
+for round in $(seq "${ROUNDS:-3}"); do
+    for batch in 1 $most ${target:+$most:$target}; do
         flags=(--max-batch "${batch%:*}")
         [ "$batch" = "${batch%:*}" ] || flags+=(--batch-target-us "${batch#*:}")
         start_server "$build/bin/inlay-serve" "$tmp/models" --no-config --port $port --grpc-port -1 "${flags[@]}" ${FLAGS:-}

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # serve_common.sh - what the scripts about inlay-serve share: models, requests for wrk, starting and ending a server.
 # Sourced; $tmp is a folder of the caller's, $port where its server listens.
 server=
@@ -37,6 +38,23 @@ wrk.path = "/v2/models/$2/infer"
 wrk.headers["Inference-Header-Content-Length"] = tostring(#json)
 wrk.headers["Content-Type"] = "application/octet-stream"
 wrk.body = json .. string.rep("\0\0\128\63", $6)
+LUA
+}
+
+# make_bert_requests FILE MODEL TOKENS: the same for a model of texts; tokens 7, all of them seen, of one sentence.
+make_bert_requests() {
+    cat >"$1" <<LUA
+local function input(name)
+    return '{"name":"' .. name .. '","shape":[1,$3],"datatype":"INT64","parameters":{"binary_data_size":$((8 * $3))}}'
+end
+local function all(byte) return string.rep(string.char(byte, 0, 0, 0, 0, 0, 0, 0), $3) end
+local json = '{"inputs":[' .. input("input_ids") .. "," .. input("attention_mask") .. "," .. input("token_type_ids") ..
+    '],"outputs":[{"name":"pooler_output","parameters":{"binary_data":true}}]}'
+wrk.method = "POST"
+wrk.path = "/v2/models/$2/infer"
+wrk.headers["Inference-Header-Content-Length"] = tostring(#json)
+wrk.headers["Content-Type"] = "application/octet-stream"
+wrk.body = json .. all(7) .. all(1) .. all(0)
 LUA
 }
 

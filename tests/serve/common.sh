@@ -64,7 +64,7 @@ fetch_packages() { # PACKAGES
         flock 9
         cmp -s "$list" "$1/fetched.json" && exit 0
         cp "$list" "$1/package.json"
-        cd "$1" && timeout 240 npm install --ignore-scripts --no-audit --no-fund >"$tmp/npm" 2>&1 &&
-            cp package.json fetched.json
-    ) 9>"$1/lock" || skip "npm cannot fetch what npm.json lists: $(tail -n 1 "$tmp/npm")"
+        cd "$1" && timeout 240 npm install --ignore-scripts --no-audit --no-fund --fetch-retries=1 \
+            --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 >"$tmp/npm" 2>&1 && cp package.json fetched.json
+    ) 9>"$1/lock" || skip "npm cannot fetch what npm.json lists: $(grep -iE '^npm err' "$tmp/npm" | head -n 1)"
 }

@@ -6,28 +6,25 @@
 # Each server and the proxy with its clients have a network namespace of their own, where the system lets us make them;
 # otherwise all is on the loopback. Exit code 77: HAProxy or Python is not installed.
 set -euo pipefail
+# shellcheck source=tests/serve/common.sh
+. "$(dirname "$(realpath -- "$0")")/common.sh"
 PATH=$PATH:/usr/sbin:/sbin
 serve=$1 write_models=$2 config=$3 open_loop=$4
 python=/usr/bin/python3
-for tool in haproxy $python; do
-    command -v $tool >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
-done
-tmp=$(mktemp -d)
+need haproxy $python
 "$write_models" "$tmp/models"
-spaces=() started=()
+spaces=()
 end() {
-    for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+    finish
     for space in "${spaces[@]}"; do ip netns del "$space" 2>/dev/null || true; done
-    rm -rf "$tmp"
 }
 trap end EXIT
-fail() { echo "$1"; tail -n 5 "$tmp"/*.log; exit 1; }
 
 # ------------------------------------------------------------------ the network
 
 front=inlay$$-front
 if ip netns add $front 2>"$tmp/why"; then
-    spaces=($front inlay$$-1 inlay$$-2)
+    spaces=("$front" "inlay$$-1" "inlay$$-2")
     ip -n $front link set lo up
     for n in 1 2; do
         ip netns add "inlay$$-$n"
@@ -43,11 +40,7 @@ if ip netns add $front 2>"$tmp/why"; then
 else
     echo "no network namespaces here ($(cat "$tmp/why")): over the loopback"
     address=(- 127.0.0.1 127.0.0.1)
-    read -r -a free < <($python -c '
-import socket
-taken = [socket.socket() for _ in range(6)]
-for s in taken: s.bind(("127.0.0.1", 0))
-print(*[s.getsockname()[1] for s in taken])')
+    read -r -a free < <(free_ports 6)
     port=("${free[@]:0:3}") grpc=("${free[@]:3:3}")
     in_space() { shift; exec "$@"; }
 fi
@@ -55,15 +48,7 @@ fi
 # ------------------------------------------------------------------ servers and proxy
 
 server=(- 0 0)
-wait_for() { # SECONDS COMMAND...
-    local left=$(($1 * 20))
-    shift
-    until "$@"; do
-        [ $((left--)) -gt 0 ] || fail "waited in vain: $*"
-        sleep 0.05
-    done
-}
-start_server() { # 1 or 2
+start_one() { # 1 or 2
     : >"$tmp/server$1.log"
     (in_space "$1" "$serve" "$tmp/models" --no-config --listen "${address[$1]}" --port "${port[$1]}" \
         --grpc-port "${grpc[$1]}" --drain-ms 3500 --grace-ms 20000 --intra-threads 1) >>"$tmp/server$1.log" 2>&1 &
@@ -77,8 +62,8 @@ requests() { # SECONDS: what is asked of the proxy meanwhile, into $tmp/result
 }
 result() { wait $client || fail "the client failed"; read -r sent failed _ <"$tmp/result"; }
 
-start_server 1
-start_server 2
+start_one 1
+start_one 2
 sed -e "s/10.0.0.1:8000/${address[1]}:${port[1]}/; s/10.0.0.2:8000/${address[2]}:${port[2]}/" \
     -e "s/10.0.0.1:8001/${address[1]}:${grpc[1]}/; s/10.0.0.2:8001/${address[2]}:${grpc[2]}/" \
     -e "s/bind :8080/bind :${port[0]}/; s/bind :8081/bind :${grpc[0]}/" \
@@ -90,7 +75,7 @@ haproxy -c -q -f "$tmp/haproxy.cfg" || fail "HAProxy refuses samples/deploy/hapr
 (in_space 0 haproxy -db -f "$tmp/haproxy.cfg") >"$tmp/proxy.log" 2>&1 &
 started+=($!)
 both_answer() { (in_space 0 $python "$open_loop" "${port[0]}" twice x 3 50 0.3) 2>/dev/null | grep -q "^[0-9]* 0 "; }
-wait_for 4 both_answer # some tenths of a second each
+wait_for 10 both_answer
 
 # ------------------------------------------------------------------ a rolling restart
 
@@ -101,7 +86,7 @@ for n in 1 2; do
     kill "${server[$n]}"
     wait "${server[$n]}" || fail "server $n ended with $?"
     : >"$tmp/proxy.log" # what comes next is news
-    start_server $n
+    start_one $n
     wait_for 30 seen_up $name
 done
 kill -0 $client 2>/dev/null || fail "the restarts took longer than the requests"
