@@ -126,7 +126,7 @@ inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32
         each = (v->pixels + d->constants[ID_LOCAL] - 1) / d->constants[ID_LOCAL];
     }
     VR_OWN(d, kind, with_pad, lanes);
-    vr_expect_rounds(b, op, v->taps);
+    vr_expect_rounds(b, op, v->taps * (kind == POOL_LP ? 8 : 1)); /* a power is a loop, too */
     vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
     VR_PUT(b, d, 0, x->dims[1], each);
     vr_put_window(b, d, 2, v);

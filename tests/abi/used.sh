@@ -40,7 +40,7 @@ cp "$tmp/all" "$tmp/left"
 for ((round = 0; round < rounds && $(wc -l <"$tmp/left") > 0; round++)); do
     rename "$tmp/left"
     # The headers' own functions use fields, too: that counts for nobody.
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086,SC2016
     xargs -P2 -I{} sh -c '"$0" -std=c11 -D_GNU_SOURCE -fsyntax-only -ftrack-macro-expansion=0 "$@" {} 2>&1 |
         sed "s#^#{} #"' "$compiler" -I"$tmp/include" -Ihost -Iops -Itests/support $rooms <"$tmp/files" |
         sed -nE "s#^([^ ]+) \1:.*error: '(struct )?(inlay_[a-z_]+)'.* has no member named '([a-z_0-9]+)'.*#\3 \4 \1#p;

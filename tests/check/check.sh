@@ -161,13 +161,13 @@ jq -e '.failed >= 1 and .passed > 5 and ([.checks[].check] | index("leaks")) and
 checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --no-timing --group results --op 'Conv*' --time-limit 3 >"$work/out" &
 parent=$!
-while ! child=$(pgrep -P $parent) && kill -0 $parent 2>/dev/null; do sleep 0.01; done
-kill -STOP $child
+while ! child=$(pgrep -P "$parent") && kill -0 "$parent" 2>/dev/null; do sleep 0.01; done
+kill -STOP "$child"
 sleep 0.5
-kill -STOP $parent
+kill -STOP "$parent"
 sleep 4
-kill -CONT $parent $child
-wait $parent || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
+kill -CONT "$parent" "$child"
+wait "$parent" || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
 
 # Files that are no plugins.
 checks=$((checks + 2))
