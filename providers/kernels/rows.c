@@ -28,7 +28,6 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vec integer = vec_set(0x1.8p18f); /* whose last bit counts 1/32 */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
-
     const vec power = vec_lookup_some(exp_table, at);
 
     return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
@@ -163,7 +162,7 @@ VEC_INLINE vec erf_of(vec x)
                                  -1.09602086e-1f, -6.32291675e-1f, -1.12998354f,   2.63461901e-4f };
     const vec a = vec_abs(x), b = vec_min(vec_set(4.5f), a);
     const vec low = vec_fma(a, polynomial(near, 7, vec_mul(a, a)), a);
-    const vec high = vec_sub(vec_set(1), exp_of(polynomial(far, 9, b), false, true)); /* beyond 4.5 it is 1 */
+    const vec high = vec_sub(vec_set(1), EXP_OF(polynomial(far, 9, b))); /* beyond 4.5 it is 1 */
 
     return with_sign(vec_select(vec_greater(vec_set(0.92f), a), low, high), x);
 }

@@ -102,6 +102,7 @@ typedef struct elements_job {
     int64_t columns;
     void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
     uint32_t row_rank;                /* axes that make up the rows */
+    bool outside;                     /* some index is, of rows that were not read */
     int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
 } elements_job;
 
@@ -127,10 +128,14 @@ typedef struct element16 {
 /* Rows of the indices: all axes but the last. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const elements_job *job = user;
+    elements_job *job = user;
     strided_walk walk;
 
     (void)worker;
+    if (!indices_inside(job->indices, begin * job->columns, (end - begin) * job->columns, job->dim)) {
+        __atomic_store_n(&job->outside, true, __ATOMIC_RELAXED);
+        return INLAY_OK;
+    }
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->in_steps, NULL);
     strided_walk_seek(&walk, begin);
     for (int64_t row = begin; row < end; row++, strided_walk_next(&walk))
@@ -157,7 +162,6 @@ static inlay_status run_gather_elements(const kit_call *call)
         if (i != axis && indices->dims[i] > x->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
                               (long long)indices->dims[i], i, (long long)x->dims[i]);
-    INLAY_TRY(indices_check(call, indices, x->dims[axis]));
     if (y->count == 0)
         goto done;
     job.dim = x->dims[axis];
@@ -169,6 +173,8 @@ static inlay_status run_gather_elements(const kit_call *call)
     job.in_steps[axis] = 0;
     job.row_step = axis + 1 == x->rank ? 0 : 1;
     INLAY_TRY(kit_parallel(call, y->count / job.columns, 4096 / job.columns + 1, elements_range, &job));
+    if (job.outside)
+        return indices_check(call, indices, job.dim);
 done:
     return status;
 }

@@ -1,11 +1,11 @@
 #include "indices.h"
 #include "args.h"
 
-/* Do all lie in [-dim, dim)? Without branches, so that it vectorises. */
-KIT_MULTIVERSION static bool indices_inside(const kit_tensor *indices, int64_t dim)
+/* Without branches, so that it vectorises. */
+KIT_MULTIVERSION bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)
 {
-    const int64_t *wide = indices->data, count = indices->count;
-    const int32_t *narrow = indices->data;
+    const int64_t *wide = (const int64_t *)indices->data + first;
+    const int32_t *narrow = (const int32_t *)indices->data + first;
     int64_t outside = 0;
 
     if (indices->dtype == INLAY_INT64)
@@ -19,7 +19,7 @@ KIT_MULTIVERSION static bool indices_inside(const kit_tensor *indices, int64_t d
 
 inlay_status indices_check(const kit_call *call, const kit_tensor *indices, int64_t dim)
 {
-    if (indices_inside(indices, dim))
+    if (indices_inside(indices, 0, indices->count, dim))
         return INLAY_OK;
     for (int64_t i = 0; i < indices->count; i++) {
         int64_t index = arg_index(indices, i);

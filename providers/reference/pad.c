@@ -190,8 +190,8 @@ static void pad_columns(const pad_job *job, const char *row, char *out, int64_t 
     }
 }
 
-/* A row of which the input covers a part. Where margins are brief more is written than they are, which what lies behind
- * them is written over: unless the row is the last one. */
+/* A row of which the input covers a part. Brief margins are written as BRIEF bytes: what follows overwrites the excess,
+ * except behind the last row, whose margin is written as it is. */
 static inline void pad_row(const pad_job *job, const char *row, char *out, bool is_last)
 {
     const int64_t end = job->first + job->length;
