@@ -1,10 +1,11 @@
 /* Weights of few bits that stay as they are in the file, since a provider reads them packed: which DequantizeLinear are
  * not to be folded. Where it does so for products alone, they have to read integers with one scale for all, for a
- * column, or for a block of a column, past a Transpose; otherwise any, past views. */
+ * column, or for a block of a column, past a Transpose; otherwise any, past views. And Casts of halves to float, where
+ * a provider makes the floats as it packs them. */
 #include "passes/pass.h"
 #include <string.h>
 
-enum { LEAST_FLOATS = 1 << 14, LOOK_THROUGH = 2, MANY_PIXELS = 64 };
+enum { LEAST_FLOATS = 1 << 14, LEAST_HALVES = 1 << 16, LOOK_THROUGH = 2, MANY_PIXELS = 64 };
 enum { SMALL_TIMES = 16, CACHE_TIMES = 3 }; /* of fold_max_bytes */
 
 static bool is_integer(inlay_dtype t)
@@ -199,7 +200,7 @@ static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const g
     if (!is_narrow(x->dtype) || scale->dtype != INLAY_FLOAT ||
         g->values[n->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < LEAST_FLOATS)
         return false;
-    if (ctx->keeps_weights >= 2)
+    if ((ctx->keeps_weights & 2) != 0)
         return reads_any(ctx, g, r, n->info.outputs[0], (uint64_t)elements * sizeof(float), is_code(x->dtype), 0);
     for (uint32_t d = 0; d < scale->rank; d++)
         count *= scale->dims[d].value;
@@ -211,16 +212,59 @@ static bool stays(const pass_ctx *ctx, const graph *g, const readers *r, const g
                         false, 0);
 }
 
+/* Does what follows a convolution go into its weights (conv_batch_norm, conv_scale)? */
+static bool is_scaled(const graph *g, const readers *r, const graph_node *conv)
+{
+    static const char *const scales[] = { "BatchNormalization", "Mul", "Div", "Add", "Sub" };
+
+    for (uint32_t at = r->first[conv->info.outputs[0]]; at != INLAY_NONE; at = r->next[at]) {
+        const graph_node *n = g->nodes[r->node[at]];
+
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+            for (uint32_t k = 0; pass_is_op(n, scales[i]) && k < n->info.input_count; k++)
+                if (n->info.inputs[k] != INLAY_NONE &&
+                    (g->values[n->info.inputs[k]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+                    return true;
+    }
+    return false;
+}
+
+/* Halves that products and convolutions alone read become floats when they are packed, so that nobody ever has all of
+ * these floats. */
+static bool halves_stay(const pass_ctx *ctx, const graph *g, const readers *r, const graph_node *n)
+{
+    const inlay_value_info *x, *y;
+
+    if ((ctx->keeps_weights & 4) == 0 || !pass_is_op(n, "Cast") || n->info.inputs[0] == INLAY_NONE ||
+        n->info.outputs[0] == INLAY_NONE)
+        return false;
+    x = &g->values[n->info.inputs[0]].info;
+    y = &g->values[n->info.outputs[0]].info;
+    if ((x->flags & INLAY_VALUE_CONSTANT) == 0 || (y->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ||
+        (x->dtype != INLAY_FLOAT16 && x->dtype != INLAY_BFLOAT16) || y->dtype != INLAY_FLOAT ||
+        x->data_bytes / 2 < LEAST_HALVES || r->first[n->info.outputs[0]] == INLAY_NONE)
+        return false;
+    for (uint32_t at = r->first[n->info.outputs[0]]; at != INLAY_NONE; at = r->next[at]) {
+        const graph_node *reader = g->nodes[r->node[at]];
+        const bool product = pass_is_op(reader, "MatMul") || pass_is_op(reader, "Gemm");
+
+        if (r->input[at] != 1 || (product ? x->rank != 2 : !pass_is_op(reader, "Conv") || is_scaled(g, r, reader)))
+            return false;
+    }
+    return true;
+}
+
 bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a)
 {
     bool *found = NULL, any = false;
     readers r;
 
     for (uint32_t n = 0; ctx->keeps_weights != 0 && !any && n < g->node_count; n++)
-        any = pass_is_op(g->nodes[n], "DequantizeLinear");
+        any = pass_is_op(g->nodes[n], "DequantizeLinear") ||
+              ((ctx->keeps_weights & 4) != 0 && pass_is_op(g->nodes[n], "Cast"));
     if (!any || (found = arena_array(a, (size_t)g->node_count + 1, sizeof *found)) == NULL || !find_readers(g, &r, a))
         return NULL;
     for (uint32_t n = 0; n < g->node_count; n++)
-        found[n] = stays(ctx, g, &r, g->nodes[n]);
+        found[n] = stays(ctx, g, &r, g->nodes[n]) || halves_stay(ctx, g, &r, g->nodes[n]);
     return found;
 }

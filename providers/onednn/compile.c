@@ -1,6 +1,7 @@
 /* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
 #include "build.h"
 #include "expand.h"
+#include "halves.h"
 #include "narrow.h"
 #include "nbits_weights.h"
 #include "sparse_weights.h"
@@ -186,13 +187,16 @@ static inlay_status copy_small(inlay_compiled *c, inlay_diag *diag)
 /* Tells the host what it may drop: everything that has been copied or packed, and is not also read as it lies. */
 static void settle_constants(inlay_compiled *c, const inlay_compile_request *r)
 {
-    if (c->ready != NULL)
+    if (c->ready != NULL) {
         narrow_settle(c);
+        halves_settle(c);
+    }
     for (uint32_t v = 0; v < c->value_count; v++) {
         rg_constant *k = c->values[v].constant != INLAY_NONE ? &c->constants[c->values[v].constant] : NULL;
         bool packed;
 
-        if (k == NULL || k->narrow != NULL || k->entries.count > 0) /* no constant of the host */
+        if (k == NULL || k->narrow != NULL || k->entries.count > 0 ||
+            k->half_type != INLAY_UNDEFINED) /* no constant of the host */
             continue;
         /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original
          * was. */
@@ -241,6 +245,7 @@ inlay_status rg_compile(void *state, const inlay_compile_request *r, inlay_compi
     (void)pthread_mutex_init(&c->lock, NULL);
     INLAY_TRY(read_region(c, r, diag));
     INLAY_TRY(copy_small(c, diag));
+    halves_find(c, r->graph);
     INLAY_TRY(narrow_find(c, r->graph, diag));
     INLAY_TRY(nbits_find(c, diag));
     sparse_find(c);

@@ -1,5 +1,6 @@
 /* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
 #include "library.h"
+#include "halves.h"
 #include "narrow.h"
 #include "tiles.h"
 #include "window.h"
@@ -54,7 +55,8 @@ const rg_operator *rg_computed_row(const rg_operator *row)
 const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row)
 {
     if ((row->family != &rg_conv && row->family != &rg_conv_transpose) ||
-        ((kit_is_constant(node, 1) || narrow_is_constant(node->graph, node->info->inputs[1], NULL)) &&
+        ((kit_is_constant(node, 1) || narrow_is_constant(node->graph, node->info->inputs[1], NULL) ||
+          halves_is_constant(node->graph, node->info->inputs[1])) &&
          (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
         return row;
     return rg_computed_row(row);

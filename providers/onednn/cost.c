@@ -6,6 +6,7 @@
  * a reorder; that is said apart. */
 #include "build.h"
 #include "cpu.h"
+#include "halves.h"
 #include "narrow.h"
 #include "nbits_weights.h"
 #include "sparse_weights.h"
@@ -393,7 +394,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             s.weights += bytes * share;
             continue;
         }
-        if (i > 0 && narrow_is_constant(r->graph, info->inputs[i], NULL)) { /* floats that were just made */
+        if (i > 0 && (narrow_is_constant(r->graph, info->inputs[i], NULL) ||
+                      halves_is_constant(r->graph, info->inputs[i]))) { /* floats that were just made */
             s.weights += bytes;
             continue;
         }

@@ -193,7 +193,7 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels, .list = kn_list, .time = kn_time };
     static const inlay_ext_states states = { .struct_size = sizeof states, .appends = rg_appends, .reads = rg_reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = rg_may_branch };
-    static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 };
+    static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 | 4 };
     const rg_state *state = state_;
     kit_refusal why = { 0, "", "" };
 

@@ -45,7 +45,7 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
         cost->ns += y * NARROW_NS / threads + CALL_NS;
         return;
     }
-    if (f == &rg_weights || f == &rg_sparse) { /* the product's: it reads them as they are packed */
+    if (f == &rg_weights || f == &rg_sparse || f == &rg_halves) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
         return;
     }

@@ -202,7 +202,7 @@ bool rg_same_dim(const inlay_dim *a, const inlay_dim *b);
 extern const rg_family rg_conv, rg_conv_transpose, rg_conv_computed, rg_product, rg_eltwise_family, rg_binary, rg_pool,
     rg_normalize, rg_concat, rg_softmax, rg_layer_norm, rg_rms_norm, rg_skip_norm, rg_reduce, rg_view, rg_transpose,
     rg_lrn, rg_attention, rg_quantize, rg_dequantize, rg_dynamic, rg_int8_conv, rg_int8_product, rg_int_cast,
-    rg_byte_clip, rg_weights, rg_narrow, rg_nbits_product, rg_sparse;
+    rg_byte_clip, rg_weights, rg_narrow, rg_nbits_product, rg_sparse, rg_halves;
 extern const rg_family rg_resize, rg_split, rg_slice, rg_pad, rg_recurrent, rg_scatter, rg_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t rg_first_out(const rg_op *op);
@@ -224,6 +224,7 @@ bool rg_takes_bytes(const kit_node *node);                                 /* th
 bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* made by DynamicQuantizeLinear */
 bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
 bool rg_takes_narrow(const kit_node *node);  /* constants of few bits (narrow.c) */
+bool rg_takes_halves(const kit_node *node);  /* Cast of constants of 16 bits to float (halves.c) */
 bool rg_takes_product(const kit_node *node); /* Cast to float of what MatMulInteger or ConvInteger makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms
@@ -257,8 +258,10 @@ typedef struct rg_constant {
     bool shifted;        /* packs hold int8, 128 less than the original's uint8 */
     int32_t *sums;       /* integer products: of the columns of a matrix */
     sp_entries entries;  /* count > 0: it was never dense (sparse_weights.c); data is NULL */
-    uint32_t sources[2]; /* the values of the snapshot that entries lie in */
-    bool sparse_turned;  /* how sparse_blocks were counted: of a matrix [n, k] */
+    uint32_t sources[2]; /* the values of the snapshot that entries, or halves, lie in */
+    const void *halves;  /* of half_type: floats are made for each pack (halves.h); data is NULL */
+    inlay_dtype half_type;
+    bool sparse_turned; /* how sparse_blocks were counted: of a matrix [n, k] */
     int64_t
         sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
     struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */

@@ -1,5 +1,6 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
 #include "bytes.h"
+#include "halves.h"
 #include "narrow.h"
 #include "nbits_weights.h"
 #include "pairs_weights.h"
@@ -189,7 +190,9 @@ static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *
 
 static void let_go(const inlay_compiled *c, const rg_constant *k)
 {
-    for (int i = 0; i < 2 && k->entries.count > 0 && c->compiling != NULL && c->state->constants != NULL; i++)
+    for (int i = 0;
+         i < 2 && (k->entries.count > 0 || k->halves != NULL) && c->compiling != NULL && c->state->constants != NULL;
+         i++)
         c->state->constants->release(c->state->host->ctx, c->compiling, k->sources[i]);
     if (c->compiling != NULL && c->state->constants != NULL && k->data != NULL && k->copy == NULL)
         c->state->constants->release(c->state->host->ctx, c->compiling, k->value);
@@ -231,6 +234,8 @@ static inlay_status read_source(const inlay_compiled *c, const rg_constant *k, c
     *out_source = k->data;
     if (k->entries.count > 0) {
         status = sparse_unfold(k, out_copy, diag);
+    } else if (k->halves != NULL) {
+        status = halves_floats(k, out_copy, diag);
     } else if (k->narrow != NULL) {
         status = narrow_floats(c, k, out_copy, diag);
     } else if (k->data == NULL) {
