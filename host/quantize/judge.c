@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const double TOGETHER_MS = 0.5, WARM_MS = 50;
-enum { MOST_TOGETHER = 64, MOST_RUNS = 1024, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
 /* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
 typedef struct kept_output {
