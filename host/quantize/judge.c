@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_RUNS = 1024, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+static const double TOGETHER_MS = 0.5, WARM_MS = 50;
+enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5, MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
 /* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
 typedef struct kept_output {
@@ -448,15 +449,24 @@ static double now_s(clockid_t clock)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* What a run takes, but no more than the CPUs worked for it: on a busy machine the rest is others' work. */
-static inlay_status time_run(const samples *set, inlay_value *const *values, const subject *s, double *out_ms,
-                             inlay_diag *diag)
+/* What each of so many runs takes, but no more than the CPUs worked for it: on a busy machine the rest is others' work.
+ * warm: one before them is not counted, which finds the caches as the other model has left them. */
+static inlay_status time_runs(const samples *set, inlay_value *const *values, const subject *s, uint32_t runs,
+                              bool warm, double *out_ms, inlay_diag *diag)
 {
-    const double wall = now_s(CLOCK_MONOTONIC), work = now_s(CLOCK_PROCESS_CPUTIME_ID);
-    inlay_status status = samples_run(set, values, s->session, s->context, diag);
-    const double took = now_s(CLOCK_MONOTONIC) - wall, worked = now_s(CLOCK_PROCESS_CPUTIME_ID) - work;
+    double wall, work, took, worked;
+    inlay_status status = INLAY_OK;
 
-    *out_ms = (took < worked ? took : worked) * 1e3;
+    if (warm)
+        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
+    wall = now_s(CLOCK_MONOTONIC);
+    work = now_s(CLOCK_PROCESS_CPUTIME_ID);
+    for (uint32_t i = 0; i < runs; i++)
+        INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
+    took = now_s(CLOCK_MONOTONIC) - wall;
+    worked = now_s(CLOCK_PROCESS_CPUTIME_ID) - work;
+    *out_ms = (took < worked ? took : worked) * 1e3 / runs;
+done:
     return status;
 }
 
@@ -479,17 +489,21 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
     const subject *both[] = { a, b };
     double times[2][MOST_RUNS], ratios[MOST_RUNS];
     inlay_value **values = NULL;
-    uint32_t runs = 0;
-    double start;
+    uint32_t runs = 0, together;
+    double start, one;
     inlay_status status;
 
     INLAY_TRY(samples_load(set, 0, &values, diag));
     for (int k = 0; k < 2; k++) /* plans, and what is done once */
         INLAY_TRY(samples_run(set, values, both[k]->session, both[k]->context, diag));
+    INLAY_TRY(time_runs(set, values, a, 1, true, &one, diag));
+    together = one > TOGETHER_MS                   ? 1
+               : one * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
+                                                   : (uint32_t)(TOGETHER_MS / one);
     start = now_s(CLOCK_MONOTONIC);
     for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
         for (uint32_t i = runs; i < runs + 2; i++) /* each comes first as often as the other */
-            INLAY_TRY(time_run(set, values, both[i % 2], &times[i % 2][runs], diag));
+            INLAY_TRY(time_runs(set, values, both[i % 2], together, one < WARM_MS, &times[i % 2][runs], diag));
     for (uint32_t i = 0; i < runs; i++)
         ratios[i] = times[1][i] / (times[0][i] > 1e-9 ? times[0][i] : 1e-9);
     *out_a_ms = middle(times[0], runs, 4); /* what else the machine does makes runs longer, never shorter */

@@ -342,6 +342,10 @@ static bool raise_node(conversion *r)
     } else if (strcmp(op, "Scatter") == 0) {
         if (r->opset >= 11)
             r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+    } else if (strcmp(op, "RoiAlign") == 0) {
+        if (since < 16 && r->opset >= 16)
+            r->e->failed |=
+                graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "output_half_pixel") != INLAY_OK;
     } else if (strcmp(op, "Scan") == 0) {
         return since >= 9;
     } else if (!only_grew(op)) {

@@ -296,14 +296,34 @@ static bool drop_default_text(conversion *c, const char *attr, const char *text)
     return true;
 }
 
+/* The scales of Upsample-9 become the attribute that Upsample-7 has. */
+static bool lower_upsample(conversion *c)
+{
+    const uint32_t scales = conversion_input(c, 1);
+    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &c->e->g->values[scales].info;
+    inlay_attr_info attr = { .name = { "scales", 6 }, .kind = INLAY_ATTR_FLOATS };
+    float *copy;
+
+    if (c->opset >= 9)
+        return true;
+    if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT) {
+        c->why = "its scales are computed";
+        return false;
+    }
+    copy = arena_copy(&c->e->g->model->arena, info->data, (size_t)info->data_bytes);
+    attr.floats = copy;
+    attr.count = (uint32_t)(info->data_bytes / sizeof *copy);
+    c->e->failed |= copy == NULL || graph_set_attr(c->e->g, c->n, &attr) != INLAY_OK;
+    conversion_cut_inputs(c, 1);
+    return copy != NULL;
+}
+
 /* To Resize-10 and Upsample: their grids begin at 0 and leave out what lies between. */
 static bool lower_to_scales(conversion *c)
 {
     const bool nearest = conversion_is_text(c->n, "mode", "nearest", true);
     const uint32_t scales = conversion_input(c, 2);
     const inlay_value_info *info = scales == INLAY_NONE ? NULL : &c->e->g->values[scales].info;
-    inlay_attr_info attr = { .name = { "scales", 6 }, .kind = INLAY_ATTR_FLOATS };
-    float *copy;
 
     if (info == NULL || info->data_bytes == 0 || conversion_input(c, 3) != INLAY_NONE ||
         !conversion_is_text(c->n, "coordinate_transformation_mode", "asymmetric", false) ||
@@ -323,18 +343,20 @@ static bool lower_to_scales(conversion *c)
     if (c->opset >= 10)
         return true;
     c->n->info.op_type = (inlay_str){ "Upsample", 8 };
-    if (c->opset >= 9)
+    return lower_upsample(c);
+}
+
+/* Pixels of RoiAlign-10 are counted from their corners. */
+static bool lower_roi_align(conversion *c)
+{
+    if (c->opset >= 16)
         return true;
-    if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT) {
-        c->why = "its scales are computed";
+    if (!conversion_is_text(c->n, "coordinate_transformation_mode", "output_half_pixel", false)) {
+        c->why = "half_pixel came with opset 16";
         return false;
     }
-    copy = arena_copy(&c->e->g->model->arena, info->data, (size_t)info->data_bytes);
-    attr.floats = copy;
-    attr.count = (uint32_t)(info->data_bytes / sizeof *copy);
-    c->e->failed |= copy == NULL || graph_set_attr(c->e->g, c->n, &attr) != INLAY_OK;
-    conversion_cut_inputs(c, 1);
-    return copy != NULL;
+    conversion_drop_attr(c, "coordinate_transformation_mode");
+    return true;
 }
 
 static bool lower_resize(conversion *c)
@@ -466,6 +488,8 @@ static bool lower_operator(conversion *c, const char *op, uint32_t since)
                   { "TopK", lower_top_k, 10 },
                   { "Dropout", lower_dropout, 12 },
                   { "Resize", lower_resize, 10 },
+                  { "Upsample", lower_upsample, 9 },
+                  { "RoiAlign", lower_roi_align, 16 },
                   { "QuantizeLinear", lower_linear, 13 },
                   { "DequantizeLinear", lower_linear, 13 },
                   { "GridSample", lower_grid_sample, 20 },

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Converts models to other opsets and back, without other rewrites, and compares what they make of made-up inputs: a line for each.
+# Converts models to other opsets and back, without other rewrites, and compares what they make of made-up inputs: a
+# line for each.
 #   opsets.sh INLAY MODEL.onnx...
 # "same": every output within 1e-5 of the largest; "no (REASON)": what the target cannot say.
 set -u

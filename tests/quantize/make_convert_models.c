@@ -41,6 +41,20 @@ static const struct {
       "z = Resize(x, _, s) mode=nearest coordinate_transformation_mode=asymmetric nearest_mode=floor\n"
       "-> y, z",
       19 },
+    { "scales.onnx", "x : 1,2,4,5\n s = [4] 1,1,2,3\n y = Upsample(x, s)\n -> y", 9 },
+    { "corners.onnx",
+      "x : 1,2,6,6\n r = [2,4] 0,0,4,4,1,1,5,3\n i = i[2] 0,0\n"
+      "y = RoiAlign(x, r, i) output_height=2 output_width=2 sampling_ratio=2\n -> y",
+      10 },
+    { "named.onnx",
+      "x : 1,2,6,6\n r = [2,4] 0,0,4,4,1,1,5,3\n i = i[2] 0,0\n"
+      "y = RoiAlign(x, r, i) output_height=2 output_width=2 sampling_ratio=2 "
+      "coordinate_transformation_mode=output_half_pixel\n -> y",
+      16 },
+    { "halves.onnx",
+      "x : 1,2,6,6\n r = [2,4] 0,0,4,4,1,1,5,3\n i = i[2] 0,0\n"
+      "y = RoiAlign(x, r, i) output_height=2 output_width=2 sampling_ratio=2\n -> y",
+      16 },
     { "centers.onnx", "x : 1,2,4,5\n s = [4] 1,1,2,3\n y = Resize(x, _, s) mode=linear\n -> y", 13 },
     { "first.onnx",
       "x : 2,3,8,8\n s = [3]\n b = [3]\n m = [3]\n v = [3]\n w = [384,6]\n c = [6]\n"

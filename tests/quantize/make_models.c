@@ -39,6 +39,11 @@ static const char mlp[] = "x : N,64\n"
 static const char twice[] = "x : N,64\n v = [64,64]\n w = [64,64]\n one = [] 1.0\n e = [] 5.0\n little = [] 0.01\n"
                             "v0 = Sub(v, one)\n v1 = Pow(v0, e)\n w1 = Sub(w, one)\n a = MatMul(x, v1)\n"
                             "s = Mul(a, little)\n b = MatMul(x, w1)\n y = Add(s, b)\n -> y";
+/* A size that passes read from the input; opset 17. */
+static const char sized[] = "x : N,64\n v = [64,96]\n one = [] 1.0\n w = Sub(v, one)\n z = i[1] 0\n k = i[2] 4,24\n"
+                            "t = [1,1,24]\n"
+                            "h = MatMul(x, w)\n s = Shape(h)\n g = Gather(s, z)\n c = Concat(g, k) axis=0\n"
+                            "y = Expand(t, c)\n -> h, y";
 /* Operators whose attributes became inputs, and a Softmax over several axes; opset 9. */
 static const char old[] = "x : 2,3,40\n"
                           "one = [] 1.0\n v = [40,40]\n w = Sub(v, one)\n"
@@ -257,6 +262,7 @@ int main(int argc, char **argv)
     write_script(argv[1], "net.onnx", net, 13);
     write_script(argv[1], "mlp.onnx", mlp, 13);
     write_script(argv[1], "twice.onnx", twice, 13);
+    write_script(argv[1], "sized.onnx", sized, 17);
     write_script(argv[1], "old.onnx", old, 9);
     write_script(argv[1], "sum.onnx", sum, 13);
     write_script(argv[1], "dead.onnx", dead, 13);

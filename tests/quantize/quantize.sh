@@ -98,6 +98,7 @@ agrees mlp.onnx 0.999999 --weights f16
 agrees old.onnx 0.9999 --weights 8
 agrees old.onnx 0.97 --weights 4
 agrees branch.onnx 0.9999 --weights 8
+agrees sized.onnx 0.9999 --weights 8
 agrees mlp.onnx 0.999 --weights 8 --mode dynamic
 agrees old.onnx 0.999 --weights 8 --mode dynamic
 # The same integers, large enough to stay packed, with activations that are not rounded.
