@@ -6,6 +6,27 @@
 
 enum { FORGOTTEN_BYTES = 1 << 18 }; /* of which the original is not kept in memory */
 
+/* The DequantizeLinear of constants, by scales of floats, that Conv n alone has as weights, if each output channel can
+ * have scales of its own: NULL otherwise. */
+static graph_node *narrow_weights(const rewrite *w, const graph_node *n)
+{
+    const uint32_t v = rw_input(w, n, 1);
+    graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
+    const inlay_value_info *x, *scale;
+
+    if (back == NULL || !rw_is_only_use(w, v) || !pass_is_op(n, "Conv"))
+        return NULL;
+    x = rw_info(w, rw_input(w, back, 0));
+    scale = rw_info(w, rw_input(w, back, 1));
+    if (!rw_is_constant(w, rw_input(w, back, 0)) || !rw_is_constant(w, rw_input(w, back, 1)) ||
+        scale->dtype != INLAY_FLOAT || rw_info(w, v)->dtype != INLAY_FLOAT || x->rank < 3)
+        return NULL;
+    if (scale->rank == 0) /* one becomes as many as channels, but a zero point would have to, too */
+        return rw_input(w, back, 2) == INLAY_NONE ? back : NULL;
+    return rw_dim(scale, 0) == rw_dim(x, 0) && (scale->rank == x->rank || rw_attr_int(back, "axis", 1) == 0) ? back
+                                                                                                             : NULL;
+}
+
 graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
 {
     graph_node *n = rw_maker_op(w, v, "Conv");
@@ -21,7 +42,8 @@ graph_node *conv_to_scale(const rewrite *w, uint32_t v, int64_t *out_channels)
     weight = rw_info(w, rw_input(w, n, 1));
     bias = rw_input(w, n, 2);
     groups = rw_attr_int(n, "group", 1);
-    if (!rw_is_constant(w, rw_input(w, n, 1)) || weight->dtype != INLAY_FLOAT || weight->rank < 3 || groups < 1)
+    if ((!rw_is_constant(w, rw_input(w, n, 1)) && narrow_weights(w, n) == NULL) || weight->dtype != INLAY_FLOAT ||
+        weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
         return NULL;
     *out_channels = transposed ? weight->dims[1].value * groups : weight->dims[0].value;
     if (bias != INLAY_NONE && (!rw_is_constant(w, bias) || rw_info(w, bias)->dtype != INLAY_FLOAT ||
@@ -43,6 +65,39 @@ static void scale_floats(const char *from, int64_t count, double s, float *to)
     }
 }
 
+/* Channels' factors become part of the scales: one more rounding of each scale, none of the elements. */
+static uint32_t scaled_scales(rewrite *w, graph_node *back, const double *factor)
+{
+    const uint32_t old = rw_input(w, back, 1);
+    const inlay_value_info *info = rw_info(w, old);
+    const int64_t channels = rw_dim(rw_info(w, rw_input(w, back, 0)), 0);
+    const int64_t count = info->rank == 0 ? channels : (int64_t)(info->data_bytes / sizeof(float));
+    uint32_t inputs[3] = { rw_input(w, back, 0), INLAY_NONE, rw_input(w, back, 2) }, rank = info->rank;
+    const float *from = rw_floats(w, old);
+    float *to = graph_blob_alloc(w->g->model, count > 0 ? (size_t)count * sizeof *to : 1);
+    int64_t dims[INLAY_MAX_RANK] = { channels };
+    graph_node *fresh;
+
+    if (to == NULL || from == NULL)
+        return INLAY_NONE;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = info->dims[d].value;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (float)((double)from[rank == 0 ? 0 : i] * factor[i / (count / channels)]);
+    inputs[1] = rw_constant_blob(w, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
+    fresh = inputs[1] == INLAY_NONE
+                ? NULL
+                : rw_make(w, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
+    for (uint32_t i = 0; fresh != NULL && i < back->own_attr_count; i++)
+        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) !=
+            INLAY_OK)
+            return INLAY_NONE;
+    if (fresh == NULL || (rank == 0 && graph_set_attr_int(w->g, fresh, "axis", 0) != INLAY_OK) ||
+        rw_insert(w, fresh, INLAY_FLOAT) != INLAY_OK)
+        return INLAY_NONE;
+    return fresh->info.outputs[0];
+}
+
 /* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
  * g * M/g + j is column j of the rows of group g. */
 static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *scale)
@@ -59,6 +114,8 @@ static uint32_t scaled_weight(rewrite *w, const graph_node *conv, const double *
 
     if (scale == NULL)
         return v;
+    if (!rw_is_constant(w, v))
+        return scaled_scales(w, narrow_weights(w, conv), scale);
     to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(w->g->model, bytes > 0 ? (size_t)bytes : 1);
     if (to == NULL)
         return INLAY_NONE;

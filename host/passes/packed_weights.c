@@ -145,6 +145,8 @@ static uint64_t small_bytes(const pass_ctx *ctx, const graph *g, const graph_nod
     const uint64_t some = ctx->fold_max_bytes * SMALL_TIMES;
     bool window = false, square = weights->rank == 4;
 
+    if (weights->rank > INLAY_MAX_RANK) /* just made: it is asked again when shapes are known */
+        return 0;
     if (pass_is_op(n, "LSTM") || pass_is_op(n, "GRU") || pass_is_op(n, "RNN"))
         return code ? ctx->fold_max_bytes * CACHE_TIMES : some;
     for (uint32_t d = 2; weights->rank <= INLAY_MAX_RANK && d < weights->rank; d++) {

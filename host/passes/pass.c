@@ -88,6 +88,7 @@ static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
     if (is_listed(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_spelling(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
+           passes[pass].run == pass_widen_halves /* of scales */ ||
            is_listed(helpers, sizeof helpers / sizeof helpers[0], passes[pass].name);
 }
 

@@ -4,7 +4,13 @@
  *
  * What stands behind a product follows, one operator after the other, and reads floats that were never rounded; only
  * what leaves is. So nothing is less exact, and what overflows float16 between two operators does not become infinity.
+ *
+ * Weights of few bits whose scales are such have scales of floats likewise, and products by them are of floats at every
+ * level: providers that read such weights as they are do so with floats.
+ *
+ *     DequantizeLinear(w, scale)  ->  Cast(DequantizeLinear(w, Cast(scale)))
  */
+#include "base/element.h"
 #include "passes/rewrite.h"
 #include <string.h>
 
@@ -77,13 +83,23 @@ static bool is_narrow(const rewrite *w, uint32_t v)
     return v != INLAY_NONE && (rw_info(w, v)->dtype == INLAY_FLOAT16 || rw_info(w, v)->dtype == INLAY_BFLOAT16);
 }
 
-/* The float that this pass rounded to v; INLAY_NONE: it is none. */
+/* Is v made by DequantizeLinear of a constant? */
+static bool is_weights(const rewrite *w, uint32_t v)
+{
+    const graph_node *back = rw_maker_op(w, v, "DequantizeLinear");
+
+    return back != NULL && rw_is_constant(w, rw_input(w, back, 0));
+}
+
+/* The float that was rounded to v by this pass, or behind weights of few bits; INLAY_NONE: it is none. */
 static uint32_t unrounded(const rewrite *w, uint32_t v)
 {
     const graph_node *cast = rw_maker_op(w, v, "Cast");
+    const uint32_t from = cast == NULL || !is_narrow(w, v) ? INLAY_NONE : rw_input(w, cast, 0);
 
-    return is_narrow(w, v) && cast != NULL && cast->made_by != NULL && strcmp(cast->made_by, name) == 0
-               ? rw_input(w, cast, 0)
+    return from != INLAY_NONE && rw_info(w, from)->dtype == INLAY_FLOAT &&
+                   ((cast->made_by != NULL && strcmp(cast->made_by, name) == 0) || is_weights(w, from))
+               ? from
                : INLAY_NONE;
 }
 
@@ -97,7 +113,9 @@ static bool is_wanted(const rewrite *w, const graph_node *n)
         if (n->info.outputs[i] != INLAY_NONE)
             return false;
     if (is_listed(n, products, sizeof products / sizeof *products))
-        return true;
+        return !w->ctx->lowers || (n->info.input_count > 1 && is_weights(w, unrounded(w, rw_input(w, n, 1))));
+    if (w->ctx->lowers)
+        return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
         if (unrounded(w, rw_input(w, n, i)) != INLAY_NONE)
             return is_listed(n, followers, sizeof followers / sizeof *followers);
@@ -112,13 +130,75 @@ static graph_node *make_cast(rewrite *w, const graph_node *like, uint32_t v, inl
     return cast == NULL || graph_set_attr_int(w->g, cast, "to", (int64_t)to) != INLAY_OK ? NULL : cast;
 }
 
+/* Copies what the node says itself; the rest are defaults. NULL stays. */
+static graph_node *with_attrs(rewrite *w, const graph_node *n, graph_node *fresh)
+{
+    for (uint32_t i = 0; fresh != NULL && i < n->own_attr_count; i++)
+        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i)) != INLAY_OK)
+            return NULL;
+    return fresh;
+}
+
+/* A constant of floats that are what v is; INLAY_NONE: no memory. */
+static uint32_t as_floats(rewrite *w, uint32_t v)
+{
+    const inlay_value_info *info = rw_info(w, v);
+    const uint64_t count = info->data_bytes / sizeof(uint16_t);
+    float *floats = graph_blob_alloc(w->g->model, count > 0 ? (size_t)count * sizeof *floats : 1);
+    int64_t dims[INLAY_MAX_RANK];
+
+    for (uint32_t d = 0; d < info->rank; d++)
+        dims[d] = info->dims[d].value;
+    for (uint64_t i = 0; floats != NULL && i < count; i++) {
+        double x = 0;
+
+        (void)element_number(info->dtype, info->data, (int64_t)i, &x, NULL);
+        floats[i] = (float)x;
+    }
+    return floats == NULL ? INLAY_NONE
+                          : rw_constant_blob(w, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
+}
+
+/* Products of elements of up to 8 bits by such scales are exact as floats, and rounded once either way. */
+static inlay_status match_scales(rewrite *w, graph_node *n)
+{
+    const uint32_t x = rw_input(w, n, 0), scale = rw_input(w, n, 1);
+    uint32_t inputs[3];
+    graph_node *fresh, *cast;
+    inlay_status status;
+
+    if (!is_narrow(w, scale) || !rw_is_constant(w, scale) || !rw_is_constant(w, x) || n->info.input_count > 3 ||
+        rw_info(w, x)->dtype == INLAY_INT16 || rw_info(w, x)->dtype == INLAY_UINT16 ||
+        rw_info(w, x)->dtype == INLAY_INT32 || rw_info(w, n->info.outputs[0])->dtype != rw_info(w, scale)->dtype ||
+        rw_info(w, scale)->rank > INLAY_MAX_RANK || rw_attr_int(n, "output_dtype", 0) != 0)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        inputs[i] = i == 1 ? as_floats(w, scale) : rw_input(w, n, i);
+    fresh = inputs[1] == INLAY_NONE
+                ? NULL
+                : with_attrs(w, n, rw_make(w, "DequantizeLinear", n->opset, n, inputs, n->info.input_count, 1));
+    if (fresh == NULL)
+        return rw_no_memory(w);
+    status = rw_insert(w, fresh, INLAY_FLOAT);
+    if (status != INLAY_OK)
+        return status;
+    cast = make_cast(w, n, fresh->info.outputs[0], rw_info(w, scale)->dtype);
+    return cast == NULL ? rw_no_memory(w) : rw_replace(w, n, cast);
+}
+
 static inlay_status match(rewrite *w, graph_node *n)
 {
     uint32_t inputs[MOST_INPUTS];
     graph_node *fresh, *cast;
     inlay_status status;
     inlay_dtype dtype;
+    bool done;
 
+    if (pass_is_op(n, "DequantizeLinear"))
+        return match_scales(w, n);
+    if (pass_is_op(n, "Cast") && rw_info(w, n->info.outputs[0])->dtype == INLAY_FLOAT &&
+        is_weights(w, unrounded(w, rw_input(w, n, 0))))
+        return rw_forward(w, n->info.outputs[0], unrounded(w, rw_input(w, n, 0)), &done);
     if (!is_wanted(w, n) || rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;
     dtype = rw_info(w, n->info.outputs[0])->dtype;
@@ -138,10 +218,7 @@ static inlay_status match(rewrite *w, graph_node *n)
             return status;
         inputs[i] = cast->info.outputs[0];
     }
-    fresh = rw_make(w, n->info.op_type.data, n->opset, n, inputs, n->info.input_count, 1);
-    for (uint32_t i = 0; fresh != NULL && i < n->own_attr_count; i++) /* the rest are defaults */
-        if (graph_set_attr(w->g, fresh, INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i)) != INLAY_OK)
-            return rw_no_memory(w);
+    fresh = with_attrs(w, n, rw_make(w, n->info.op_type.data, n->opset, n, inputs, n->info.input_count, 1));
     status = fresh == NULL ? rw_no_memory(w) : rw_insert(w, fresh, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;

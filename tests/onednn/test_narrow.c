@@ -2,6 +2,7 @@
  * the reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them.
  */
 #include "rig.h"
+#include "session/session.h"
 #include <math.h>
 
 enum { MOST = 1 << 17 };
@@ -217,7 +218,7 @@ static int64_t write_layer(wire *w, const layer *l, const weights *of)
 static void run_layer(const layer *l, const weights *of, uint32_t seed, const char *const *options, const float *x,
                       float *y, int64_t *count, int64_t *held, int64_t *bytes)
 {
-    inlay_plan_info plan = { .struct_size = sizeof plan };
+    inlay_plan_info told = { .struct_size = sizeof told };
     wire w = { 0 };
     char text[64];
     rig r;
@@ -231,8 +232,8 @@ static void run_layer(const layer *l, const weights *of, uint32_t seed, const ch
     *count = (int64_t)inlay_value_count(inlay_context_output(r.context, 0));
     assert_in_range(*count, 1, MOST);
     memcpy(y, inlay_value_data(inlay_context_output(r.context, 0)), (size_t)*count * sizeof *y);
-    assert_int_equal(inlay_context_plan(r.context, &plan), INLAY_OK);
-    *held = (int64_t)plan.constant_bytes;
+    assert_int_equal(inlay_context_plan(r.context, &told), INLAY_OK);
+    *held = (int64_t)told.constant_bytes;
     rig_close(&r);
 }
 
@@ -345,6 +346,59 @@ static void stay_by_default(void **state)
     }
 }
 
+/* BatchNormalization behind a convolution becomes part of the scales, for each channel or for blocks of its weights;
+ * one for all, without zero points, becomes one for each channel. */
+static void scaled_by_channels(void **state)
+{
+    static const char *const ways_of[2][7] = { { "providers", "reference", "level", "0", NULL },
+                                               { "fold_max_bytes", "0", "providers", "onednn,reference", NULL } };
+    static const int64_t dims[] = { 128, 160, 1, 1 }, channels[] = { 128 };
+    static const weights of[] = { { 0, 0, 0, true }, { 4, 1, 32, true }, { 5, -1, 0, false } };
+    static float x[160 * 36], y[2][128 * 36];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        for (int way = 0; way < 2; way++) {
+            inlay_plan_info told = { .struct_size = sizeof told };
+            wire w = { 0 };
+            int64_t bytes;
+            wire_mark g;
+            rig r;
+
+            state_of_noise = 9;
+            wire_int(&w, 1, 13);
+            mw_opset(&w, 8, "", 25);
+            g = wire_begin(&w, 7);
+            wire_text(&w, 2, "g");
+            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,160,6,6");
+            bytes = put_weights(&w, "w", &of[k], 4, dims);
+            (void)put_floats(&w, "gamma", 1, channels, -1, 2);
+            (void)put_floats(&w, "beta", 1, channels, -1, 1);
+            (void)put_floats(&w, "mean", 1, channels, -1, 1);
+            (void)put_floats(&w, "var", 1, channels, 0.5f, 2);
+            mw_node(&w, "Conv", "x,w", "c");
+            mw_node(&w, "BatchNormalization", "c,gamma,beta,mean,var", "y");
+            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            wire_end(&w, g);
+            r = rig_open(&w, ways_of[way]);
+            rig_floats(&r, 0, "1,160,6,6", x);
+            rig_run(&r);
+            memcpy(y[way], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[way]);
+            assert_int_equal(inlay_context_plan(r.context, &told), INLAY_OK);
+            if (way == 1) {
+                assert_int_equal(r.session->model->main->node_count, 2); /* DequantizeLinear, Conv */
+                assert_in_range(told.constant_bytes, 1, bytes + bytes / 2 + 16384);
+            }
+            rig_close(&r);
+        }
+        for (size_t i = 0; i < sizeof y[0] / sizeof y[0][0]; i++)
+            if (!(fabsf(y[1][i] - y[0][i]) <= 1e-4f))
+                fail_msg("%zu: element %zu is %.9g, not %.9g", k, i, (double)y[1][i], (double)y[0][i]);
+    }
+}
+
 /* Special values are DequantizeLinear's, and do not stay in front of a kernel that would lose them. */
 static void not_finite(void **state)
 {
@@ -395,10 +449,8 @@ static void not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beside_the_reference),
-        cmocka_unit_test(stay_packed),
-        cmocka_unit_test(stay_by_default),
-        cmocka_unit_test(not_finite),
+        cmocka_unit_test(beside_the_reference), cmocka_unit_test(stay_packed), cmocka_unit_test(stay_by_default),
+        cmocka_unit_test(scaled_by_channels),   cmocka_unit_test(not_finite),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,9 +13,9 @@
         "p = QuantizeLinear(c, sc, zu)\ny = DequantizeLinear(p, sc, zu)\n-> y"
 #define PRODUCT(terms) "x : 3," terms "\n" CONSTANTS WEIGHTS("[" terms ",5]") INPUT "y = MatMul(d, wd)\n-> y"
 
-static void expect_ops(const char *script, const char *const *options, const char *want)
+static void expect_ops_of(int64_t opset, const char *script, const char *const *options, const char *want)
 {
-    const row r = { want, script, want, 0 };
+    const row r = { want, script, want, opset };
     rig g = open_row(&r, options);
     char ops[512];
 
@@ -23,6 +23,11 @@ static void expect_ops(const char *script, const char *const *options, const cha
     if (strcmp(ops, want) != 0)
         fail_msg("left are '%s', expected '%s'", ops, want);
     rig_close(&g);
+}
+
+static void expect_ops(const char *script, const char *const *options, const char *want)
+{
+    expect_ops_of(0, script, options, want);
 }
 
 static void asks_for_each(void **state)
@@ -121,6 +126,28 @@ static void halves(void **state)
     expect_ops("x : 1,2,5,5\nh = Cast(x) to=10\nf = [3,2,3,3]\nw = Cast(f) to=10\nc = Conv(h, w)\n"
                "t = Transpose(c) perm=0,2,3,1\ny = Cast(t) to=1\n-> y",
                beside, "Cast Cast Conv Transpose Cast Cast");
+}
+
+/* Weights of few bits with scales of float16 have scales of floats at every level, and products by them are of floats,
+ * past a Cast in either direction. */
+static void half_scales(void **state)
+{
+    static const char *const levels[] = { "0", "1", "99" };
+
+    (void)state;
+#define WEIGHTS_16                                                                                                     \
+    "x : 3,4\n" CONSTANTS                                                                                              \
+    "f = [4,5]\nw = QuantizeLinear(f, sc, z8)\ns = Cast(sc) to=10\nd = DequantizeLinear(w, s, z8)\n"
+    for (int i = 0; i < 3; i++) {
+        const char *const options[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference",
+                                        "level",       levels[i],    NULL };
+
+        expect_ops_of(21, WEIGHTS_16 "h = Cast(x) to=10\nm = MatMul(h, d)\ny = Cast(m) to=1\n-> y", options,
+                      i == 0 ? "Cast Cast DequantizeLinear MatMul Cast Cast" : "Cast Cast MatMul Cast Cast");
+        expect_ops_of(21, WEIGHTS_16 "c = Cast(d) to=1\ny = MatMul(x, c)\n-> y", options,
+                      i == 0 ? "DequantizeLinear MatMul" : "MatMul");
+    }
+#undef WEIGHTS_16
 }
 
 /* A product beyond float16 that is made small again is none of infinity. */
@@ -229,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each),     cmocka_unit_test(pools_bytes),
                                         cmocka_unit_test(nobody_wants_them), cmocka_unit_test(ends_in_floats),
                                         cmocka_unit_test(contributed),       cmocka_unit_test(halves),
-                                        cmocka_unit_test(no_overflow) };
+                                        cmocka_unit_test(half_scales),       cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
