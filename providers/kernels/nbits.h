@@ -20,7 +20,7 @@ enum {
     NB_COLUMNS = 16, /* of a panel */
     NB_ROWS = 4,     /* most rows of a tile */
     NB_BESIDE = 3,   /* panels of a block, */
-    NB_PARTS = 16    /* and its most parts */
+    NB_PARTS = 32    /* and its most parts */
 };
 
 typedef enum nb_mode { NB_EXACT = 0, NB_BYTE = 1, NB_FINE = 2 } nb_mode; /* number of limbs */

@@ -168,6 +168,7 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
     const int64_t panels = (t->columns + NB_COLUMNS - 1) / NB_COLUMNS;
     const int8_t *w = b->w, *a[ROWS];
     int64_t row[ROWS], panel[BESIDE];
+    int64_t at = b->first / of_block * NB_COLUMNS, left = of_block - b->first % of_block; /* parts of the block of k */
     vec sum[ROWS][BESIDE];
 
     VEC_UNROLL
@@ -182,7 +183,6 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
     for (int v = 0; v < BESIDE; v++)
         panel[v] = (v < panels ? v : panels - 1) * next;
     for (int64_t p = 0; p < b->parts; p++) {
-        const int64_t at = (b->first + p) / of_block * NB_COLUMNS;
         vint acc[ROWS][BESIDE];
 
         VEC_UNROLL
@@ -214,6 +214,10 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
                         __builtin_convertvector(vec_load(t->zeros + panel[v] + at), vint) * vint_set(t->sums[of_row]);
                 sum[r][v] = vec_fma(vec_mul(vec_of(dot), factor), vec_load(t->scales + panel[v] + at), sum[r][v]);
             }
+        }
+        if (--left == 0) {
+            left = of_block;
+            at += NB_COLUMNS;
         }
     }
     VEC_UNROLL

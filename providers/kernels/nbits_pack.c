@@ -88,6 +88,7 @@ static void pack_words(const nb_shape *s, const nb_source *from, int64_t column,
 
 typedef uint8_t line __attribute__((vector_size(NB_COLUMNS)));
 typedef uint64_t pair __attribute__((vector_size(NB_COLUMNS)));
+typedef uint32_t words __attribute__((vector_size(NB_COLUMNS)));
 
 /* Bytes, or pairs of them, of x and y in turn: of their first half, or the other. */
 #define LOW_BYTES(x, y) __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
@@ -99,7 +100,7 @@ typedef uint64_t pair __attribute__((vector_size(NB_COLUMNS)));
 static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flips, uint8_t *out)
 {
     const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
-    line r[4], words[4];
+    line r[4], made[4];
 
     for (int i = 0; i < 4; i++) {
         uint64_t x, y; /* rows of k and k + 4: even columns and odd ones */
@@ -113,39 +114,57 @@ static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool fli
         }
         r[i] ^= (uint8_t)(flips ? (bits == 8 ? 0x80 : 0x88) : 0);
     }
-    words[0] = LOW_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
-    words[1] = HIGH_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
-    words[2] = LOW_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
-    words[3] = HIGH_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
-    memcpy(out, words, sizeof words);
+    made[0] = LOW_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    made[1] = HIGH_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    made[2] = LOW_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    made[3] = HIGH_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    memcpy(out, made, sizeof made);
 }
 
-/* Eight or more weights of a column that lie together in whole bytes: a column is a run of words. */
-static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, uint8_t *out)
+/* Words of weights side by side as words of a panel. */
+static words in_order(words x, uint32_t bits)
 {
-    const uint32_t bits = s->bits, per = 32 / bits;
-    const int64_t columns = s->n - column < NB_COLUMNS ? s->n - column : NB_COLUMNS;
-    const uint32_t flip = !from->is_signed ? 0 : bits == 8 ? 0x80808080u : bits == 4 ? 0x88888888u : 0xaaaaaaaau;
+    words made = { 0 };
 
-    for (int64_t c = 0; c < NB_COLUMNS; c++) {
-        uint32_t x = 0, word = 0;
+    if (bits == 8)
+        return x;
+    if (bits == 4) { /* the first four of a word, then the others, a byte each */
+        const words y = ((x & 0xffff) | (x & 0xffff) << 8) & 0x00ff00ff, z = (x >> 16 | x >> 16 << 8) & 0x00ff00ff;
 
-        if (c < columns) {
-            memcpy(&x, (const uint8_t *)from->data + ((column + c) * from->n_step + first) * bits / 8, sizeof x);
-            x ^= flip;
+        return ((y | y << 4) & 0x0f0f0f0f) | ((z | z << 4) & 0x0f0f0f0f) << 4;
+    }
+    for (uint32_t e = 0; e < 16; e++)
+        made |= (x >> e * 2 & 3) << (e % 4 * 8 + e / 4 * 2);
+    return made;
+}
+
+/* Columns whose weights lie together in whole bytes are runs of words: `count` of them from k = `first` on. */
+static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t count,
+                       uint8_t *out)
+{
+    enum { FEW = sizeof(words) / sizeof(uint32_t) };
+    const uint32_t flip = !from->is_signed ? 0 : s->bits == 8 ? 0x80808080u : s->bits == 4 ? 0x88888888u : 0xaaaaaaaau;
+
+    for (int64_t c = 0; c < NB_COLUMNS; c++, column++) {
+        const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * s->bits / 8;
+        uint8_t *to = out + 4 * c;
+
+        for (int64_t i = 0; i < count; i += FEW) {
+            const int64_t n = count - i < FEW ? count - i : FEW;
+            words x = { 0 };
+
+            if (column < s->n && n == FEW)
+                memcpy(&x, data + 4 * i, sizeof x);
+            else if (column < s->n)
+                memcpy(&x, data + 4 * i, (size_t)n * 4);
+            if (column < s->n)
+                x = in_order(x ^ flip, s->bits);
+            for (int64_t w = 0; w < n; w++, to += 4 * NB_COLUMNS) {
+                const uint32_t word = x[w];
+
+                memcpy(to, &word, sizeof word);
+            }
         }
-        if (bits == 8) {
-            word = x;
-        } else if (bits == 4) { /* the first four, then the others, a byte each */
-            const uint32_t y = ((x & 0xffff) | (x & 0xffff) << 8) & 0x00ff00ff,
-                           z = (x >> 16 | x >> 16 << 8) & 0x00ff00ff;
-
-            word = ((y | y << 4) & 0x0f0f0f0f) | ((z | z << 4) & 0x0f0f0f0f) << 4;
-        } else {
-            for (uint32_t e = 0; e < per; e++)
-                word |= (x >> e * bits & ((1u << bits) - 1)) << (e % 4 * 8 + e / 4 * bits);
-        }
-        memcpy(out + 4 * c, &word, sizeof word);
     }
 }
 
@@ -167,14 +186,17 @@ void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, in
         for (int64_t b = 0; b < s->blocks; b++) {
             const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
 
-            for (int64_t k = 0; k < s->padded; k += per, at += 4 * NB_COLUMNS)
+            const int64_t whole = lines ? (last - begin) / per : 0; /* words of each column */
+
+            for (int64_t p = p0; whole > 0 && p < p1; p++)
+                pack_lines(s, from, (first + p) * NB_COLUMNS, begin, whole, out + p * panel + at);
+            at += whole * 4 * NB_COLUMNS;
+            for (int64_t k = whole * per; k < s->padded; k += per, at += 4 * NB_COLUMNS)
                 for (int64_t p = p0; p < p1; p++) {
-                    const int64_t column = (first + p) * NB_COLUMNS, left = last - begin - k;
+                    const int64_t column = (first + p) * NB_COLUMNS;
                     uint8_t *to = out + p * panel + at;
 
-                    if (lines && left >= per)
-                        pack_lines(s, from, column, begin + k, to);
-                    else if (rows && left >= per && column + NB_COLUMNS <= s->n)
+                    if (rows && begin + k + per <= last && column + NB_COLUMNS <= s->n)
                         pack_rows(s->bits, data + ((begin + k) * from->k_step + column) * s->bits / 8,
                                   from->k_step * s->bits / 8, from->is_signed, to);
                     else

@@ -186,6 +186,7 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
     const int64_t groups = (s->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(s);
     char *room = c->scratch + p->panels + worker % c->d->workers * p->panel_bytes;
     int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(p->mode));
+    nb_block b = { .w = room, .w_starts = starts };
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NB_BESIDE;
@@ -200,23 +201,25 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
 
                 p->kernel->spread(&t, p->mode, first, count, (int)i, room, starts);
             }
+            b.first = first;
+            b.parts = count;
+            b.tile = tile_of(c, panel, panels, above, NB_ROWS);
+            b.starts = (int32_t *)(void *)(c->scratch + p->starts) + above * parts;
             for (int64_t r = above; r < m; r += NB_ROWS) {
-                const nb_block b = { .tile = tile_of(c, panel, panels, r, m - r < NB_ROWS ? m - r : NB_ROWS),
-                                     .starts = (int32_t *)(void *)(c->scratch + p->starts) + r * parts,
-                                     .w = room,
-                                     .w_starts = starts,
-                                     .first = first,
-                                     .parts = count };
-
+                b.tile.rows = m - r < NB_ROWS ? m - r : NB_ROWS;
                 p->kernel->block(&b, p->mode);
+                b.tile.limbs += NB_ROWS * b.tile.limbs_row;
+                b.tile.factors += NB_ROWS * parts;
+                b.tile.sums += NB_ROWS * parts;
+                b.starts += NB_ROWS * parts;
+                b.tile.c += NB_ROWS * b.tile.c_row;
             }
         }
         for (int64_t r = above; r < m; r++)
             for (int64_t i = 0; !fits(c, r) && i < panels; i++)
                 multiply(c, panel + i, r, 1);
         for (int64_t r = above; r < m; r += NB_ROWS)
-            finish(c, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS,
-                   tile_of(c, panel, panels, r, 1).columns);
+            finish(c, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS, b.tile.columns);
     }
     return INLAY_OK;
 }

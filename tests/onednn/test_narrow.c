@@ -1,6 +1,7 @@
 /* Constants of few bits in front of convolutions, recurrent layers and products that nbits.c has no loops for: beside
  * the reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them.
  */
+#include "loops.h"
 #include "rig.h"
 #include "session/session.h"
 #include <math.h>
@@ -295,6 +296,8 @@ static void stay_packed(void **state)
     static float x[MOST], y[MOST];
 
     (void)state;
+    if (is_below_avx2())
+        skip(); /* there they become floats */
     for (int c = 0; c < LAYERS * TYPES; c++) {
         const layer *l = &layers[c % LAYERS];
         const weights of = { .type = c / LAYERS, .axis = 1, .zeros = types[c / LAYERS].has_zeros && c % 2 != 0 };
@@ -328,6 +331,8 @@ static void stay_by_default(void **state)
     static float x[MOST], y[MOST];
 
     (void)state;
+    if (is_below_avx2())
+        skip(); /* there they become floats */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weights of = { .axis = 1, .zeros = true };
         int64_t count, held, bytes, floats = sizeof(float);

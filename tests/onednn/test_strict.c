@@ -1,5 +1,6 @@
 /* Precision strict: which kernels run, whatever an option asks for, and that their sums are made in short chains. */
 #include "beside.h"
+#include "loops.h"
 #include "told.h"
 
 /* Layers of all kinds; those by constants that are no volumes have loops of our own where the CPU has AVX2. */
@@ -41,12 +42,8 @@ static const char *const library[] = { "library", "library_blocked", "inner_prod
 /* Are there loops of our own for this CPU, as far as the process may use it? */
 static bool has_loops(void)
 {
-    const char *isa = getenv("INLAY_ISA");
-
-    if (isa != NULL && strcmp(isa, "baseline") == 0)
-        return false;
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return !is_below_avx2();
 #else
     return false;
 #endif
