@@ -227,12 +227,14 @@ VEC_INLINE void store_words(vint q, int8_t *out)
     memcpy(out, &w, sizeof w);
 }
 
+#ifdef INTS_BYTES
 VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 {
     const bytes b = __builtin_convertvector(q, bytes) ^ flip;
 
     memcpy(out, &b, sizeof b);
 }
+#endif
 
 /* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
  * words), or a block (bytes that are 128 more, or words). */

@@ -80,7 +80,8 @@ typedef struct nb_tile {
 
 /* Rows by a block: NB_BESIDE panels by a few parts, whose weights have been spread. */
 typedef struct nb_block {
-    nb_tile tile; /* of the first panel and part: all but w, a, zero and limbs_part; those of the others follow */
+    nb_tile
+        tile; /* of the first panel, whole rows: all but w, a, zero and limbs_part; columns are those of all panels */
     const int32_t *starts;   /* [rows][nb_parts], as nb_kernel.prepare makes them */
     const void *w;           /* as nb_kernel.spread makes them, */
     const int32_t *w_starts; /* with these */

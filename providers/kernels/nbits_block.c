@@ -11,8 +11,8 @@
 #include "nbits_block.h"
 #include "vec_words.h"
 
-typedef int8_t chars __attribute__((vector_size(VEC_LANES * 4)));
-typedef int16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
 
 enum { ROWS = NB_ROWS, BESIDE = NB_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
@@ -36,14 +36,14 @@ VEC_INLINE vint bytes_of(vint w, int bits, uint32_t shift)
 {
     const vint x = (vint)((unsigned_words)w >> shift & ((1u << bits) - 1) * 0x01010101u);
 
-    return (vint)((chars)x - (int8_t)(1u << (bits - 1)));
+    return (vint)((chars)x - (uint8_t)(1u << (bits - 1)));
 }
 
 VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
 {
     const vint x = (vint)((unsigned_words)w >> (shift + 8 * (uint32_t)odd) & ((1u << bits) - 1) * 0x00010001u);
 
-    return (vint)((shorts)x - (int16_t)(1 << (bits - 1)));
+    return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
 }
 
 VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t first, int64_t parts, int at, int8_t *out,
