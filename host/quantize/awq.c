@@ -49,8 +49,8 @@ static void scale_known(const trial *t, const weight_inputs *from, float *import
         for (int64_t j = 0; j < n; j++) {
             const float f = t->factors[from->order != NULL ? from->order[j] : j];
 
-            factor[p * n + j] = from->factor[p * n + j] *
-                                (j < p ? 1 / (f * t->factors[from->order != NULL ? from->order[p] : p]) : f);
+            factor[p * n + j] =
+                from->factor[p * n + j] * (j < p ? 1 / (f * t->factors[from->order != NULL ? from->order[p] : p]) : f);
         }
 }
 

@@ -34,7 +34,8 @@ float weights_storable(float scale, bool halves);
 /* What is known of the inputs of a product: mean squares, and the upper triangle of Cholesky's factor of the inverse of
  * their second moments, [depth, depth], to whose diagonal WEIGHTS_DAMP of its mean was added; below the diagonal stand
  * the moments themselves, which weights_nibbles_compensated() does not read. order: the rows and columns of the factor
- * are those inputs, and weights are rounded in this order; the elements of a block stand together. NULL: as they are. */
+ * are those inputs, and weights are rounded in this order; the elements of a block stand together. NULL: as they are.
+ */
 typedef struct weight_inputs {
     const float *importance, *factor; /* [depth], natural order; NULL: not known */
     const int32_t *order;

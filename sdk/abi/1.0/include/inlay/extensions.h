@@ -139,7 +139,8 @@ typedef struct inlay_ext_weights {
     uint64_t struct_size;
     /* DequantizeLinear of constants that may stay unfolded: 1: of 2, 4 or 8 bits for MatMul and Gemm, with one scale
      * for the matrix, a column, or a block of one; 2: of any bits, any scales, for Conv, ConvTranspose, LSTM, GRU and
-     * RNN, too. The host folds small ones that are read many times in a run all the same. */
+     * RNN, too. The host folds small ones that are read many times in a run all the same. 4 beside either: Cast of
+     * constants of float16 and bfloat16 to float, for MatMul, Gemm and Conv. */
     uint32_t packed_products;
     uint32_t reserved;
 } inlay_ext_weights;

@@ -295,7 +295,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const voi
 /* ... or from an open file, which may be closed afterwards. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
-/* All contexts must be gone. NULL is a no-op. */
+/* All contexts must be gone. NULL is a no-op. A device that hung (option device_timeout_ms) gets four times that limit,
+ * and at most ten seconds, to end its work, so that the process can end without a driver that still runs. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
 /* An input or output of the model. dims[i] is the size, or -1 and dim_names[i] is the symbol's name ("" = nameless). */
@@ -497,13 +498,18 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_context_create(inlay_session *sessi
                                                             inlay_diag *diag);
 INLAY_API void inlay_context_destroy(inlay_context *context);
 
-/* Binds an input until it is bound anew; the context takes a reference. NULL unbinds. */
+/* Binds an input until it is bound anew; the context takes a reference. NULL unbinds. A device whose memory is the
+ * host's (inlay_device.unified) reads it where it is, if it can be told of memory of others and this begins where the
+ * device asks for; 4096 bytes are enough for any. Otherwise each graph that reads it there, the main one or a body,
+ * copies it once. Values of inlay_session_value_create_on() and results of runs are never copied for it; what lies on
+ * the device is once if the host reads it, too. */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
 /* Has the run write output index into value (a tensor of the right type and at least the right size; a smaller one is
  * left alone and the runtime brings memory), without a copy where the plan allows it and the memory is no input's too.
- * Whether a run did so: inlay_context_output() is then the same value; INLAY_RUN_OUTPUTS_BOUND makes it a failure when
- * it is not. NULL: the runtime brings memory. */
+ * What a device makes or reads whose memory is the host's is there under the condition of inlay_context_set_input(),
+ * and is otherwise copied once. Whether a run did so: inlay_context_output() is then the same value;
+ * INLAY_RUN_OUTPUTS_BOUND makes it a failure when it is not. NULL: the runtime brings memory. */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 
