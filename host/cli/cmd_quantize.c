@@ -35,7 +35,7 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx\n"
     "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
-    "  inlay quantize model.onnx -o small.onnx --skip 'op:Gather' --data s.npz\n";
+    "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
 
 enum {
     KEY_DATA = 0x4000,

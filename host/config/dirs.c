@@ -76,10 +76,10 @@ bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
     return false;
 }
 
-/* Makes path, and those above it if asked to. */
-static bool make_dir(char *path, bool parents)
+/* Makes path, and those above it. */
+static bool make_dir(char *path)
 {
-    for (char *c = path + 1; parents && *c != '\0'; c++) {
+    for (char *c = path + 1; *c != '\0'; c++) {
         if (*c != '/')
             continue;
         *c = '\0';
@@ -102,8 +102,8 @@ bool config_cache_folder(const inlay_options *options, const char *name, char *t
 {
     char dir[4096];
 
-    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir, is_auto(options)) && is_ours(dir) &&
-        join(text, bytes, dir, name) && make_dir(text, false) && is_ours(text))
+    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_ours(dir) && join(text, bytes, dir, name) &&
+        make_dir(text) && is_ours(text))
         return true;
     if (bytes > 0)
         text[0] = '\0';

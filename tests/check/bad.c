@@ -502,12 +502,20 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 #endif
 }
 
+#if defined(BAD_cost_dear)
+#define BAD_CONFIDENCE INLAY_CONFIDENCE_GUESS
+#elif defined(BAD_cost_far)
+#define BAD_CONFIDENCE INLAY_CONFIDENCE_MODEL
+#endif
 static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
     inlay_status status = good.cost(state, request, out);
 
 #if defined(BAD_cost)
     out->ns /= 1e6; /* always the cheapest */
+#elif defined(BAD_CONFIDENCE)
+    out->ns += 1e10;
+    out->confidence = BAD_CONFIDENCE;
 #else
     out->ns = 0.0 / (out->ns - out->ns);
 #endif
@@ -551,7 +559,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 #elif defined(BAD_keeps)
     exports.provider.compile = compile;
     exports.provider.execute = execute;
-#elif defined(BAD_cost) || defined(BAD_cost_nan)
+#elif defined(BAD_cost) || defined(BAD_cost_nan) || defined(BAD_CONFIDENCE)
     exports.provider.cost = cost;
 #elif defined(BAD_workspace)
     exports.provider.specialize = specialize;

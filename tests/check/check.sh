@@ -56,6 +56,7 @@ finds stride 'offers bad' --group offers
 finds fickle 'offers bad: a second assess of the same graph said something else' --group offers
 finds cost 'cost Relu-14 .*: predicted .*, measured' --group cost
 finds cost_nan 'cost Relu-14 .*: ns is -?nan' --group cost
+finds cost_far 'cost Relu-14 .*: predicted .*, measured' --group cost
 finds cancel 'cancel Relu-14 .*: poll_ms is 10, but it went on for' --group cancel
 finds flags 'description bad: flags has 0x80' --group open
 finds flags "description plugin: .*build_id ''" --group open
@@ -113,6 +114,7 @@ warns() { # NAME PATTERN GROUP: nothing fails, and a warning is like PATTERN
     grep -qE -- "^WARN  $2" "$work/out" || complain "$1: no warning like '$2'" "$(cat "$work/out")"
 }
 warns thread_each 'manners Relu-14: 1 started in one execute' results
+warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess, which draws no work
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/hush.so" --quick --group infer >"$work/out" || complain 'hush: it failed'

@@ -65,12 +65,14 @@ static void cache(void **state)
         assert_string_equal(text, "");
     }
     assert_int_equal(rmdir(wanted), 0);
-    (void)snprintf(text, sizeof text, "%s/own", dir);
+    (void)snprintf(text, sizeof text, "%s/own/deep", dir);
     assert_int_equal(inlay_options_set(options, "cache_dir", text, NULL), INLAY_OK);
     assert_true(config_blob_dir(options, wanted, sizeof wanted));
     assert_string_equal(wanted, text);
     assert_true(config_cache_folder(options, "", wanted, sizeof wanted));
     assert_string_equal(wanted, text);
+    assert_int_equal(rmdir(wanted), 0);
+    (void)snprintf(wanted, sizeof wanted, "%s/own", dir);
     assert_int_equal(rmdir(wanted), 0);
     assert_int_equal(inlay_options_set(options, "cache_dir", "", NULL), INLAY_OK);
     assert_false(config_cache_dir(options, text, sizeof text));
