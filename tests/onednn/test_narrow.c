@@ -392,7 +392,7 @@ static void scaled_by_channels(void **state)
             rig_run(&r);
             memcpy(y[way], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[way]);
             assert_int_equal(inlay_context_plan(r.context, &told), INLAY_OK);
-            if (way == 1 && !is_below_avx2()) { /* there they become floats */
+            if (way == 1 && !is_below_avx2()) {                          /* there they become floats */
                 assert_int_equal(r.session->model->main->node_count, 2); /* DequantizeLinear, Conv */
                 assert_in_range(told.constant_bytes, 1, bytes + bytes / 2 + 16384);
             }
