@@ -168,21 +168,30 @@ int64_t fours_scratch_floats(const sg_job *job)
 /* Rows of one size, four k of each after those of the one before. Returns whether all elements are finite. */
 static bool turn(const sg_job *job, int64_t row, int64_t rows, int64_t size, float *out)
 {
-    const int64_t whole = job->k / FR_K;
-    bool finite = true;
+    typedef uint32_t quad __attribute__((vector_size(16)));
+    const quad infinite = (quad){ 0 } + UINT32_C(0x7f800000);
+    quad bad = { 0 };
 
     memset(out, 0, (size_t)(steps_of(job->k) * FR_STEP * size) * sizeof *out);
     for (int64_t r = 0; r < rows; r++) {
         const float *a = job->a + (row + r) * job->a_row;
+        float *to = out + r * FR_K;
+        int64_t k = 0;
+        quad x;
 
-        for (int64_t i = 0; i < whole; i++)
-            memcpy(out + (i * size + r) * FR_K, a + i * FR_K, FR_K * sizeof *out);
-        for (int64_t k = whole * FR_K; k < job->k; k++)
-            out[(whole * size + r) * FR_K + k % FR_K] = a[k];
-        for (int64_t k = 0; k < job->k; k++)
-            finite &= isfinite(a[k]) != 0;
+        for (; k + FR_K <= job->k; k += FR_K, to += size * FR_K) {
+            memcpy(&x, a + k, sizeof x);
+            memcpy(to, &x, sizeof x);
+            bad |= (quad)((x & infinite) == infinite);
+        }
+        x = (quad){ 0 };
+        for (int64_t i = 0; k + i < job->k; i++)
+            memcpy((char *)&x + i * (int64_t)sizeof *a, a + k + i, sizeof *a);
+        if (k < job->k)
+            memcpy(to, &x, sizeof x);
+        bad |= (quad)((x & infinite) == infinite);
     }
-    return finite;
+    return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
 
 /* What zeros that were left out make of elements that are not finite. */

@@ -20,7 +20,7 @@ enum {
     FR_GROUPS = FR_STEP / FR_K,                 /* fours of a step */
     FR_FLOATS = SP_WIDTH * (1 + 2 * FR_GROUPS), /* of a step of a panel */
     FR_SIZES = 3,                               /* 1, 4 and 8 rows at once */
-    FR_MOST_ROWS = 32,                          /* of a product: more are faster with their zeros */
+    FR_MOST_ROWS = 8,                           /* of a product for which it pays: see onednn/README.md */
     FR_WIDTH = 4                                /* sg_job's width for such a pack */
 };
 #define FR_SHARE ((double)FR_FLOATS / (FR_STEP * SP_WIDTH)) /* of the bytes of B */
@@ -50,7 +50,7 @@ int64_t fours_pack_floats(int64_t k, int64_t n);
 bool fours_pack(const sp_weights *w, float *target);
 bool fours_entries_pack(const sp_entries *e, float *target);
 
-/* A product as sparse_run does it, to which a job with FR_WIDTH comes from there; job->m at most FR_MOST_ROWS. */
+/* A product as sparse_run does it, to which a job with FR_WIDTH comes from there. */
 int64_t fours_units(const sg_job *job);
 int64_t fours_scratch_floats(const sg_job *job);
 void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);

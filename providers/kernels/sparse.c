@@ -215,7 +215,7 @@ static bool is_finite(const float *a, int64_t k)
     return zeros == 0;
 }
 
-void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+static void run_blocks(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const sp_set *set = sparse_of_cpu();
     const int64_t chunks = chunks_of(job), groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, panels = panels_of(job->n);
@@ -223,10 +223,6 @@ void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
     int64_t turned = -1;
     bool finite = true;
 
-    if (job->width == FR_WIDTH) {
-        fours_run(job, scratch, begin, end);
-        return;
-    }
     for (int64_t u = begin; u < end; u++) {
         const int64_t block = u / chunks, chunk = u % chunks, row = block * height;
         const int64_t rows = job->m - row < height ? job->m - row : height;
@@ -245,4 +241,9 @@ void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
                     sparse_finish(job, row, rows, g * SG_WIDTH);
             }
     }
+}
+
+void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+{
+    (job->width == FR_WIDTH ? fours_run : run_blocks)(job, scratch, begin, end);
 }

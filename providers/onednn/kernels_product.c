@@ -5,7 +5,8 @@
 
 #define OWN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0 /* of blocks that are not zero, turning of rows included */
-#define FOURS_FLOPS_PER_NS 200.0  /* zeros included */
+#define FOURS_FLOPS_PER_NS 265.0  /* of two of four, zeros included */
+#define TURNED_PER_NS 5.0         /* elements of their rows */
 #define INNER_FLOPS_PER_NS 228.0
 #define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0

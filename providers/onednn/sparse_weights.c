@@ -64,11 +64,12 @@ enum { FOURS = 4 };
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
 {
     const sp_weights w = weights_of(plain, NULL);
-    const int64_t panels = (w.n + SP_WIDTH - 1) / SP_WIDTH;
-    const int64_t fours[] = { FOURS, panels, fours_pack_floats(w.k, w.n) / panels / FOURS };
-    const int64_t dims[] = { 1, count + 1, (sparse_pack_floats(&w, count) + count) / (count + 1) };
+    const bool fours = count < 0;
+    const int64_t lines = fours ? (w.n + SP_WIDTH - 1) / SP_WIDTH : count + 1;
+    const int64_t floats = fours ? fours_pack_floats(w.k, w.n) / FOURS : sparse_pack_floats(&w, count);
+    const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
-    rg_md_plain(md, 3, count < 0 ? fours : dims);
+    rg_md_plain(md, 3, dims);
 }
 
 enum { OTHER = -2 };
