@@ -1,5 +1,5 @@
 /* The parts of sparse products that need no vectors: the pack, and how a product is cut. */
-#include "sparse.h"
+#include "fours.h"
 #include <string.h>
 
 enum {
@@ -123,12 +123,12 @@ static int64_t chunks_of(const sg_job *job)
 
 int64_t sparse_units(const sg_job *job)
 {
-    return row_blocks(job) * chunks_of(job);
+    return job->width == FR_WIDTH ? fours_units(job) : row_blocks(job) * chunks_of(job);
 }
 
 int64_t sparse_scratch_floats(const sg_job *job)
 {
-    return (job->k + 1) * SP_MOST_ROWS;
+    return job->width == FR_WIDTH ? fours_scratch_floats(job) : (job->k + 1) * SP_MOST_ROWS;
 }
 
 double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share)
@@ -189,7 +189,7 @@ static void multiply(const sg_job *job, const sp_set *set, const float *turned, 
     }
 }
 
-static void finish(const sg_job *job, int64_t row, int64_t rows, int64_t at)
+void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at)
 {
     const int64_t columns = job->n - at < SG_WIDTH ? job->n - at : SG_WIDTH;
     float *c = job->c + row * job->c_row + at;
@@ -215,7 +215,7 @@ static bool is_finite(const float *a, int64_t k)
     return zeros == 0;
 }
 
-void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+static void run_blocks(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const sp_set *set = sparse_of_cpu();
     const int64_t chunks = chunks_of(job), groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, panels = panels_of(job->n);
@@ -238,7 +238,12 @@ void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
                 for (int64_t p = g * GROUP; p < (g + 1) * GROUP && p < panels; p++)
                     multiply(job, set, scratch, finite, row, rows, p, k0, k1);
                 if (k1 == job->k)
-                    finish(job, row, rows, g * SG_WIDTH);
+                    sparse_finish(job, row, rows, g * SG_WIDTH);
             }
     }
+}
+
+void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+{
+    (job->width == FR_WIDTH ? fours_run : run_blocks)(job, scratch, begin, end);
 }

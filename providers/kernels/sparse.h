@@ -4,7 +4,7 @@
  *
  * A block is one row of B by 16 columns (1x16; larger ones, 1x64 and the like, are several). Blocks of zeros are
  * neither stored nor multiplied: for each panel of 16 columns there is a list of the k whose block is not zero, and the
- * blocks in its order. Zeros within a block (2:4 and the like) are no gain, since a vector holds 16.
+ * blocks in its order. Zeros within a block are no gain, since a vector holds 16, but for two of each four (fours.h).
  *
  * Rows of A are turned into [k][rows] first, so that a block meets as many of them as there are registers. Where an
  * element of a row is not finite, all of B counts: infinity times zero is NaN. */
@@ -77,11 +77,16 @@ bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target);
 /* All elements, as they lie in the matrix; false: places are wrong. */
 bool sparse_entries_expand(const sp_entries *e, float *target);
 
-/* A product as sg_run does it; job->b is the pack, width, b_panel, b_step and add are not read. Units are blocks of
- * rows by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */
+/* Are the places of entries ascending, and in the matrix? */
+bool sparse_entries_are_sound(const sp_entries *e);
+
+/* A product as sg_run does it; job->b is the pack, of fours.h with width FR_WIDTH; b_panel, b_step and add are not
+ * read. Units are blocks of rows by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */
 int64_t sparse_units(const sg_job *job);
 int64_t sparse_scratch_floats(const sg_job *job);
 void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
+/* What is behind the product, for SG_WIDTH columns from `at` on. */
+void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at);
 /* Estimated nanoseconds on one core, with that share of blocks. */
 double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share);
 #endif

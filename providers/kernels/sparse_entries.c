@@ -24,7 +24,7 @@ static int64_t panels_of(const sp_entries *e)
     return (e->n + SP_WIDTH - 1) / SP_WIDTH;
 }
 
-static bool is_sound(const sp_entries *e)
+bool sparse_entries_are_sound(const sp_entries *e)
 {
     int64_t last = -1;
 
@@ -156,7 +156,7 @@ static bool count_blocks(const sp_entries *e, uint32_t *begins, uint32_t **out_s
 
     *out_slot = w.slot;
     memset(begins, 0, (size_t)(panels + 1) * sizeof *begins);
-    if (w.slot == NULL || e->k > UINT32_MAX || e->count > UINT32_MAX || !is_sound(e))
+    if (w.slot == NULL || e->k > UINT32_MAX || e->count > UINT32_MAX || !sparse_entries_are_sound(e))
         return false;
     (e->upright ? walk_upright : walk_turned)(&w);
     for (int64_t p = 0; p < panels; p++)
@@ -200,7 +200,7 @@ bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target)
 
 bool sparse_entries_expand(const sp_entries *e, float *target)
 {
-    if (!is_sound(e))
+    if (!sparse_entries_are_sound(e))
         return false;
     memset(target, 0, (size_t)(e->k * e->n) * sizeof *target);
     for (int64_t i = 0; i < e->count; i++)

@@ -389,7 +389,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             s.weights += bytes;
             continue;
         }
-        if (i == 1 && op.row->family == &rg_product && sparse_share_of(r->graph, v, !op.trans_b, &share)) {
+        if (i == 1 && op.row->family == &rg_product &&
+            sparse_share_of(r->graph, v, !op.trans_b, count_of(s.x), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             s.weights += bytes * share;
             continue;

@@ -405,12 +405,14 @@ inlay_status rg_lower_dense(rg_build *b, const rg_group *group, uint32_t bias_va
     d.narrow = way == RG_DENSE_PLAIN && kn_is_narrow(b);
     d.workers = b->instance->threads > 0 ? b->instance->threads : 1;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    if (d.paired)
+    if (d.paired) {
         pairs_layout(k, n, &w_md);
-    else if (d.sparse)
+    } else if (d.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(b, op), &w_md);
-    else
+        d.job.width = sparse_fours_of(b, op) ? FR_WIDTH : SP_WIDTH;
+    } else {
         panels(n, k, &w_md, &d.job);
+    }
     INLAY_TRY(rg_read_strided(b, op->in[0], &x));
     if (!rg_md_has_rows(&x.md, &d.job.a_row)) {
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));

@@ -5,6 +5,8 @@
 
 #define OWN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0 /* of blocks that are not zero, turning of rows included */
+#define FOURS_FLOPS_PER_NS 265.0  /* of two of four, zeros included */
+#define TURNED_PER_NS 5.0         /* elements of their rows */
 #define INNER_FLOPS_PER_NS 228.0
 #define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0
@@ -105,19 +107,21 @@ double kn_paired_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 bool kn_sparse_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     return kn_packed_runs(b, group, c, out_why) && !b->state->reproducible && !b->state->bf16 &&
-           sparse_blocks_of(b, b->op) >= 0;
+           (sparse_blocks_of(b, b->op) >= 0 || (c->p.m <= FR_MOST_ROWS && sparse_fours_of(b, b->op)));
 }
 
 double kn_sparse_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 {
     const rg_constant *w = &b->c->constants[b->c->values[b->op->in[1]].constant];
-    const double share = (double)(w->sparse_blocks - 1) * SP_WIDTH / ((double)c->p.n * (double)c->p.k);
+    const bool fours = w->sparse_blocks < 0;
+    const double blocks = (double)(w->sparse_blocks - 1) * SP_WIDTH / ((double)c->p.n * (double)c->p.k);
+    const double share = fours ? 1 : blocks;
     const double flops = 2.0 * (double)c->p.batch * ((double)c->p.m + 1) * (double)c->p.n * (double)c->p.k * share;
-    const double bytes = weights_bytes(&c->p) * share * (1 + 1.0 / SP_WIDTH);
+    const double bytes = weights_bytes(&c->p) * (fours ? FR_SHARE : share * (1 + 1.0 / SP_WIDTH));
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
     (void)group;
-    return START_NS + LOOP_NS + larger(flops / SPARSE_FLOPS_PER_NS, stream) / KN_THREADS;
+    return START_NS + LOOP_NS + larger(flops / (fours ? FOURS_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KN_THREADS;
 }
 
 /* Threads share a long sum in it, so what comes of it depends on how many there are: floats have it when asked for. */

@@ -151,7 +151,7 @@ inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, boo
 inlay_status kn_sparse(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
 {
     (void)c;
-    *out_done = sparse_blocks_of(b, b->op) >= 0;
+    *out_done = sparse_blocks_of(b, b->op) >= 0 || sparse_fours_of(b, b->op);
     return *out_done ? rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_SPARSE) : INLAY_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1000.0
+#define SPARSE_BYTES_PER_NS 20.0
 #define FLOAT_FLOPS_PER_NS 250.0
 #define REQUANTIZE_NS 0.03 /* an element of a convolution */
 #define THIN_NS 0.05       /* depthwise: an output, and each of its taps */
@@ -47,6 +48,8 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_nod
     }
     if (f == &rg_weights || f == &rg_sparse || f == &rg_halves) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
+        if (f == &rg_sparse) /* others get it dense, in each run */
+            cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
     if (f == &rg_nbits_product) {

@@ -262,6 +262,7 @@ typedef struct rg_constant {
     const void *halves;  /* of half_type: floats are made for each pack (halves.h); data is NULL */
     inlay_dtype half_type;
     bool sparse_turned; /* how sparse_blocks were counted: of a matrix [n, k] */
+    bool sparse_fours;  /* sparse_blocks are -1, but of each four k at most two are not zero (fours.h) */
     int64_t
         sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
     struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */

@@ -43,31 +43,48 @@ int64_t sparse_blocks_of(rg_build *b, const rg_op *op)
         if ((uint64_t)w.k * (uint64_t)w.n * sizeof(float) != k->bytes || w.k > UINT32_MAX)
             return -1;
         k->sparse_blocks = k->entries.count > 0 ? sparse_entries_count(&e, MOST_SHARE) : sparse_count(&w, MOST_SHARE);
+        k->sparse_fours = k->sparse_blocks < 0 && (k->entries.count > 0 ? fours_entries_are(&e) : fours_are(&w));
         k->sparse_blocks += k->sparse_blocks >= 0;
         k->sparse_turned = op->trans_b;
     }
     return k->sparse_blocks > 0 && k->sparse_turned == op->trans_b ? k->sparse_blocks - 1 : -1;
 }
 
+bool sparse_fours_of(rg_build *b, const rg_op *op)
+{
+    const uint32_t number = b->c->values[op->in[1]].constant;
+
+    return sparse_blocks_of(b, op) < 0 && number != INLAY_NONE && b->c->constants[number].sparse_fours &&
+           b->c->constants[number].sparse_turned == op->trans_b;
+}
+
+/* The first axis of matrices with two of four, by which they are told from those with blocks. */
+enum { FOURS = 4 };
+
 void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
 {
     const sp_weights w = weights_of(plain, NULL);
-    const int64_t dims[] = { 1, count + 1, (sparse_pack_floats(&w, count) + count) / (count + 1) };
+    const bool fours = count < 0;
+    const int64_t lines = fours ? (w.n + SP_WIDTH - 1) / SP_WIDTH : count + 1;
+    const int64_t floats = fours ? fours_pack_floats(w.k, w.n) / FOURS : sparse_pack_floats(&w, count);
+    const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
     rg_md_plain(md, 3, dims);
 }
 
-/* How many blocks it has room for, which stands among its axes; -1: it is another layout. */
+enum { OTHER = -2 };
+
+/* How many blocks it has room for, which stands among its axes; -1: it has two of four. OTHER: it is another layout. */
 static int64_t room_of(const rg_md *plain, const rg_md *md)
 {
-    const int64_t count = md->ndims == 3 ? md->dims[1] - 1 : -1;
+    const int64_t count = md->ndims != 3 ? OTHER : md->dims[0] == FOURS ? -1 : md->dims[1] - 1;
     rg_md same;
 
-    if (count < 0 || plain->ndims != 2 || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain) ||
+    if (count == OTHER || plain->ndims != 2 || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain) ||
         plain->data_type != dnnl_f32 || md->data_type != dnnl_f32)
-        return -1;
+        return OTHER;
     sparse_layout(plain, count, &same);
-    return rg_md_equal(&same, md) ? count : -1;
+    return rg_md_equal(&same, md) ? count : OTHER;
 }
 
 bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target)
@@ -75,7 +92,7 @@ bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md
     const int64_t count = room_of(plain, md);
     const sp_weights w = weights_of(plain, source);
 
-    return count >= 0 && sparse_pack(&w, count, target);
+    return count >= 0 ? sparse_pack(&w, count, target) : count != OTHER && fours_pack(&w, target);
 }
 
 /* ------------------------------------------------------------------ constants that the file has as values and places
@@ -84,10 +101,10 @@ bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md
 bool sparse_pack_entries(const rg_constant *k, const rg_md *plain, const rg_md *md, void *target)
 {
     const int64_t count = room_of(plain, md);
-    const sp_entries e = entries_of(k, count >= 0 && plain->dims[0] == k->entries.k && plain->strides[1] == 1 &&
+    const sp_entries e = entries_of(k, count != OTHER && plain->dims[0] == k->entries.k && plain->strides[1] == 1 &&
                                            plain->strides[0] == k->entries.n);
 
-    return count >= 0 && sparse_entries_pack(&e, count, target);
+    return count >= 0 ? sparse_entries_pack(&e, count, target) : count != OTHER && fours_entries_pack(&e, target);
 }
 
 inlay_status sparse_unfold(const rg_constant *k, void **out, inlay_diag *diag)
@@ -185,23 +202,31 @@ const rg_family rg_sparse = { "sparse weights", parse, lower };
 /* Shares that were found already: a sample touches most pages of its matrix, and who asks for prices after the weights
  * were packed would bring all originals back into memory. A word is 48 bits of the hash of the contents and the share
  * in 16, so that no lock is needed; two matrices at one place are sampled in turns. */
-enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_MASK = 0xffff };
+enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];
 
-static double share_of(uint64_t content, const sp_weights *w)
+static double fours_share(double elements, int64_t k)
+{
+    return elements <= (double)FR_MOST_ROWS * (double)k ? FR_SHARE : 1;
+}
+
+static double share_of(uint64_t content, const sp_weights *w, double fours)
 {
     const uint64_t key = content & ~(uint64_t)SHARE_MASK;
     uint64_t *place = &shares[(key >> 16 ^ (uint64_t)(w->k_step == 1)) % SHARES];
     uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED);
 
     if (content == 0 || (word & ~(uint64_t)SHARE_MASK) != key || word == key) {
-        word = key | (uint64_t)(sparse_share(w) * SHARE_ONE);
+        const double share = sparse_share(w);
+
+        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : fours_are(w) ? SHARE_FOURS : SHARE_ONE);
         __atomic_store_n(place, word, __ATOMIC_RELAXED);
     }
-    return (double)(word & SHARE_MASK) / SHARE_ONE;
+    return (word & SHARE_MASK) == SHARE_FOURS ? fours : (double)(word & SHARE_MASK) / SHARE_ONE;
 }
 
-bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double *out_share)
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool upright, double elements,
+                     double *out_share)
 {
     const inlay_node_info *maker = v->producer < graph->node_count ? inlay_graph_node(graph, v->producer) : NULL;
     sp_entries e;
@@ -213,6 +238,8 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool u
 
         e = entries_of(&k, !upright);
         *out_share = sparse_entries_share(&e);
+        if (*out_share == 1 && fours_entries_are(&e))
+            *out_share = fours_share(elements, e.k);
         return true;
     }
     if ((v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->dtype != INLAY_FLOAT || v->rank != 2 ||
@@ -223,6 +250,6 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *v, bool u
                       .n = v->dims[upright ? 1 : 0].value,
                       .k_step = upright ? v->dims[1].value : 1,
                       .n_step = upright ? 1 : v->dims[1].value };
-    *out_share = share_of(v->content_hash, &w);
+    *out_share = share_of(v->content_hash, &w, fours_share(elements, w.k));
     return true;
 }

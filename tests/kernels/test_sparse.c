@@ -1,7 +1,7 @@
-/* Products by matrices with zeros in blocks: as sums in double have them, for rows and columns of any number, with what
- * is behind a product; infinity and NaN meet zeros as in a dense product. */
+/* Products by matrices with zeros in blocks, or with two of four: as sums in double have them, for rows and columns of
+ * any number, with what is behind a product; infinity and NaN meet zeros as in a dense product. */
 #include "cmocka_all.h"
-#include "sparse.h"
+#include "fours.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +28,48 @@ static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
     return w;
 }
 
-static void multiply_and_compare(int64_t m, int64_t n, int64_t k, bool turned, float odd)
+/* [k, n]: none to two of each four k. */
+static float *matrix_of_fours(int64_t k, int64_t n)
 {
-    float *lying = matrix(k, n, SP_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w);
+    float *w = calloc((size_t)(k * n), sizeof *w);
+
+    for (int64_t p = 0; p < k; p += FR_K)
+        for (int64_t j = 0; j < n; j++)
+            for (int i = 0; i < 2; i++) {
+                const int64_t at = p + (int64_t)((dice() + 1) * FR_K / 2);
+
+                if (at < k && dice() > -0.8F)
+                    w[at * n + j] = dice();
+            }
+    return w;
+}
+
+typedef enum form { BLOCKS, FOURS } form;
+
+/* The pack of which the job is told. */
+static float *pack_of(form f, const sp_weights *w, sg_job *job)
+{
+    const int64_t count = sparse_count(w, 1);
+    const int64_t floats = f == FOURS ? fours_pack_floats(w->k, w->n) : sparse_pack_floats(w, count);
+    float *pack = aligned_alloc(64, ((size_t)floats * sizeof *pack + 63) / 64 * 64);
+
+    assert_true(count >= 0 && count <= w->k * ((w->n + SP_WIDTH - 1) / SP_WIDTH));
+    assert_true(f == FOURS ? fours_are(w) && fours_pack(w, pack) : sparse_pack(w, count, pack));
+    job->width = f == FOURS ? FR_WIDTH : SP_WIDTH;
+    job->b = pack;
+    return pack;
+}
+
+/* odd: an element of the last row, and of the matrix, where the first row has 0. */
+static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool turned, float odd)
+{
+    float *lying = f == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SP_WIDTH, 7),
+          *w = malloc((size_t)(k * n) * sizeof *w);
     float *a = malloc((size_t)(m * (k + 3)) * sizeof *a), *c = malloc((size_t)(m * (n + 5)) * sizeof *c);
     float *bias = malloc((size_t)n * sizeof *bias), *pack, *scratch;
     const sp_weights weights = { w, k, n, turned ? 1 : n, turned ? k : 1 };
     const sg_post posts[] = { { .fn = SG_LINEAR, .alpha = 2, .beta = 1 } };
-    sg_job job = { .kernel = sg_kernel_best(),
+    sg_job job = { .kernel = sg_kernel_best() != NULL ? sg_kernel_best() : &products_c,
                    .m = m,
                    .n = n,
                    .k = k,
@@ -46,23 +80,21 @@ static void multiply_and_compare(int64_t m, int64_t n, int64_t k, bool turned, f
                    .c_row = n + 5,
                    .posts = posts,
                    .post_count = 1 };
-    int64_t count;
 
+    for (int64_t p = k / 3 / FR_K * FR_K; p < k / 3 / FR_K * FR_K + FR_K && p < k; p++)
+        lying[p * n + n / 2] = p == k / 3 ? odd : 0;
     for (int64_t p = 0; p < k; p++)
         for (int64_t j = 0; j < n; j++)
             w[turned ? j * k + p : p * n + j] = lying[p * n + j];
     for (int64_t i = 0; i < m * (k + 3); i++)
         a[i] = dice();
+    a[k / 3] = 0;
     a[(m - 1) * (k + 3) + k / 2] = odd;
     for (int64_t j = 0; j < n; j++)
         bias[j] = dice();
     for (int64_t i = 0; i < m * (n + 5); i++)
         c[i] = -77;
-    count = sparse_count(&weights, 1);
-    assert_true(count >= 0 && count <= k * ((n + SP_WIDTH - 1) / SP_WIDTH));
-    pack = aligned_alloc(64, ((size_t)sparse_pack_floats(&weights, count) * sizeof *pack + 63) / 64 * 64);
-    assert_true(sparse_pack(&weights, count, pack));
-    job.b = pack;
+    pack = pack_of(f, &weights, &job);
     scratch = malloc((size_t)sparse_scratch_floats(&job) * sizeof *scratch);
     for (int64_t u = sparse_units(&job); u-- > 0;) /* in any order */
         sparse_run(&job, scratch, u, u + 1);
@@ -187,24 +219,67 @@ static void products_of_every_size(void **state)
     static const int64_t rows[] = { 1, 2, 4, 7, 8, 9, 23, 24, 25, 48, 61 };
 
     (void)state;
-    if (sparse_of_cpu() == NULL)
-        skip();
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        multiply_and_compare(rows[i], 64, 40, false, 0.5F);
-        multiply_and_compare(rows[i], 150, 33, true, 0.5F);
-        multiply_and_compare(rows[i], 5, 70, false, 0.5F);
-        multiply_and_compare(rows[i], 80, 600, false, 0.5F);
-    }
+    for (form f = sparse_of_cpu() != NULL ? BLOCKS : FOURS; f <= FOURS; f++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            multiply_and_compare(f, rows[i], 64, 40, false, 0.5F);
+            multiply_and_compare(f, rows[i], 150, 33, true, 0.5F);
+            multiply_and_compare(f, rows[i], 5, 70, false, 0.5F);
+            multiply_and_compare(f, rows[i], 80, 600, false, 0.5F);
+        }
 }
 
 static void what_is_not_finite_meets_zeros(void **state)
 {
     (void)state;
-    if (sparse_of_cpu() == NULL)
-        skip();
-    multiply_and_compare(1, 96, 40, false, INFINITY);
-    multiply_and_compare(30, 96, 40, true, -INFINITY);
-    multiply_and_compare(30, 96, 40, false, NAN);
+    for (form f = sparse_of_cpu() != NULL ? BLOCKS : FOURS; f <= FOURS; f++) {
+        multiply_and_compare(f, 1, 96, 40, false, INFINITY);
+        multiply_and_compare(f, 3, 90, 43, true, INFINITY);
+        multiply_and_compare(f, 30, 96, 40, true, -INFINITY);
+        multiply_and_compare(f, 30, 96, 40, false, NAN);
+    }
+}
+
+/* Of each four, the last of which may be cut off; packs of values and places are the same. */
+static void two_of_four_are_found(void **state)
+{
+    static const int64_t sizes[][2] = { { 64, 48 }, { 333, 205 }, { 35, 7 }, { 3, 16 }, { 1, 5 } };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
+        const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1], last = (k - 1) / FR_K * FR_K;
+        const bool upright = i % 2 == 0;
+        float *lying = matrix_of_fours(k, n), *w = malloc((size_t)(k * n) * sizeof *w);
+        const sp_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        const size_t bytes = (size_t)fours_pack_floats(k, n) * sizeof *w;
+        float *pack = malloc(bytes), *other = malloc(bytes);
+
+        for (int third = 0; third < (k > 2 ? 2 : 1); third++) {
+            sp_entries e;
+
+            for (int64_t p = last >= 0 && k - last < 3 ? last - FR_K : last; third && p < k; p++)
+                lying[p * n + n - 1] = 1;
+            for (int64_t p = 0; p < k; p++)
+                for (int64_t j = 0; j < n; j++)
+                    w[upright ? p * n + j : j * k + p] = lying[p * n + j];
+            e = entries_of(w, k, n, upright);
+            assert_int_equal(fours_are(&weights), !third);
+            assert_int_equal(fours_entries_are(&e), !third);
+            assert_int_equal(fours_pack(&weights, pack), !third);
+            assert_int_equal(fours_entries_pack(&e, other), !third);
+            if (!third)
+                assert_memory_equal(pack, other, bytes);
+            if (e.count > 1) { /* one at two places */
+                ((int64_t *)(void *)(uintptr_t)e.places)[1] = ((const int64_t *)e.places)[0];
+                assert_false(fours_entries_are(&e));
+                assert_false(fours_entries_pack(&e, other));
+            }
+            free_entries(&e);
+        }
+        free(pack);
+        free(other);
+        free(w);
+        free(lying);
+    }
 }
 
 static void zeros_are_found(void **state)
@@ -237,7 +312,8 @@ int main(void)
                                         cmocka_unit_test(what_is_not_finite_meets_zeros),
                                         cmocka_unit_test(packs_of_entries_are_those_of_matrices),
                                         cmocka_unit_test(entries_out_of_order_or_place_are_refused),
-                                        cmocka_unit_test(zeros_are_found) };
+                                        cmocka_unit_test(zeros_are_found),
+                                        cmocka_unit_test(two_of_four_are_found) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,6 +292,44 @@ static void zeros_in_blocks(void **state)
     told_free(&t);
 }
 
+/* Matrices of which two of each four k are zero, of even columns others than of odd ones, run without these for few
+ * rows, and with them for many; three of four that are not zero are one too many. */
+static void two_of_four(void **state)
+{
+    static const char *const rows[] = { "1", "5", "8", "30" };
+    told t = { 0 };
+
+    (void)state;
+    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and one more of both */
+        for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
+            const bool turned = way % 2 != 0, third = way > 1;
+            const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";
+            const char *zeros = turned ? third ? "150,1,512,1" : "150,1,512,2" : third ? "512,1,150,1" : "512,2,150,1";
+            char script[640];
+            wire w = { 0 };
+            rig r;
+
+            (void)snprintf(script, sizeof script,
+                           "x : %s,2048\nu = [%s]\nv = [%s] @3\ny0 = [%s]\nz = Sub(y0, y0)\n"
+                           "e = Concat(u, z) axis=%d\no = Concat(z, v) axis=%d\nf = Concat(e, o) axis=%d\n"
+                           "s = i[2] %s\nw = Reshape(f, s)\nb = [300]\nk = Gemm(x, w, b) transB=%d\n"
+                           "y = Relu(k)\n-> y",
+                           rows[m], values, values, zeros, turned ? 3 : 1, turned ? 3 : 1, turned ? 1 : 3,
+                           turned ? "300,2048" : "2048,300", turned);
+            expect_as("auto", script, "1");
+            expect_as("packed_sparse", script, "2");
+            script_model(&w, script, 17);
+            r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+                                                    "intra_threads", "1", NULL });
+            explain(&r, "json", &t);
+            if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
+                assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, !third && m < 3);
+            rig_close(&r);
+        }
+    }
+    told_free(&t);
+}
+
 /* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
 static void shared_weights(void **state)
 {
@@ -502,12 +540,12 @@ static void bytes_explained(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel),     cmocka_unit_test(wide_gaps),
-                                        cmocka_unit_test(every_product),    cmocka_unit_test(explained),
-                                        cmocka_unit_test(strict_kernels),   cmocka_unit_test(zeros_in_blocks),
-                                        cmocka_unit_test(shared_weights),   cmocka_unit_test(tuned),
-                                        cmocka_unit_test(tuned_products),   cmocka_unit_test(bytes_explained),
-                                        cmocka_unit_test(held_to_its_error) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel),    cmocka_unit_test(wide_gaps),
+                                        cmocka_unit_test(every_product),   cmocka_unit_test(explained),
+                                        cmocka_unit_test(strict_kernels),  cmocka_unit_test(zeros_in_blocks),
+                                        cmocka_unit_test(two_of_four),     cmocka_unit_test(shared_weights),
+                                        cmocka_unit_test(tuned),           cmocka_unit_test(tuned_products),
+                                        cmocka_unit_test(bytes_explained), cmocka_unit_test(held_to_its_error) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

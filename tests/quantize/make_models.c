@@ -106,17 +106,20 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&w);
 }
 
-/* What reads weights of which four fifths of the blocks of 1x16 are zeros. */
+/* What reads weights of which four fifths of the blocks of 1x16 are zeros, or two of each four inputs. */
 static const struct sparse_kind {
     const char *prefix, *op, *x, *y;
     int64_t dims[4];
     uint32_t rank;
     bool turned; /* Gemm by [n, k], and indices with a column for each axis */
+    bool fours;
 } sparse_kinds[] = {
-    { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false },
-    { "conv_", "Conv", "1,256,6,6", "1,256,6,6", { 256, 256, 1, 1 }, 4, false },
-    { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true },
-    { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false },
+    { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false, false },
+    { "conv_", "Conv", "1,256,6,6", "1,256,6,6", { 256, 256, 1, 1 }, 4, false, false },
+    { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true, false },
+    { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false, false },
+    { "fours_", "MatMul", "1,2048", "1,2048", { 2048, 2048 }, 2, false, true },
+    { "fours_gemm_", "Gemm", "3,1002", "3,900", { 900, 1002 }, 2, true, true },
 };
 
 static void put_sparse(wire *m, const struct sparse_kind *kind, const float *w, int64_t total)
@@ -164,6 +167,7 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
     for (int64_t k = 0; k < (kind->turned ? columns : rows); k++)
         for (int64_t n = 0; n < (kind->turned ? rows : columns); n++) {
             is_zero = n % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
+            is_zero = kind->fours ? ((k - n) & 2) != 0 : is_zero;
             w[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : script_random(&state) - 1.25F;
         }
     g = mw_begin(&m, 8, 17);
