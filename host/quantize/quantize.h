@@ -27,6 +27,7 @@ typedef struct quantize_args {
     uint32_t bits;    /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
     double most_bits; /* of NARROW_MIXED: a weight on average, scales included */
     bool must;        /* the caller asked for these bits: written also where that is no faster */
+    bool small;       /* bytes are what matters: written also where it is as fast, but not where it is slower */
     double prune;     /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
     bool nbits;
     bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
@@ -42,6 +43,10 @@ typedef struct quantize_args {
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* hears what was tried, a line each; or NULL */
+    /* Milliseconds of the model and of what became of it, in that round, instead of those that are measured; or NULL.
+     */
+    void (*timer)(void *user, uint32_t round, double out_ms[2]);
+    void *timer_user;
 } quantize_args;
 
 typedef struct quantize_layer {
