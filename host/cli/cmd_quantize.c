@@ -2,6 +2,7 @@
 #include "base/isa.h"
 #include "cli/cli.h"
 #include "cli/dataset.h"
+#include "cli/fresh.h"
 #include "cli/front.h"
 #include "config/options.h"
 #include "quantize/narrow.h"
@@ -361,6 +362,59 @@ done:
     return status;
 }
 
+/* A session that tells the model's inputs, and the samples; the caller ends both, whatever comes of it. */
+static inlay_status open_samples(const command *c, cli_common *common, inlay_session **out_session, dataset **out_set,
+                                 inlay_diag *diag)
+{
+    inlay_status status;
+
+    INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
+    INLAY_TRY(c->data != NULL
+                  ? look(common, c->q.model, out_session, diag)
+                  : cli_open(common, c->q.model, out_session, diag)); /* made-up inputs are tried by a run */
+    status = dataset_open(c->data,
+                          c->samples > 0    ? c->samples
+                          : c->data == NULL ? MADE_UP_SAMPLES
+                                            : 0,
+                          common, *out_session, out_set, diag);
+done:
+    return status;
+}
+
+typedef struct timing {
+    const command *c;
+    cli_common common;
+} timing;
+
+/* In a process of its own: the time of the model at path on the first sample. */
+static double time_fresh(void *user, const char *path)
+{
+    timing *t = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *plain = NULL;
+    inlay_session *session = NULL;
+    dataset *set = NULL;
+    samples list;
+    double ms = NAN;
+    inlay_status status;
+
+    t->common.quiet = true;
+    INLAY_TRY(open_samples(t->c, &t->common, &session, &set, &diag));
+    list = dataset_samples(set);
+    INLAY_TRY(judge_options(t->common.options, NULL, NULL, &plain, &diag));
+    INLAY_TRY(judge_alone(&list, path, plain, QUANTIZE_TIMED_S, &ms, &diag));
+done:
+    inlay_options_destroy(plain);
+    dataset_close(set);
+    inlay_session_destroy(session);
+    return status == INLAY_OK ? ms : NAN;
+}
+
+static bool ask_time(void *user, const char *path, double *out_ms)
+{
+    return fresh_ask(user, path, out_ms);
+}
+
 int cmd_quantize(int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
@@ -368,6 +422,8 @@ int cmd_quantize(int argc, char **argv)
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
+    timing t = { .c = &c };
+    fresh apart;
     inlay_session *session = NULL;
     dataset *set = NULL;
     samples list;
@@ -380,14 +436,12 @@ int cmd_quantize(int argc, char **argv)
     c.q.progress = cli_progress;
     c.q.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
-    INLAY_TRY(isa_cap(options_text(common.options, OPTION_isa), &diag));
-    INLAY_TRY(c.data != NULL ? look(&common, c.q.model, &session, &diag)
-                             : cli_open(&common, c.q.model, &session, &diag)); /* made-up inputs are tried by a run */
-    INLAY_TRY(dataset_open(c.data,
-                           c.samples > 0    ? c.samples
-                           : c.data == NULL ? MADE_UP_SAMPLES
-                                            : 0,
-                           &common, session, &set, &diag));
+    t.common = common;
+    if (fresh_begin(&apart, time_fresh, &t)) {
+        c.q.timer = ask_time;
+        c.q.timer_user = &apart;
+    }
+    INLAY_TRY(open_samples(&c, &common, &session, &set, &diag));
     list = dataset_samples(set);
     c.q.data = &list;
     c.q.made_up = c.data == NULL;
@@ -404,6 +458,7 @@ int cmd_quantize(int argc, char **argv)
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
+    fresh_end(&apart);
     quantize_report_deinit(&report);
     dataset_close(set);
     inlay_session_destroy(session);

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-/* What runs alone are timed for in a round; the share of the model's time that a result may take which is to be faster,
- * and the one where bytes are what matters. */
-static const double TIME_BUDGET_S = 0.15, FASTER = 0.97, NO_SLOWER = 1.01;
+/* The share of the model's time that a result may take which is to be faster, and the one where bytes are what matters.
+ */
+static const double FASTER = 0.97, NO_SLOWER = 1.01;
 enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
 
 /* One call on its way. */
@@ -305,10 +305,9 @@ static inlay_status judge_pace(work *w)
         double ms[2];
 
         INLAY_TRY(tell(w, 0.9, "timing"));
-        if (args->timer != NULL)
-            args->timer(args->timer_user, round, ms);
-        for (uint32_t i = round; args->timer == NULL && i < round + 2; i++)
-            INLAY_TRY(judge_alone(args->data, paths[i % 2], w->plain, TIME_BUDGET_S, &ms[i % 2], w->diag));
+        for (uint32_t i = round; i < round + 2; i++)
+            if (args->timer == NULL || !args->timer(args->timer_user, paths[i % 2], &ms[i % 2]))
+                INLAY_TRY(judge_alone(args->data, paths[i % 2], w->plain, QUANTIZE_TIMED_S, &ms[i % 2], w->diag));
         pace_add(&p, ms[0], ms[1]);
     }
     pace_times(&p, &r->ms_before, &r->ms_after);

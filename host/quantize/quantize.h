@@ -16,6 +16,8 @@ typedef enum quantize_method {
     QUANTIZE_MSE,
 } quantize_method;
 
+#define QUANTIZE_TIMED_S 0.15 /* for so long runs of a session are timed */
+
 typedef struct quantize_args {
     const char *model, *output;
     const char *external;         /* file beside the output for large tensors, or NULL */
@@ -43,9 +45,9 @@ typedef struct quantize_args {
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* hears what was tried, a line each; or NULL */
-    /* Milliseconds of the model and of what became of it, in that round, instead of those that are measured; or NULL.
-     */
-    void (*timer)(void *user, uint32_t round, double out_ms[2]);
+    /* The milliseconds of a run of the model at path, the one that is given or what was made of it; false: they are to
+     * be measured in this process. Or NULL. */
+    bool (*timer)(void *user, const char *path, double *out_ms);
     void *timer_user;
 } quantize_args;
 

@@ -75,17 +75,17 @@ static inlay_status load(void *user, uint32_t i, inlay_value **values, inlay_dia
 
 /* Times of the result, round by round, where the model's are 1; and how many rounds there were. */
 typedef struct planted {
+    const char *model;
     const double *ratios;
     uint32_t rounds;
 } planted;
 
-static void timer(void *user, uint32_t round, double out_ms[2])
+static bool timer(void *user, const char *path, double *out_ms)
 {
     planted *p = user;
 
-    out_ms[0] = 1;
-    out_ms[1] = p->ratios[round];
-    p->rounds = round + 1;
+    *out_ms = strcmp(path, p->model) == 0 ? 1 : p->ratios[p->rounds++];
+    return true;
 }
 
 typedef struct fixture {
@@ -129,7 +129,7 @@ static void end(fixture *f)
 /* Is the model handed back, where the result takes these times? */
 static bool hands_back(const fixture *f, quantize_args how, const double *ratios, uint32_t rounds)
 {
-    planted p = { ratios, 0 };
+    planted p = { f->model, ratios, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
     bool handed;
