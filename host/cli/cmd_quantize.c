@@ -37,7 +37,7 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 8\n"
     "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
-    "  inlay quantize model.onnx -o small.onnx --skip 'op:Gather' --data s.npz\n";
+    "  inlay quantize model.onnx -o small.onnx --skip 'op:Gather' --data samples.npz\n";
 
 enum {
     KEY_DATA = 0x4000,
@@ -397,7 +397,8 @@ static double time_fresh(void *user, const char *path)
     double ms = NAN;
     inlay_status status;
 
-    t->common.quiet = true;
+    t->common.quiet = true; /* nor the log: it is told once, by the caller */
+    t->common.verbose = false;
     cli_attach(&t->common);
     INLAY_TRY(open_samples(t->c, &t->common, &session, &set, &diag));
     list = dataset_samples(set);
