@@ -483,6 +483,14 @@ static double middle(double *values, uint32_t count, uint32_t part)
     return values[count / part];
 }
 
+/* How many runs are timed as one, of which each takes so long. */
+static uint32_t runs_together(double one_ms)
+{
+    return one_ms > TOGETHER_MS                   ? 1
+           : one_ms * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
+                                                  : (uint32_t)(TOGETHER_MS / one_ms);
+}
+
 inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s, double *out_a_ms,
                         double *out_b_ms, inlay_diag *diag)
 {
@@ -497,9 +505,7 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
     for (int k = 0; k < 2; k++) /* plans, and what is done once */
         INLAY_TRY(samples_run(set, values, both[k]->session, both[k]->context, diag));
     INLAY_TRY(time_runs(set, values, a, 1, true, &one, diag));
-    together = one > TOGETHER_MS                   ? 1
-               : one * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
-                                                   : (uint32_t)(TOGETHER_MS / one);
+    together = runs_together(one);
     start = now_s(CLOCK_MONOTONIC);
     for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
         for (uint32_t i = runs; i < runs + 2; i++) /* each comes first as often as the other */
@@ -511,4 +517,59 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
 done:
     samples_release(set, values);
     return status;
+}
+
+inlay_status judge_alone(const samples *set, const char *path, const inlay_options *options, double budget_s,
+                         double *out_ms, inlay_diag *diag)
+{
+    double times[MOST_RUNS], start, one;
+    inlay_value **values = NULL;
+    subject s = { 0 };
+    uint32_t runs = 0, together;
+    inlay_status status;
+
+    INLAY_TRY(samples_load(set, 0, &values, diag));
+    INLAY_TRY(subject_open(path, options, &s, diag));
+    INLAY_TRY(samples_run(set, values, s.session, s.context, diag)); /* plans, and what is done once */
+    INLAY_TRY(time_runs(set, values, &s, 1, true, &one, diag));
+    together = runs_together(one);
+    start = now_s(CLOCK_MONOTONIC);
+    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
+        INLAY_TRY(time_runs(set, values, &s, together, false, &times[runs], diag));
+    *out_ms = middle(times, runs, 4);
+done:
+    samples_release(set, values);
+    subject_close(&s);
+    return status;
+}
+
+void pace_add(pace *p, double before_ms, double after_ms)
+{
+    if (p->rounds == PACE_MOST)
+        return;
+    p->before_ms[p->rounds] = before_ms;
+    p->ratios[p->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
+    qsort(p->ratios, p->rounds, sizeof *p->ratios, by_value);
+}
+
+bool pace_is_settled(const pace *p, double most)
+{
+    return p->rounds == PACE_MOST ||
+           (p->rounds >= PACE_LEAST && (p->ratios[p->rounds - 1] <= most || p->ratios[0] > most));
+}
+
+bool pace_holds(const pace *p, double most)
+{
+    const uint32_t outlier = p->rounds == PACE_MOST; /* one of many rounds may have met what others do */
+
+    return p->rounds > 0 && p->ratios[p->rounds / 2] <= most && (most >= 1 || p->ratios[p->rounds - 1 - outlier] < 1);
+}
+
+void pace_times(const pace *p, double *out_before_ms, double *out_after_ms)
+{
+    double times[PACE_MOST];
+
+    memcpy(times, p->before_ms, sizeof times);
+    *out_before_ms = p->rounds > 0 ? middle(times, p->rounds, 2) : 0;
+    *out_after_ms = p->rounds > 0 ? *out_before_ms * p->ratios[p->rounds / 2] : 0;
 }

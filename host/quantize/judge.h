@@ -65,6 +65,27 @@ INLAY_NODISCARD inlay_status judge_metric(const samples *set, const subject *s, 
  * told. */
 INLAY_NODISCARD inlay_status judge_time(const samples *set, const subject *a, const subject *b, double budget_s,
                                         double *out_a_ms, double *out_b_ms, inlay_diag *diag);
+/* Two models' times, round by round. {0} is a beginning. */
+enum { PACE_LEAST = 3, PACE_MOST = 5 };
+typedef struct pace {
+    uint32_t rounds;
+    double before_ms[PACE_MOST];
+    double ratios[PACE_MOST]; /* of the other's times to these, the smallest first */
+} pace;
+
+/* A round more; what is beyond PACE_MOST is left out. */
+void pace_add(pace *p, double before_ms, double after_ms);
+/* Would more rounds change nothing? There are PACE_MOST, or PACE_LEAST that are all on one side of most. */
+bool pace_is_settled(const pace *p, double most);
+/* Takes the other at most this share of the time, by the middle round? Where most is below 1, so that it is to be
+ * faster, it was so in each round but one of PACE_MOST: what is gained is more than what rounds differ by. */
+bool pace_holds(const pace *p, double most);
+/* Milliseconds of the first, and the other's as many times that as in the middle round. */
+void pace_times(const pace *p, double *out_before_ms, double *out_after_ms);
+/* The time of a run on the first sample in milliseconds, of a session that is made for it and gone afterwards: its
+ * lower quartile. No other session has the caches or the memory that it finds, as when a user runs the model. */
+INLAY_NODISCARD inlay_status judge_alone(const samples *set, const char *path, const inlay_options *options,
+                                         double budget_s, double *out_ms, inlay_diag *diag);
 /* A tensor of host memory as a view; false: it is none. */
 bool judge_view(const inlay_value *value, inlay_tensor_view *out);
 #endif

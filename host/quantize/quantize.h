@@ -16,6 +16,8 @@ typedef enum quantize_method {
     QUANTIZE_MSE,
 } quantize_method;
 
+#define QUANTIZE_TIMED_S 0.15 /* for so long runs of a session are timed */
+
 typedef struct quantize_args {
     const char *model, *output;
     const char *external;         /* file beside the output for large tensors, or NULL */
@@ -27,6 +29,7 @@ typedef struct quantize_args {
     uint32_t bits;    /* of weights: 4, 8, 16, NARROW_EXACT or NARROW_MIXED */
     double most_bits; /* of NARROW_MIXED: a weight on average, scales included */
     bool must;        /* the caller asked for these bits: written also where that is no faster */
+    bool small;       /* bytes are what matters: written also where it is as fast, but not where it is slower */
     double prune;     /* share of blocks that become zeros (prune.h) while weights stay floats; NAN: none */
     bool nbits;
     bool qoperator; /* of QUANTIZE_STATIC: QLinearConv and QLinearMatMul, see qoperator.h */
@@ -42,6 +45,10 @@ typedef struct quantize_args {
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* hears what was tried, a line each; or NULL */
+    /* The milliseconds of a run of the model at path, the one that is given or what was made of it; false: they are to
+     * be measured in this process. Or NULL. */
+    bool (*timer)(void *user, const char *path, double *out_ms);
+    void *timer_user;
 } quantize_args;
 
 typedef struct quantize_layer {

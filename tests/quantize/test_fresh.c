@@ -1,0 +1,66 @@
+/* Processes that have done nothing before: each piece of work has one of its own, and none takes another along. */
+#include "cli/fresh.h"
+#include "cmocka_all.h"
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static int state_of_process = 0;
+
+/* How often this process was asked, and what for. */
+static double count(void *user, const char *text)
+{
+    state_of_process++;
+    if (strcmp(text, "die") == 0)
+        (void)kill(getpid(), SIGKILL);
+    if (strcmp(text, "fail") == 0)
+        return NAN;
+    return 100 * *(const double *)user + 10 * (double)strlen(text) + state_of_process;
+}
+
+static void each_work_has_its_own(void **state)
+{
+    double base = 2, got = 0;
+    char longest[PATH_MAX + 1];
+    fresh f;
+
+    (void)state;
+    assert_true(fresh_begin(&f, count, &base));
+    state_of_process = 7; /* what the caller does afterwards is not seen */
+    base = 5;
+    for (int i = 0; i < 3; i++) {
+        assert_true(fresh_ask(&f, "four", &got));
+        assert_true(got == 241);
+    }
+    assert_false(fresh_ask(&f, "fail", &got));
+    assert_false(fresh_ask(&f, "die", &got));
+    memset(longest, 'x', PATH_MAX);
+    longest[PATH_MAX] = '\0';
+    assert_false(fresh_ask(&f, longest, &got));
+    assert_true(fresh_ask(&f, "", &got) && got == 201);
+    fresh_end(&f);
+    assert_false(fresh_ask(&f, "four", &got));
+    fresh_end(&f);
+}
+
+static void a_process_that_is_gone_is_told(void **state)
+{
+    double base = 0, got;
+    fresh f;
+
+    (void)state;
+    assert_true(fresh_begin(&f, count, &base));
+    assert_int_equal(kill(f.pid, SIGKILL), 0);
+    assert_false(fresh_ask(&f, "four", &got));
+    fresh_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_work_has_its_own),
+                                        cmocka_unit_test(a_process_that_is_gone_is_told) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
