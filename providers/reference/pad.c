@@ -146,7 +146,7 @@ typedef struct pad_job {
     int64_t block; /* bytes behind the row's axis */
     int64_t first, length;
     bool brief;        /* margins of the constant, of at most BRIEF bytes, with at least as many between them */
-    char value[BRIEF]; /* the constant; again and again where brief */
+    _Alignas(double) char value[BRIEF]; /* the constant; again and again where brief */
 } pad_job;
 
 /* Positions [begin, end) of a row from where the map says; all of them are in the input. Compiled for each usual size.

@@ -205,7 +205,7 @@ typedef struct resize_job {
     const resize_state *s;
     const resize_plan *p;
     char *scratch;
-    char fill[16]; /* an element of the extrapolation value */
+    _Alignas(double) char fill[16]; /* an element of the extrapolation value */
 } resize_job;
 
 static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_t worker)
