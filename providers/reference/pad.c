@@ -145,7 +145,7 @@ typedef struct pad_job {
     uint32_t element;
     int64_t block; /* bytes behind the row's axis */
     int64_t first, length;
-    bool brief;        /* margins of the constant, of at most BRIEF bytes, with at least as many between them */
+    bool brief; /* margins of the constant, of at most BRIEF bytes, with at least as many between them */
     _Alignas(double) char value[BRIEF]; /* the constant; again and again where brief */
 } pad_job;
 
