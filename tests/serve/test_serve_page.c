@@ -34,11 +34,12 @@ static pid_t send_requests(void)
     pid_t pid = fork();
     answer a;
 
-    for (uint32_t i = 0; pid == 0; i++) {
+    if (pid != 0)
+        return pid;
+    for (uint32_t i = 0;; i++) {
         client_once(&server, "POST", "/v2/models/twice/infer", "", i % 4 == 0 ? "{}" : twice, &a);
         (void)usleep(2000);
     }
-    return pid;
 }
 
 /* Has the browser show the page for some seconds of its own time; picture and document are files of the folder. */
