@@ -10,19 +10,6 @@ static int64_t steps_of(int64_t k)
     return (k + FR_STEP - 1) / FR_STEP;
 }
 
-static int64_t panels_of(int64_t n)
-{
-    return (n + SP_WIDTH - 1) / SP_WIDTH;
-}
-
-static float element(const sp_weights *w, int64_t k, int64_t j)
-{
-    float x;
-
-    memcpy(&x, (const char *)w->data + (k * w->k_step + j * w->n_step) * (int64_t)sizeof x, sizeof x);
-    return x;
-}
-
 bool fours_are(const sp_weights *w)
 {
     for (int64_t k = 0; k < w->k; k += FR_K)
@@ -30,7 +17,7 @@ bool fours_are(const sp_weights *w)
             int count = 0;
 
             for (int64_t p = k; p < k + FR_K && p < w->k; p++)
-                count += element(w, p, j) != 0;
+                count += sp_element(w, p, j) != 0;
             if (count > 2)
                 return false;
         }
@@ -39,13 +26,13 @@ bool fours_are(const sp_weights *w)
 
 int64_t fours_pack_floats(int64_t k, int64_t n)
 {
-    return panels_of(n) * steps_of(k) * FR_FLOATS;
+    return sp_panels(n) * steps_of(k) * FR_FLOATS;
 }
 
 static void clear(int64_t k, int64_t n, float *target)
 {
     memset(target, 0, (size_t)fours_pack_floats(k, n) * sizeof *target);
-    for (int64_t s = 0; s < panels_of(n) * steps_of(k); s++, target += FR_FLOATS)
+    for (int64_t s = 0; s < sp_panels(n) * steps_of(k); s++, target += FR_FLOATS)
         for (int64_t j = 0; j < SP_WIDTH; j++)
             ((uint32_t *)(void *)target)[j] = EMPTY;
 }
@@ -84,7 +71,7 @@ bool fours_pack(const sp_weights *w, float *target)
     clear(w->k, w->n, target);
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t j = 0; j < w->n; j++)
-            if (!put(target, w->k, k, j, element(w, k, j)))
+            if (!put(target, w->k, k, j, sp_element(w, k, j)))
                 return false;
     return true;
 }
@@ -248,7 +235,7 @@ void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
         to += steps_of(job->k) * FR_STEP * size;
     }
     for (int64_t g = groups * begin / units; g < groups * end / units; g++) {
-        for (int64_t p = g * SG_WIDTH / SP_WIDTH; p < (g + 1) * SG_WIDTH / SP_WIDTH && p < panels_of(job->n); p++)
+        for (int64_t p = g * SG_WIDTH / SP_WIDTH; p < (g + 1) * SG_WIDTH / SP_WIDTH && p < sp_panels(job->n); p++)
             multiply(job, scratch, finite, p);
         sparse_finish(job, 0, job->m, g * SG_WIDTH);
     }

@@ -17,32 +17,19 @@ const sp_set *sparse_of_cpu(void)
     return KERNEL_FAST(sparse);
 }
 
-static int64_t panels_of(int64_t n)
-{
-    return (n + SP_WIDTH - 1) / SP_WIDTH;
-}
-
-static float element(const sp_weights *w, int64_t k, int64_t j)
-{
-    float x;
-
-    memcpy(&x, (const char *)w->data + (k * w->k_step + j * w->n_step) * (int64_t)sizeof x, sizeof x);
-    return x;
-}
-
 static bool is_zero(const sp_weights *w, int64_t k, int64_t panel)
 {
     const int64_t end = (panel + 1) * SP_WIDTH < w->n ? (panel + 1) * SP_WIDTH : w->n;
 
     for (int64_t j = panel * SP_WIDTH; j < end; j++)
-        if (element(w, k, j) != 0)
+        if (sp_element(w, k, j) != 0)
             return false;
     return true;
 }
 
 double sparse_share(const sp_weights *w)
 {
-    const int64_t panels = panels_of(w->n), blocks = w->k * panels;
+    const int64_t panels = sp_panels(w->n), blocks = w->k * panels;
     int64_t zeros = 0;
 
     if (blocks < SAMPLE)
@@ -57,7 +44,7 @@ double sparse_share(const sp_weights *w)
 
 int64_t sparse_count(const sp_weights *w, double most)
 {
-    const int64_t panels = panels_of(w->n);
+    const int64_t panels = sp_panels(w->n);
     int64_t count = 0;
 
     if (sparse_share(w) > most)
@@ -71,7 +58,7 @@ int64_t sparse_count(const sp_weights *w, double most)
 /* Where the blocks begin: behind where each panel's begin, and the list, on a line of the cache. */
 int64_t sparse_blocks_at(int64_t n, int64_t count)
 {
-    return (panels_of(n) + 1 + count + SP_WIDTH - 1) / SP_WIDTH * SP_WIDTH;
+    return (sp_panels(n) + 1 + count + SP_WIDTH - 1) / SP_WIDTH * SP_WIDTH;
 }
 
 int64_t sparse_pack_floats(const sp_weights *w, int64_t count)
@@ -81,7 +68,7 @@ int64_t sparse_pack_floats(const sp_weights *w, int64_t count)
 
 bool sparse_pack(const sp_weights *w, int64_t count, float *target)
 {
-    const int64_t panels = panels_of(w->n);
+    const int64_t panels = sp_panels(w->n);
     uint32_t *begins = (uint32_t *)(void *)target, *index = begins + panels + 1;
     float *to = target + sparse_blocks_at(w->n, count);
     int64_t at = 0;
@@ -96,7 +83,7 @@ bool sparse_pack(const sp_weights *w, int64_t count, float *target)
                 return false;
             index[at++] = (uint32_t)k;
             for (int64_t j = 0; j < SP_WIDTH && panel * SP_WIDTH + j < w->n; j++)
-                to[j] = element(w, k, panel * SP_WIDTH + j);
+                to[j] = sp_element(w, k, panel * SP_WIDTH + j);
             to += SP_WIDTH;
         }
     }
@@ -160,8 +147,8 @@ static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
 static void multiply(const sg_job *job, const sp_set *set, const float *turned, bool finite, int64_t row, int64_t rows,
                      int64_t panel, int64_t k0, int64_t k1)
 {
-    const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + panels_of(job->n) + 1;
-    const int64_t total = begins[panels_of(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
+    const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + sp_panels(job->n) + 1;
+    const int64_t total = begins[sp_panels(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
     sp_tile t = { .k = job->k,
                   .index = index + begins[panel],
                   .count = count,
@@ -218,7 +205,7 @@ static bool is_finite(const float *a, int64_t k)
 static void run_blocks(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const sp_set *set = sparse_of_cpu();
-    const int64_t chunks = chunks_of(job), groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, panels = panels_of(job->n);
+    const int64_t chunks = chunks_of(job), groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, panels = sp_panels(job->n);
     const int64_t height = job->m == 1 ? 1 : set->rows;
     int64_t turned = -1;
     bool finite = true;

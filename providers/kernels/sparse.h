@@ -11,6 +11,7 @@
 #ifndef KERNELS_SPARSE_H
 #define KERNELS_SPARSE_H
 #include "sgemm.h"
+#include <string.h>
 
 enum { SP_WIDTH = 16, SP_MOST_ROWS = 24, SP_AHEAD = 4 /* that are read of a list beyond its end */ };
 
@@ -53,6 +54,20 @@ typedef struct sp_weights {
     const float *data; /* at any address */
     int64_t k, n, k_step, n_step;
 } sp_weights;
+
+static inline float sp_element(const sp_weights *w, int64_t k, int64_t j)
+{
+    float x;
+
+    memcpy(&x, (const char *)w->data + (k * w->k_step + j * w->n_step) * (int64_t)sizeof x, sizeof x);
+    return x;
+}
+
+/* Of SP_WIDTH columns. */
+static inline int64_t sp_panels(int64_t n)
+{
+    return (n + SP_WIDTH - 1) / SP_WIDTH;
+}
 
 /* Blocks that are not zero; -1: more than the share `most` of them in a sample, and they were not counted. */
 int64_t sparse_count(const sp_weights *w, double most);
