@@ -5,10 +5,10 @@
  *     f(f(x)) of Relu, Abs, Ceil, Floor, Round, Sign, Trunc        ->  f(x)
  *     x + (-y)  ->  x - y        x - (-y)  ->  x + y        x ^ 2  ->  x * x
  *     x / c     ->  x * (1/c)    where c is a power of two
- *     log(softmax(x))            ->  logsoftmax(x)
  *     where(not c, x, y)         ->  where(c, y, x)
  *
- * What looks alike and is not there: x * 0 (NaN), x - x (infinity), x + 0 of floats (-0 + 0 is +0), x ^ 0.5 (-0). */
+ * What looks alike and is not there: x * 0 (NaN), x - x (infinity), x + 0 of floats (-0 + 0 is +0), x ^ 0.5 (-0), and
+ * log(softmax(x)), which is minus infinity where the softmax is 0. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
@@ -113,20 +113,6 @@ static inlay_status invert_divisor(rewrite *w, graph_node *n)
     return become(w, n, "Mul", rw_input(w, n, 0), inverse);
 }
 
-static inlay_status log_softmax(rewrite *w, graph_node *n)
-{
-    graph_node *softmax = rw_maker_op(w, rw_input(w, n, 0), "Softmax"), *fresh;
-
-    if (softmax == NULL || !rw_is_only_use(w, rw_input(w, n, 0)))
-        return INLAY_OK;
-    fresh = rw_make(w, "LogSoftmax", softmax->opset, n, softmax->info.inputs, 1, 1);
-    if (fresh == NULL ||
-        graph_set_attr_int(w->g, fresh, "axis",
-                           rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1)) != INLAY_OK)
-        return rw_no_memory(w);
-    return rw_replace(w, n, fresh);
-}
-
 static inlay_status turn_choice(rewrite *w, graph_node *n)
 {
     graph_node *negation = rw_maker_op(w, rw_input(w, n, 0), "Not"), *fresh;
@@ -157,8 +143,6 @@ static inlay_status match(rewrite *w, graph_node *n)
     }
     if (pass_is_op(n, "Div"))
         return invert_divisor(w, n);
-    if (pass_is_op(n, "Log"))
-        return log_softmax(w, n);
     if (pass_is_op(n, "Where"))
         return turn_choice(w, n);
     if (pass_is_op(n, "Pow") && rw_info(w, rw_input(w, n, 0))->dtype == rw_info(w, n->info.outputs[0])->dtype &&

@@ -37,7 +37,8 @@ bool rg_reads_nothing(const rg_build *b)
 
     uint32_t operands = is_family(op, &rg_product) || is_family(op, &rg_attention) ? 2 : 1;
 
-    if (is_family(op, &rg_concat) || is_family(op, &rg_split) || is_family(op, &rg_pad) || is_family(op, &rg_recurrent))
+    if (is_family(op, &rg_concat) || is_family(op, &rg_split) || is_family(op, &rg_pad) ||
+        is_family(op, &rg_recurrent) || is_family(op, &rg_dynamic))
         return false;
     for (uint32_t i = 0; i < operands; i++)
         if (b->c->values[op->in[i]].type == dnnl_f32 && rg_count(b, op->in[i]) == 0)

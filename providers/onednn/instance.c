@@ -78,6 +78,17 @@ static void count_reads(rg_build *b, const rg_group *group)
     }
 }
 
+/* Has the group's result elements, or another output of its first op? A Split may begin with an empty part, and the
+ * scale of nothing is a number. */
+static bool makes_elements(const rg_build *b, const rg_group *group)
+{
+    bool any = rg_count(b, group->out) > 0;
+
+    for (uint32_t o = 1; !any && o < b->op->out_count; o++)
+        any = b->op->out[o] != INLAY_NONE && rg_count(b, b->op->out[o]) > 0;
+    return any;
+}
+
 static inlay_status lower(rg_build *b)
 {
     inlay_status status = INLAY_OK;
@@ -87,8 +98,7 @@ static inlay_status lower(rg_build *b)
 
         b->op_index = group->op;
         b->op = &b->c->ops[group->op];
-        if (!b->op->silent &&
-            (rg_count(b, group->out) > 0 || b->op->row->family == &rg_split || b->op->row->family == &rg_recurrent))
+        if (!b->op->silent && makes_elements(b, group))
             INLAY_TRY(rg_reads_nothing(b) ? rg_lower_nothing(b, group) : b->op->row->family->lower(b, group));
         count_reads(b, group);
     }

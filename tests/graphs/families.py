@@ -385,4 +385,6 @@ def sampled(g, x, shape):
 def blocks(g, x, shape):
     if shape[1] % 4 == 0:
         return g.add("DepthToSpace", x, blocksize=2, mode=g.pick(["DCR", "CRD"]))
+    if shape[2] % 2 or shape[3] % 2:
+        raise ValueError("no multiple of the block")
     return g.add("SpaceToDepth", x, blocksize=2)
