@@ -4,6 +4,19 @@
 #include "session/session.h"
 #include <stdio.h>
 
+/* What a node became may take fewer types than the node did. */
+static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = graph_bind(model, NULL, &why);
+
+    if (status == INLAY_OK)
+        status = graph_infer(model, &why);
+    if (status == INLAY_OK || status == INLAY_OUT_OF_MEMORY)
+        return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s", why.text);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "no form in opset %lld: %s", (long long)opset, why.text);
+}
+
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const scratch *s, char *out,
                           inlay_diag *diag)
 {
@@ -20,6 +33,7 @@ inlay_status convert_file(const char *path, const inlay_options *options, int64_
     INLAY_TRY(session_prepare(&source, only, &watch, &session, diag));
     session->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(opset_convert(session->model, opset, diag));
+    INLAY_TRY(check_types(session->model, opset, diag));
     (void)snprintf(out, PATH_MAX, "%s/converted.onnx", s->dir);
     status = model_save(session->model, out, &save, diag);
 done:
