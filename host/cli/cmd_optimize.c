@@ -3,6 +3,7 @@
 #include "quantize/convert.h"
 #include "quantize/opset.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
@@ -103,22 +104,25 @@ static void on_event(void *user, const inlay_optimize_event *e)
     }
 }
 
-/* Without --opset the model as it is, otherwise a converted one in a folder beside the output. */
+/* Without --opset the model as it is, otherwise a converted one in a folder beside the output, if there is one. */
 static inlay_status optimize(const optimize_args *args, const cli_common *common, inlay_optimize_args *work,
                              inlay_diag *diag)
 {
-    const char *model = args->files.model;
-    char converted[PATH_MAX];
+    const char *folder = getenv("TMPDIR");
+    char converted[PATH_MAX], beside[PATH_MAX];
     scratch s = { .dir = "" };
+    inlay_options *rest = NULL;
     inlay_status status = INLAY_OK;
 
-    if (args->opset > 0 && args->files.output != NULL) {
-        INLAY_TRY(scratch_make(args->files.output, NULL, &s, diag));
-        INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &s, converted, diag));
-        model = converted;
-    }
-    status = inlay_optimize(model, common->options, work, diag);
+    if (args->opset == 0)
+        return inlay_optimize(args->files.model, common->options, work, diag);
+    (void)snprintf(beside, sizeof beside, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);
+    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : beside, NULL, &s, diag));
+    INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &s, converted, diag));
+    INLAY_TRY(convert_options(common->options, &rest, diag));
+    status = inlay_optimize(converted, rest, work, diag);
 done:
+    inlay_options_destroy(rest);
     scratch_remove(&s);
     return status;
 }

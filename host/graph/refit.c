@@ -9,6 +9,7 @@ typedef struct refit {
     op_schema to;
     inlay_attr_info *kept; /* what the node states afterwards */
     uint32_t kept_count;
+    inlay_dtype *dtypes; /* [to.type_count] of the values seen so far, by type parameter */
     const char *why;
 } refit;
 
@@ -247,13 +248,21 @@ static bool value_fits(refit *r, const op_formal *formal, uint32_t v, const char
 {
     const graph_value *value = &r->g->values[v];
     const op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
+    inlay_dtype *first = formal == NULL ? NULL : &r->dtypes[formal->type_param];
     char text[64];
 
-    if (formal != NULL && op_types_allow(&r->to.types[formal->type_param].types, &type))
+    if (formal != NULL && op_types_allow(&r->to.types[formal->type_param].types, &type) &&
+        (*first == INLAY_UNDEFINED || type.dtype == INLAY_UNDEFINED || *first == type.dtype ||
+         formal->option == OP_VARIADIC_MIXED)) {
+        if (*first == INLAY_UNDEFINED)
+            *first = type.dtype;
         return true;
+    }
     op_value_type_text(&type, text, sizeof text);
-    r->why = arena_format(&r->g->model->arena, "%s %u of %.48s-%u cannot be %s", what, i, r->n->info.op_type.data,
-                          r->row->since_version, text);
+    r->why =
+        arena_format(&r->g->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i, r->n->info.op_type.data,
+                     r->row->since_version, text,
+                     first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype ? "" : " beside the others");
     return false;
 }
 
@@ -314,6 +323,10 @@ bool graph_refit(graph *g, graph_node *n, const op_row *row, bool adapted, const
     r.kept = arena_array(a, (size_t)n->own_attr_count + n->schema->attr_count + 1, sizeof *r.kept);
     if (r.kept == NULL || op_schema_parse(row->signature, schema_alloc, a, &r.to, NULL) != INLAY_OK)
         return false;
+    r.dtypes = arena_array(a, (size_t)r.to.type_count + 1, sizeof *r.dtypes);
+    if (r.dtypes == NULL)
+        return false;
+    memset(r.dtypes, 0, (size_t)r.to.type_count * sizeof *r.dtypes);
     if ((!adapted && !means_the_same(&r)) || !keep_stated(&r) || !keep_defaults(&r) || !has_required(&r) ||
         !values_fit(&r)) {
         *out_why = r.why;

@@ -40,10 +40,12 @@ static inlay_status make_gemm(rewrite *w, graph_node *n, const graph_node *like,
     int64_t trans_a = like == NULL ? 0 : rw_attr_int(like, "transA", 0);
     int64_t trans_b = like == NULL ? 0 : rw_attr_int(like, "transB", 0);
     int64_t opset = n->opset < 11 ? 11 : n->opset; /* C is optional from there on */
-    graph_node *fresh =
-        rw_make(w, "Gemm", opset, n, (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
-                c == INLAY_NONE ? 2 : 3, 1);
+    graph_node *fresh;
 
+    if (c == INLAY_NONE && !pass_allows(w->ctx, opset))
+        return INLAY_OK;
+    fresh = rw_make(w, "Gemm", opset, n, (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
+                    c == INLAY_NONE ? 2 : 3, 1);
     if (fresh == NULL || graph_set_attr_int(w->g, fresh, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
         graph_set_attr_int(w->g, fresh, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
         (like != NULL && graph_set_attr_float(w->g, fresh, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||

@@ -112,6 +112,8 @@ static inlay_status replace_conv(rewrite *w, graph_node *q, const graph_node *co
     uint32_t low, high;
     inlay_status status;
 
+    if ((b->low != type.low || b->high != type.high) && !pass_allows(w->ctx, 12)) /* Clip of bytes came then */
+        return INLAY_OK;
     fresh = rw_make(w, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
     if (fresh == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
         return rw_no_memory(w);

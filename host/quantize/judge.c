@@ -32,24 +32,45 @@ struct kept_outputs {
 
 /* ------------------------------------------------------------------ sessions */
 
-inlay_status judge_options(const inlay_options *given, const char *name, const char *value, inlay_options **out_options,
-                           inlay_diag *diag)
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; names != NULL && *names != NULL; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+inlay_status judge_options_without(const inlay_options *given, const char *const *names, inlay_options **out_options,
+                                   inlay_diag *diag)
 {
     inlay_options *copy = NULL;
     inlay_setting item = { .struct_size = sizeof item };
     inlay_status status;
 
+    *out_options = NULL;
     INLAY_TRY(inlay_options_create(&copy, diag));
     for (uint32_t i = 0; inlay_options_setting(given, i, &item) == INLAY_OK; i++)
-        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0')
+        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && !is_one_of(item.name, names))
             INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
     INLAY_TRY(inlay_options_set(copy, "cache_max_bytes", "0", diag));
-    if (name != NULL)
-        INLAY_TRY(inlay_options_set(copy, name, value, diag));
     *out_options = copy;
     copy = NULL;
 done:
     inlay_options_destroy(copy);
+    return status;
+}
+
+inlay_status judge_options(const inlay_options *given, const char *name, const char *value, inlay_options **out_options,
+                           inlay_diag *diag)
+{
+    inlay_status status = judge_options_without(given, NULL, out_options, diag);
+
+    if (status == INLAY_OK && name != NULL)
+        status = inlay_options_set(*out_options, name, value, diag);
+    if (status != INLAY_OK) {
+        inlay_options_destroy(*out_options);
+        *out_options = NULL;
+    }
     return status;
 }
 

@@ -18,6 +18,9 @@ typedef struct subject {
  * caller destroys them. */
 INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const char *name, const char *value,
                                            inlay_options **out_options, inlay_diag *diag);
+/* The same without the options of these names, a list that ends with NULL. */
+INLAY_NODISCARD inlay_status judge_options_without(const inlay_options *given, const char *const *names,
+                                                   inlay_options **out_options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, subject *out,
                                           inlay_diag *diag);
 void subject_close(subject *s); /* {0} is a no-op */

@@ -473,7 +473,8 @@ static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, inlay_
     conversion c = { e, n, opset, NULL };
     const op_row *row = conversion_row(&c);
 
-    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->row == row)
+    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 ||
+        (n->row == row && (row->flags & OP_DEPRECATED) == 0))
         return INLAY_OK;
     if (row == NULL || row->since_version < n->info.since_version ? conversion_lower(&c) : raise_node(&c))
         settle(n, opset);

@@ -384,7 +384,8 @@ static bool zero_points_of_type(conversion *c, inlay_dtype dtype, const inlay_va
     uint64_t bytes;
     void *zeros;
 
-    if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || dtype <= 0 || dtype >= INLAY_DTYPE_COUNT)
+    if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || dtype <= 0 || dtype >= INLAY_DTYPE_COUNT ||
+        inlay_dtype_bits(dtype) != 8 || (element_is_float(dtype) && c->opset < 19))
         return false;
     for (uint32_t d = 0; d < scale->rank; d++) {
         if (scale->dims[d].kind != INLAY_DIM_FIXED)
@@ -417,7 +418,7 @@ static bool lower_types(conversion *c, const inlay_value_info *scale)
         return true;
     if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(c, output, scale))) {
         c->why = arena_format(&c->e->g->model->arena,
-                              "it has no attribute 'output_dtype' there, and its %s are of another type",
+                              "there it has no attribute 'output_dtype', and its %s cannot be of that type",
                               quantize ? "zero points" : "scales");
         return false;
     }
@@ -449,6 +450,30 @@ static bool lower_cast(conversion *c)
 {
     drop_unless_narrow(c);
     return true;
+}
+
+/* Without zeros in the shape, what they would mean changes nothing. */
+static bool lower_reshape(conversion *c)
+{
+    int64_t *shape;
+    uint32_t count;
+    bool zero = false;
+
+    if (c->opset >= 14 || conversion_int(c->n, "allowzero", 0) == 0 ||
+        !conversion_constant_ints(c, 1, "shape", &shape, &count))
+        return true;
+    for (uint32_t i = 0; i < count; i++)
+        zero |= shape[i] == 0;
+    if (!zero)
+        conversion_drop_attr(c, "allowzero");
+    return true;
+}
+
+/* Training has other outputs before opset 14. */
+static bool lower_batch_norm(conversion *c)
+{
+    c->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
+    return c->opset >= 14 || c->n->info.output_count == 1;
 }
 
 /* C may be left out since opset 11. */
@@ -531,6 +556,8 @@ static bool lower_operator(conversion *c, const char *op, uint32_t since)
                   { "DFT", lower_dft, 20 },
                   { "ScatterElements", lower_scatter, 11 },
                   { "Gemm", lower_gemm, 11 },
+                  { "Reshape", lower_reshape, 14 },
+                  { "BatchNormalization", lower_batch_norm, 14 },
                   { "Cast", lower_cast, 19 },
                   { "CastLike", lower_cast, 19 } };
 

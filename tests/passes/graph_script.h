@@ -1,16 +1,19 @@
 /* graph_script.h - small models as a few lines of text:
  *
  *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension, "x : -" is a scalar
+ *     x : uint8 2,3                       an input of another type
  *     c = [8]                             a float constant with random elements in [0.5, 1.5]
  *     c = [8] @3 nan                      the same but for element 3
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
+ *     q = uint8[2] 3,4   t = string[2] a,b   constants of other types, with elements
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
  *     y = ms.QLinearMul(...)              an operator of com.microsoft; tr. is ai.onnx.preview.training
- *     -> w, v                             outputs
+ *     -> w, v                             outputs; "=> w, v" declares no type for them
  *
- * Attributes are integers, floats (with a point), lists (with a comma, "axes=1," is a list of one), words, or lists of
- * words ("xs='a,b"). "_" is an omitted input. */
+ * Attributes are integers, floats (with a point), lists of either (with a comma, "axes=1," is a list of one), words,
+ * lists of words ("xs='a,b"), or numbers as a tensor ("value=#2.5" float, "value=#2" int64). "_" is an omitted input.
+ */
 #ifndef GRAPH_SCRIPT_H
 #define GRAPH_SCRIPT_H
 #include "rig.h"
@@ -47,9 +50,22 @@ static inline char *script_squeeze(char *text)
     return text;
 }
 
+/* "uint8", "i" for int64, "" for float. */
+static inline inlay_dtype script_dtype(const char *name, size_t bytes)
+{
+    if (bytes <= 1)
+        return bytes == 1 && *name == 'i' ? INLAY_INT64 : INLAY_FLOAT;
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (strlen(inlay_dtype_name(dtype)) == bytes && memcmp(inlay_dtype_name(dtype), name, bytes) == 0)
+            return dtype;
+    fail_msg("type %s", name);
+    return INLAY_UNDEFINED;
+}
+
 static inline void script_constant(wire *w, const char *name, char *text, uint32_t *state)
 {
-    bool ints = *text == 'i';
+    const inlay_dtype dtype = script_dtype(text, strcspn(text, "["));
+    const bool ints = dtype != INLAY_FLOAT;
     int64_t planted = -1;
     float plant = 0;
     char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
@@ -61,7 +77,7 @@ static inline void script_constant(wire *w, const char *name, char *text, uint32
     rank = rig_dims(shape, dims);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    mw_tensor_head(w, name, ints ? INLAY_INT64 : INLAY_FLOAT, rank, dims);
+    mw_tensor_head(w, name, (int)dtype, rank, dims);
     values = script_trim(values);
     if (*values == '@') {
         planted = strtoll(values + 1, &values, 10);
@@ -70,10 +86,18 @@ static inline void script_constant(wire *w, const char *name, char *text, uint32
     for (int64_t i = 0; i < count; i++) {
         const float drawn = 0.5f + (*values == '\0' ? script_random(state) : 0);
 
-        if (ints)
-            wire_int(w, 7, strtoll(values, &values, 10));
-        else
+        if (dtype == INLAY_STRING) {
+            wire_bytes(w, 6, values, strcspn(values, ","));
+            values += strcspn(values, ",");
+        } else if (ints) {
+            wire_int(w,
+                     dtype == INLAY_INT64                             ? 7
+                     : dtype == INLAY_UINT32 || dtype == INLAY_UINT64 ? 11
+                                                                      : 5,
+                     strtoll(values, &values, 10));
+        } else {
             wire_float(w, 4, i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values));
+        }
         values += *values == ',';
     }
     wire_end(w, t);
@@ -83,7 +107,7 @@ static inline void script_attr(wire *w, char *text)
 {
     char *value = strchr(text, '=');
     int64_t list[16];
-    wire_mark a;
+    wire_mark a, t;
     uint32_t n = 0;
 
     *value++ = '\0';
@@ -93,6 +117,23 @@ static inline void script_attr(wire *w, char *text)
         a = rig_attr_begin(w, text, 8);
         for (char *s = strtok_r(value + 1, ",", &more); s != NULL; s = strtok_r(NULL, ",", &more))
             wire_text(w, 9, s);
+        wire_end(w, a);
+    } else if (*value == '#') {
+        const bool is_float = strchr(value, '.') != NULL;
+
+        a = rig_attr_begin(w, text, 4);
+        t = wire_begin(w, 5);
+        mw_tensor_head(w, NULL, is_float ? INLAY_FLOAT : INLAY_INT64, 1, (const int64_t[]){ 1 });
+        if (is_float)
+            wire_float(w, 4, strtof(value + 1, NULL));
+        else
+            wire_int(w, 7, strtoll(value + 1, NULL, 10));
+        wire_end(w, t);
+        wire_end(w, a);
+    } else if (strchr(value, ',') != NULL && strchr(value, '.') != NULL) {
+        a = rig_attr_begin(w, text, 6);
+        for (; *value != '\0'; value += *value == ',')
+            wire_float(w, 7, strtof(value, &value));
         wire_end(w, a);
     } else if (isalpha((unsigned char)*value)) {
         a = rig_attr_begin(w, text, 3);
@@ -157,22 +198,29 @@ static inline void script_model(wire *w, const char *script, int64_t opset)
 {
     char *copy = strdup(script), *next = NULL, *at;
     wire_mark g = mw_begin(w, 8, opset);
+    inlay_dtype dtype;
     uint32_t state = 7;
 
     for (char *line = strtok_r(copy, "\n", &next); line != NULL; line = strtok_r(NULL, "\n", &next)) {
         line = script_trim(line);
-        if (strncmp(line, "->", 2) == 0) {
+        if (strncmp(line, "->", 2) == 0 || strncmp(line, "=>", 2) == 0) {
             char *more = NULL;
             for (char *o = strtok_r(line + 2, ", ", &more); o != NULL; o = strtok_r(NULL, ", ", &more))
-                mw_value(w, MW_OUTPUT, o, RIG_FLOAT, NULL);
+                mw_value(w, MW_OUTPUT, o, *line == '-' ? RIG_FLOAT : 0, NULL);
         } else if ((at = strstr(line, " : ")) != NULL) {
             *at = '\0';
-            at = script_squeeze(at + 3);
-            mw_value(w, MW_INPUT, line, RIG_FLOAT, strcmp(at, "-") == 0 ? "" : at);
+            at = script_trim(at + 3);
+            dtype = INLAY_FLOAT;
+            if (isalpha((unsigned char)*at) && at[strcspn(at, " ,")] == ' ') {
+                dtype = script_dtype(at, strcspn(at, " "));
+                at += strcspn(at, " ");
+            }
+            at = script_squeeze(at);
+            mw_value(w, MW_INPUT, line, (int)dtype, strcmp(at, "-") == 0 ? "" : at);
         } else if ((at = strstr(line, " = ")) != NULL) {
             *at = '\0';
             at = script_trim(at + 3);
-            if (*at == '[' || (*at == 'i' && at[1] == '['))
+            if (at[strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789")] == '[')
                 script_constant(w, line, at, &state);
             else
                 script_node(w, line, at);

@@ -73,4 +73,92 @@ checks=$((checks + 1))
 "$inlay" optimize first.onnx -o out.onnx --opset 9 "${common[@]}" >out 2>err || complain "optimised for opset 9"
 same first.onnx 9 first.onnx
 
+# An operator of a later version does not come back as a function.
+for opset in 7 8 9 10 11 13; do
+    checks=$((checks + 1))
+    "$inlay" optimize turned.onnx -o out.onnx --opset $opset --level 99 "${common[@]}" >out 2>err || complain "turned.onnx for opset $opset"
+    same turned.onnx $opset turned.onnx
+done
+
+# Every option that goes with a file goes with --opset, too.
+mkdir -p elsewhere
+"$inlay" optimize open.onnx -o outside.onnx --external weights --level 0 "${common[@]}" >out 2>err || complain "outside.onnx"
+mv weights elsewhere
+echo "level: 1" >settings.yaml
+"$inlay" partition open.onnx --save plan.json "${common[@]}" >out 2>err || complain "plan.json"
+cat >pairs <<PAIRS
+open.onnx --explain
+open.onnx --external=tensors
+open.onnx --assume=batch=4
+open.onnx --cache-dir=$work/cache
+open.onnx --cache-max-bytes=1000000
+open.onnx --config=settings.yaml
+open.onnx --crash-report=1
+open.onnx --device-failure=other
+open.onnx --device-timeout-ms=1000
+open.onnx --dim=batch=1
+open.onnx --dim=batch?=1
+open.onnx --dynamic-rows=1
+outside.onnx --external-dir=elsewhere
+open.onnx --float-activations=1
+open.onnx --fold-max-bytes=100000
+open.onnx --forbid=vulkan
+open.onnx --free-shapes=1
+open.onnx --freeze-defaults=1
+open.onnx --inter-threads=1
+open.onnx --intra-threads=1
+open.onnx --isa=avx2
+open.onnx --level=1
+open.onnx --max-densified-bytes=100000
+open.onnx --max-depth=50
+open.onnx --max-nodes=100
+open.onnx --max-parsed-bytes=100000
+open.onnx --max-partitions=10
+open.onnx --max-run-bytes=100000000
+open.onnx --max-subgraph-depth=5
+open.onnx --max-tensor-bytes=100000
+open.onnx --max-values=1000
+open.onnx --memory-budget=100000000
+open.onnx --memory-limit=host=1G
+open.onnx --no-config
+open.onnx --no-cpu=0
+open.onnx --no-pass=algebra
+open.onnx --option=reference.precision=strict
+open.onnx --pass=algebra
+open.onnx --pin=op:MatMul=reference
+open.onnx --plan=plan.json
+open.onnx --plugin-allow=
+open.onnx --plugin-dirs=elsewhere
+open.onnx --policy=priority
+open.onnx --precision=fast
+open.onnx --probe=never
+open.onnx --probe-timeout-ms=1000
+open.onnx --profile=
+open.onnx --providers=reference
+open.onnx --reproducible=1
+open.onnx --require=reference
+open.onnx --rewrite-limit=1
+open.onnx --state=x=z
+open.onnx --strict-model=1
+open.onnx --tap=y
+open.onnx --json
+open.onnx --quiet
+open.onnx --verbose
+PAIRS
+while read -r model option; do
+    checks=$((checks + 1))
+    rm -f plain.onnx out.onnx
+    "$inlay" optimize "$model" -o plain.onnx --intra-threads 1 "$option" >out 2>err </dev/null || complain "optimize $model $option"
+    "$inlay" optimize "$model" -o out.onnx --intra-threads 1 --opset 24 "$option" >out 2>err </dev/null || complain "optimize $model --opset 24 $option"
+    [ "$option" = --free-shapes=1 ] || # there are none to make inputs of
+        "$inlay" compare plain.onnx out.onnx --samples 1 --json "${common[@]}" >out 2>err </dev/null ||
+        complain "optimize $model --opset 24 $option is not what it is without --opset"
+done <pairs
+checks=$((checks + 1))
+"$inlay" optimize --help | sed -nE 's/^ +(-[a-zA-Z], )?(--[a-z-]+).*/\2/p' |
+    grep -vxE -e '--(list|opset|output|save|help|usage|version)' | sort -u >options
+cut -d ' ' -f 2 pairs | cut -d = -f 1 | sort -u | diff options - >out 2>err || complain "options that are not tried with --opset"
+checks=$((checks + 1))
+"$inlay" optimize blocks.onnx --opset 13 "${common[@]}" >out 2>err && complain "without -o, --opset does nothing"
+
 finish

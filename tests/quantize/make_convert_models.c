@@ -74,6 +74,12 @@ static const struct {
       "x : 4,6\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
       "y = If(t) then:HardSwish(x) else:Relu(x)\n -> y",
       21 },
+    { "open.onnx",
+      "x : batch,64\n v : 64\n v = [64]\n w = [64,64]\n m = MatMul(x, w)\n y = Mul(m, v)\n z = HardSwish(y)\n"
+      "-> z",
+      20 },
+    { "turned.onnx",
+      "x : 5,4\n w = [5,6]\n t = Transpose(x) perm=1,0\n y = MatMul(t, w)\n u = LeakyRelu(y)\n -> u", 13 },
     { "blocks.onnx", "x : 4,6\n y = Trilu(x)\n -> y", 14 },
 };
 

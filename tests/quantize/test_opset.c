@@ -1,0 +1,644 @@
+/* The converter on every version of every operator, with each of its attributes set: a model in another opset computes
+ * the same, imports that opset and needs no later one, or the converter refuses it and names the attribute.
+ *
+ *     test_quantize_opset           ten opsets and those beside the model's own
+ *     test_quantize_opset all       every opset from 7 on
+ *     test_quantize_opset all DIR   ... and keeps what was converted, for other programs to check */
+#include "../passes/graph_script.h"
+#include "base/element.h"
+#include "model/model.h"
+#include "opset_rows.inc"
+#include "quantize/convert.h"
+#include "quantize/opset.h"
+#include <math.h>
+#include <unistd.h>
+
+enum { MOST_VALUES = 8, MOST_TEXT = 1024, NEWEST = 28 };
+
+/* Attributes that no model of opset_rows.inc sets, and why. */
+static const struct {
+    const char *op, *attr, *why;
+} exempt[] = {
+    { "Constant", "sparse_value", "the loader makes it dense" },
+    { "ImageDecoder", "", "needs an image" },
+    { "Loop", "", "bodies()" },
+    { "Scan", "", "bodies()" },
+    { "SequenceMap", "", "bodies()" },
+    { "ImageScaler", "", "an operator of ONNX Runtime's, of one version" },
+    { "SimplifiedLayerNormalization", "", "the same" },
+    { "If", "then_branch", "every model of If has it" },
+    { "If", "else_branch", "every model of If has it" },
+    { "Optional", "type", "an Optional of a value has the type of the value" },
+    { "StringSplit", "", "words of graph_script.h hold no spaces" },
+};
+
+/* Values of attributes that only some opsets have. */
+static const struct {
+    const char *op, *attrs;
+    int64_t first, last;
+    bool renamed; /* others have it under another name */
+} value_opsets[] = {
+    { "GridSample", "mode=bilinear", 16, 19, true },
+    { "GridSample", "mode=bicubic", 16, 19, true },
+    { "GridSample", "mode=linear", 20, NEWEST, true },
+    { "GridSample", "mode=cubic", 20, NEWEST, true },
+    { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn nearest_mode=floor", 11, 12, true },
+    { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn", 11, 12, false },
+    { "Pad", "mode=wrap", 19, NEWEST, false },
+    { "ScatterElements", "reduction=max", 18, NEWEST, false },
+    { "ScatterElements", "reduction=min", 18, NEWEST, false },
+    { "ScatterND", "reduction=max", 18, NEWEST, false },
+    { "ScatterND", "reduction=min", 18, NEWEST, false },
+    { "Resize", "coordinate_transformation_mode=half_pixel_symmetric", 19, NEWEST, false },
+};
+
+/* What no later opset has. */
+static const struct {
+    const char *op, *attrs;
+} gone[] = {
+    { "BatchNormalization", "spatial=0" },
+    { "Erf", "" }, /* of integers */
+    { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn" },
+};
+
+typedef struct tally {
+    char dir[64];
+    inlay_options *options;
+    uint32_t models, conversions, refusals, different, not_run, attributes;
+    bool all, few;
+    const char *keep; /* a folder for what is converted, or NULL */
+} tally;
+
+/* ------------------------------------------------------------------ models */
+
+/* The script with "%" and "$" filled in. */
+static void fill_in(const char *script, const char *op, const char *attrs, char *out)
+{
+    size_t n = 0;
+
+    for (; *script != '\0'; script++) {
+        const char *text = *script == '%' ? op : *script == '$' ? attrs : NULL;
+        const size_t bytes = text == NULL ? 1 : strlen(text);
+
+        assert_true(n + bytes + 1 < MOST_TEXT);
+        memcpy(out + n, text == NULL ? script : text, bytes);
+        n += bytes;
+    }
+    out[n] = '\0';
+}
+
+/* Frees the wire. */
+static void write_model(const tally *t, wire *w, char *path)
+{
+    FILE *file;
+
+    (void)snprintf(path, PATH_MAX, "%s/model.onnx", t->dir);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(w->bytes, 1, w->count, file), w->count);
+    assert_int_equal(fclose(file), 0);
+    wire_deinit(w);
+}
+
+/* The body of a Loop, a Scan or a SequenceMap, which runs over the rows of x: s grows by them. */
+static void body_model(wire *w, const char *op, const char *attrs, int64_t opset)
+{
+    const bool loop = strcmp(op, "Loop") == 0, map = strcmp(op, "SequenceMap") == 0;
+    wire_mark g = mw_begin(w, 8, opset), n;
+    char copy[200], *next = NULL;
+    mw_body b;
+
+    mw_value(w, MW_INPUT, "s", RIG_FLOAT, "2");
+    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "2,2");
+    if (loop) {
+        rig_scalar(w, "m", INLAY_INT64, 3);
+        rig_scalar(w, "c", INLAY_BOOL, 1);
+    }
+    if (map)
+        mw_node(w, "SequenceConstruct", "s,s", "l");
+    n = mw_node_begin(w, op, loop ? "m,c,s" : map ? "l,x" : "s,x", map ? "k" : "y,z");
+    if (strcmp(op, "Scan") == 0)
+        rig_attr_int(w, "num_scan_inputs", 1);
+    (void)snprintf(copy, sizeof copy, "%s", attrs);
+    for (char *a = strtok_r(copy, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
+        script_attr(w, a);
+    b = mw_body_begin(w, "body", "rows");
+    if (loop) {
+        mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
+        mw_value(w, MW_INPUT, "go", INLAY_BOOL, "");
+    }
+    mw_value(w, MW_INPUT, "t", RIG_FLOAT, "2");
+    if (!loop)
+        mw_value(w, MW_INPUT, "e", RIG_FLOAT, map ? "2,2" : "2");
+    if (loop)
+        mw_node(w, "Identity", "go", "on");
+    mw_node(w, "Add", loop ? "t,x" : "t,e", "sum");
+    mw_node(w, "ReduceMax", "sum", "most");
+    mw_node(w, "Add", "t,most", "u");
+    rig_node_int(w, "Softmax", "sum", "o", "axis", 0);
+    if (loop)
+        mw_value(w, MW_OUTPUT, "on", INLAY_BOOL, "");
+    if (!map)
+        mw_value(w, MW_OUTPUT, "u", RIG_FLOAT, NULL);
+    mw_value(w, MW_OUTPUT, "o", RIG_FLOAT, NULL);
+    mw_body_end(w, b);
+    wire_end(w, n);
+    if (map) {
+        n = mw_node_begin(w, "ConcatFromSequence", "k", "y");
+        rig_attr_int(w, "axis", 0);
+        wire_end(w, n);
+    }
+    mw_value(w, MW_OUTPUT, "y", 0, NULL);
+    if (!map)
+        mw_value(w, MW_OUTPUT, "z", 0, NULL);
+    wire_end(w, g);
+}
+
+/* Does the list of names, parted by spaces, have it? */
+static bool lists(const char *names, const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    for (; *names != '\0'; names += strcspn(names, " "), names += *names == ' ')
+        if (strncmp(names, name, bytes) == 0 && (names[bytes] == ' ' || names[bytes] == '\0'))
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ runs */
+
+typedef struct outcome {
+    inlay_session *session;
+    inlay_context *context;
+    inlay_diag diag;
+    inlay_status status;
+} outcome;
+
+static void close_outcome(outcome *o)
+{
+    inlay_context_destroy(o->context);
+    inlay_session_destroy(o->session);
+}
+
+static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
+{
+    static const inlay_str words[] = { { "abc", 3 }, { "ab", 2 }, { "c", 1 } };
+    inlay_str texts[256];
+    int64_t dims[INLAY_MAX_RANK], count = 1;
+    inlay_value *v = NULL;
+
+    for (uint32_t d = 0; d < info->rank; d++) {
+        dims[d] = info->dims[d];
+        count *= dims[d];
+    }
+    if (info->dtype == INLAY_STRING) {
+        assert_in_range(count, 0, 256);
+        for (int64_t i = 0; i < count; i++)
+            texts[i] = words[i % 3];
+        assert_int_equal(inlay_value_create_strings(info->rank, dims, texts, &v, NULL), INLAY_OK);
+        return v;
+    }
+    assert_int_equal(inlay_value_create(info->dtype, info->rank, dims, &v, NULL), INLAY_OK);
+    for (int64_t k = 0; k < inlay_value_count(v); k++) {
+        const float x = script_random(&seed);
+
+        if (info->dtype == INLAY_FLOAT)
+            ((float *)inlay_value_data(v))[k] = 6 * x - 3;
+        else if (info->dtype == INLAY_DOUBLE)
+            ((double *)inlay_value_data(v))[k] = 6 * (double)x - 3;
+        else if (info->dtype == INLAY_FLOAT16)
+            ((uint16_t *)inlay_value_data(v))[k] = element_half(6 * x - 3);
+        else if (info->dtype == INLAY_BFLOAT16)
+            ((uint16_t *)inlay_value_data(v))[k] = (uint16_t)(0x3f80 + 64 * (int)(5 * x)); /* 1, 1.5, 2, 3, 4 */
+        else
+            assert_true(
+                element_put(info->dtype, inlay_value_data(v), k, (int64_t)(x * (info->dtype == INLAY_BOOL ? 2 : 5))));
+    }
+    return v;
+}
+
+static outcome run(const char *path, const inlay_options *options)
+{
+    outcome o = { .diag = INLAY_DIAG_INIT };
+
+    o.status = inlay_session_create(path, options, &o.session, &o.diag);
+    if (o.status == INLAY_OK)
+        o.status = inlay_context_create(o.session, &o.context, &o.diag);
+    for (uint32_t i = 0; o.status == INLAY_OK && i < inlay_session_input_count(o.session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        inlay_value *v;
+
+        assert_int_equal(inlay_session_input(o.session, i, &info), INLAY_OK);
+        v = make_input(&info, 11 + i);
+        o.status = inlay_context_set_input(o.context, i, v, &o.diag);
+        inlay_value_unref(v);
+    }
+    if (o.status == INLAY_OK)
+        o.status = inlay_context_run(o.context, NULL, &o.diag);
+    return o;
+}
+
+static bool same_value(const inlay_value *a, const inlay_value *b)
+{
+    const inlay_dtype dtype = inlay_value_dtype(a);
+    /* what becomes several operators rounds more often */
+    const double tolerance = dtype == INLAY_BFLOAT16 ? 1.6e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 2e-5;
+
+    if (dtype != inlay_value_dtype(b) || inlay_value_rank(a) != inlay_value_rank(b))
+        return false;
+    for (uint32_t d = 0; d < inlay_value_rank(a); d++)
+        if (inlay_value_dims(a)[d] != inlay_value_dims(b)[d])
+            return false;
+    if (dtype == INLAY_STRING) {
+        for (int64_t i = 0; i < inlay_value_count(a); i++) {
+            const inlay_str x = ((const inlay_str *)inlay_value_data(a))[i];
+            const inlay_str y = ((const inlay_str *)inlay_value_data(b))[i];
+
+            if (x.bytes != y.bytes || memcmp(x.data, y.data, x.bytes) != 0)
+                return false;
+        }
+        return true;
+    }
+    for (int64_t i = 0; i < inlay_value_count(a); i++) {
+        double x = 0, y = 0, xi = 0, yi = 0;
+
+        assert_true(element_number(dtype, inlay_value_data(a), i, &x, &xi));
+        assert_true(element_number(dtype, inlay_value_data(b), i, &y, &yi));
+        if (isnan(x) != isnan(y) || (isinf(x) || isinf(y) ? x != y : fabs(x - y) > tolerance * fmax(1, fabs(x))) ||
+            fabs(xi - yi) > tolerance)
+            return false;
+    }
+    return true;
+}
+
+static bool same_outputs(const outcome *a, const outcome *b)
+{
+    const uint32_t count = inlay_session_output_count(a->session);
+
+    if (count != inlay_session_output_count(b->session))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!same_value(inlay_context_output(a->context, i), inlay_context_output(b->context, i)))
+            return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ one conversion */
+
+/* Does a sentence name one of "a=1 b=2"? */
+static bool names_one_of(const char *sentence, const char *attrs)
+{
+    for (; *attrs != '\0'; attrs += strcspn(attrs, " "), attrs += *attrs == ' ') {
+        char name[64];
+
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(attrs, "="), attrs);
+        if (strstr(sentence, name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool value_is_there(const char *op, const char *attrs, int64_t opset, bool converted)
+{
+    for (size_t i = 0; i < sizeof value_opsets / sizeof value_opsets[0]; i++)
+        if (strcmp(op, value_opsets[i].op) == 0 && strstr(attrs, value_opsets[i].attrs) != NULL)
+            return (converted && value_opsets[i].renamed) ||
+                   (opset >= value_opsets[i].first && opset <= value_opsets[i].last);
+    return true;
+}
+
+/* Is the file of that opset, with operators that it has? */
+static bool imports(const char *path, int64_t opset)
+{
+    graph_model *model = NULL;
+    bool is;
+
+    assert_int_equal(model_load_path(path, NULL, &model, NULL), INLAY_OK);
+    is = graph_model_opset(model, "ai.onnx") == opset && model->function_count == 0;
+    for (uint32_t i = 0; i < model->main->node_count; i++) {
+        const op_row *row = op_find("ai.onnx", model->main->nodes[i]->info.op_type.data, opset, NULL);
+
+        /* of GroupNormalization no other version was there */
+        is =
+            is && row != NULL && ((row->flags & OP_DEPRECATED) == 0 || strcmp(row->op_type, "GroupNormalization") == 0);
+    }
+    graph_model_destroy(model);
+    return is;
+}
+
+static bool is_gone(const char *op, const char *attrs)
+{
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        if (strcmp(op, gone[i].op) == 0 && strcmp(attrs, gone[i].attrs) == 0)
+            return true;
+    return false;
+}
+
+/* plain: opsets to which the model converts without the attributes. Returns whether this one converts. */
+static bool convert(tally *t, const char *what, const char *path, const outcome *before, const char *op,
+                    const char *attrs, int64_t own, int64_t opset, bool plain)
+{
+    scratch s = { .dir = "" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char converted[PATH_MAX];
+    const inlay_status status = ((void)snprintf(s.dir, sizeof s.dir, "%s", t->dir),
+                                 convert_file(path, t->options, opset, &s, converted, &diag));
+    outcome after;
+
+    t->conversions++;
+    if (status == INLAY_UNSUPPORTED) {
+        t->refusals++;
+        if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_gone(op, attrs))) {
+            print_error("%s to opset %lld is refused, or the refusal does not name the attribute: %s\n", what,
+                        (long long)opset, diag.text);
+            t->different++;
+        }
+        return false;
+    }
+    if (status != INLAY_OK) {
+        print_error("%s to opset %lld: %s\n", what, (long long)opset, diag.text);
+        t->different++;
+        return false;
+    }
+    after = run(converted, t->options);
+    if (after.status != INLAY_OK)
+        print_error("%s to opset %lld does not run: %s\n", what, (long long)opset, after.diag.text);
+    else if (!same_outputs(before, &after))
+        print_error("%s to opset %lld computes something else\n", what, (long long)opset);
+    else if (!imports(converted, opset))
+        print_error("%s to opset %lld imports another, or has operators that it has not\n", what, (long long)opset);
+    else if (!value_is_there(op, attrs, opset, true))
+        print_error("%s to opset %lld: that opset has no such value\n", what, (long long)opset);
+    else
+        t->different--;
+    t->different++;
+    close_outcome(&after);
+    if (t->keep != NULL) {
+        char kept[PATH_MAX];
+
+        (void)snprintf(kept, sizeof kept, "%s/%05u %s to %lld.onnx", t->keep, t->conversions, what, (long long)opset);
+        assert_int_equal(rename(converted, kept), 0);
+    }
+    return true;
+}
+
+/* Opsets in which much changed, and the model's own neighbours. */
+static bool is_tried(const tally *t, int64_t opset, int64_t own)
+{
+    static const int64_t often[] = { 7, 12, 17, 20, 28, 8, 9, 10, 18, 24 };
+
+    if (t->all || opset == own - 1 || opset == own + 1)
+        return true;
+    for (size_t i = 0; i < (t->few ? 5 : sizeof often / sizeof often[0]); i++)
+        if (often[i] == opset)
+            return true;
+    return false;
+}
+
+/* One model to each opset; script NULL: body_model(). plain is [NEWEST + 1], of the model without attributes: set for
+ * that, read for others. False: it does not run as it is. */
+static bool try_model(tally *t, const op_row *row, const char *script, const char *attrs, bool *plain)
+{
+    const int64_t own = row->since_version < OPSET_LOWEST ? OPSET_LOWEST : row->since_version;
+    char path[PATH_MAX], text[MOST_TEXT], what[160];
+    wire w = { 0 };
+    outcome before;
+    bool runs;
+
+    (void)snprintf(what, sizeof what, "%s-%u %s", row->op_type, row->since_version, attrs);
+    if (script == NULL) {
+        body_model(&w, row->op_type, attrs, own);
+    } else {
+        fill_in(script, row->op_type, attrs, text);
+        script_model(&w, text, own);
+    }
+    write_model(t, &w, path);
+    before = run(path, t->options);
+    runs = before.status == INLAY_OK;
+    if (!runs && *attrs != '\0')
+        print_error("%s does not run: %s\n", what, before.diag.text);
+    t->models += runs;
+    for (int64_t opset = OPSET_LOWEST; runs && opset <= NEWEST; opset++)
+        if (is_tried(t, opset, own)) {
+            const bool done = convert(t, what, path, &before, row->op_type, attrs, own, opset, plain[opset]);
+
+            if (*attrs == '\0')
+                plain[opset] = done;
+        }
+    close_outcome(&before);
+    return runs;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static void *heap_schema(void *ctx, size_t bytes)
+{
+    return arena_alloc(ctx, bytes);
+}
+
+/* Does the row have each of "a=1 b=2"? */
+static bool row_has(const op_schema *schema, const char *attrs)
+{
+    for (; *attrs != '\0'; attrs += strcspn(attrs, " "), attrs += *attrs == ' ') {
+        bool found = false;
+
+        for (uint32_t i = 0; i < schema->attr_count; i++)
+            found |= strlen(schema->attrs[i].name) == strcspn(attrs, "=") &&
+                     strncmp(schema->attrs[i].name, attrs, strcspn(attrs, "=")) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool states(const char *text, const char *attr)
+{
+    const size_t bytes = strlen(attr);
+
+    for (const char *at = strstr(text, attr); at != NULL; at = strstr(at + 1, attr))
+        if (at[bytes] == '=' && (at == text || at[-1] == ' ' || at[-1] == '|' || at[-1] == ':'))
+            return true;
+    return false;
+}
+
+static bool is_exempt(const char *op, const char *attr)
+{
+    for (size_t i = 0; i < sizeof exempt / sizeof exempt[0]; i++)
+        if (strcmp(op, exempt[i].op) == 0 && (exempt[i].attr[0] == '\0' || strcmp(attr, exempt[i].attr) == 0))
+            return true;
+    return false;
+}
+
+/* The newest form for each shape of input, of the forms that are not later than the row. */
+static uint32_t newest_from(const op_row *row)
+{
+    uint32_t from = 0;
+
+    for (size_t i = 0; i < OPSET_ROW_COUNT; i++)
+        if (lists(opset_rows[i].operators, row->op_type) && opset_rows[i].from <= row->since_version &&
+            opset_rows[i].from > from)
+            from = opset_rows[i].from;
+    return from;
+}
+
+/* The same models with x of another type, where they run so. */
+static void try_types(tally *t, const op_row *row, const char *script)
+{
+    static const char *const types[] = { "float16", "bfloat16", "double", "int64", "int8", "uint8", "bool", "string" };
+    char text[MOST_TEXT];
+
+    if (strncmp(script, "x : ", 4) != 0 || strchr("123456789", script[4]) == NULL)
+        return;
+    t->few = true;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        bool plain[NEWEST + 1] = { false };
+
+        (void)snprintf(text, sizeof text, "x : %s %s", types[i], script + 4);
+        (void)try_model(t, row, text, "", plain);
+    }
+    t->few = false;
+}
+
+static void try_row(tally *t, const op_row *row)
+{
+    arena a = { 0 };
+    op_schema schema;
+    uint64_t covered = 0;
+    uint32_t models = 0;
+
+    assert_int_equal(op_schema_parse(row->signature, heap_schema, &a, &schema, NULL), INLAY_OK);
+    if (newest_from(row) == 0 && !is_exempt(row->op_type, "")) {
+        print_error("%s-%u: opset_rows.inc has no model\n", row->op_type, row->since_version);
+        t->not_run++;
+    }
+    for (size_t i = 0; i < OPSET_ROW_COUNT; i++) {
+        bool plain[NEWEST + 1] = { false };
+        const char *variant = opset_rows[i].variants;
+
+        if (!lists(opset_rows[i].operators, row->op_type) || opset_rows[i].from > row->since_version)
+            continue;
+        if (try_model(t, row, opset_rows[i].script, "", plain))
+            models++;
+        else if (opset_rows[i].from < newest_from(row))
+            continue; /* the form of earlier versions */
+        try_types(t, row, opset_rows[i].script);
+        while (*variant != '\0') {
+            const size_t bytes = strcspn(variant, "|");
+            char attrs[200];
+            uint32_t from = 0;
+
+            if (*variant == '@')
+                from = (uint32_t)strtoul(variant + 1, NULL, 10);
+            (void)snprintf(attrs, sizeof attrs, "%.*s", (int)(bytes - (*variant == '@' ? 4 : 0)),
+                           variant + (*variant == '@' ? 4 : 0));
+            if (from <= row->since_version && row_has(&schema, attrs) &&
+                value_is_there(row->op_type, attrs, row->since_version, false) &&
+                try_model(t, row, opset_rows[i].script, attrs, plain)) {
+                models++;
+                for (uint32_t k = 0; k < schema.attr_count; k++)
+                    covered |= (uint64_t)(states(attrs, schema.attrs[k].name) ||
+                                          states(opset_rows[i].script, schema.attrs[k].name))
+                               << k;
+            }
+            variant += bytes + (variant[bytes] == '|');
+        }
+        for (uint32_t k = 0; k < schema.attr_count; k++)
+            if (states(opset_rows[i].script, schema.attrs[k].name) && models > 0)
+                covered |= UINT64_C(1) << k;
+    }
+    for (uint32_t k = 0; k < schema.attr_count && (row->flags & OP_DEPRECATED) == 0; k++) {
+        if ((covered >> k & 1) == 0 && !is_exempt(row->op_type, schema.attrs[k].name) &&
+            strcmp(schema.attrs[k].name, "consumed_inputs") != 0) {
+            print_error("%s-%u: no model sets attribute %s\n", row->op_type, row->since_version, schema.attrs[k].name);
+            t->not_run++;
+        }
+        t->attributes += covered >> k & 1;
+    }
+    if (models == 0 && newest_from(row) > 0 && (row->flags & OP_DEPRECATED) == 0) {
+        print_error("%s-%u: no model runs\n", row->op_type, row->since_version);
+        t->not_run++;
+    }
+    arena_deinit(&a);
+}
+
+/* Scan-8 has batches, and no later opset has them. */
+static bool is_first_scan(const op_row *row)
+{
+    return strcmp(row->op_type, "Scan") == 0 && row->since_version < 9;
+}
+
+/* Is it what some opset from the lowest on has? */
+static bool is_visible(const op_row *row)
+{
+    for (int64_t opset = OPSET_LOWEST; opset <= NEWEST; opset++)
+        if (op_find("ai.onnx", row->op_type, opset, NULL) == row)
+            return true;
+    return false;
+}
+
+static bool every_opset;
+static const char *kept_folder;
+
+static void try_bodies(tally *t, const op_row *row)
+{
+    static const char *const scan[] = { "scan_input_directions=1,", "scan_output_directions=1,", "scan_input_axes=1,",
+                                        "scan_output_axes=1,", "scan_input_axes=-1," };
+    bool plain[NEWEST + 1] = { false };
+
+    if (!try_model(t, row, NULL, "", plain)) {
+        print_error("%s-%u: its model does not run\n", row->op_type, row->since_version);
+        t->not_run++;
+    }
+    for (size_t i = 0; strcmp(row->op_type, "Scan") == 0 && i < sizeof scan / sizeof scan[0]; i++)
+        if (row->since_version >= 11 || strchr(scan[i], '-') == NULL)
+            (void)try_model(t, row, NULL, scan[i], plain);
+}
+
+static void every_attribute_of_every_row(void **state)
+{
+    uint32_t count, rows = 0;
+    const op_table *const *tables = op_tables(&count);
+    /* thousands of small files, none of which needs a disk */
+    tally t = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
+    scratch s = { .dir = "" };
+
+    (void)state;
+    assert_int_equal(op_domain_newest("ai.onnx"), NEWEST);
+    if (mkdtemp(t.dir) == NULL) {
+        (void)strcpy(t.dir, "/tmp/inlay-opset-XXXXXX");
+        assert_non_null(mkdtemp(t.dir));
+    }
+    assert_int_equal(inlay_options_create(&t.options, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(t.options, "providers", "reference", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(t.options, "level", "0", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(t.options, "cache_dir", "", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(t.options, "intra_threads", "1", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(t.options, "strict_model", "1", NULL), INLAY_OK);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t r = 0; strcmp(tables[i]->domain, "ai.onnx") == 0 && r < tables[i]->count; r++)
+            if (is_visible(&tables[i]->rows[r])) {
+                try_row(&t, &tables[i]->rows[r]);
+                if (lists("Loop Scan SequenceMap", tables[i]->rows[r].op_type) && !is_first_scan(&tables[i]->rows[r]))
+                    try_bodies(&t, &tables[i]->rows[r]);
+                rows++;
+            }
+    inlay_options_destroy(t.options);
+    (void)snprintf(s.dir, sizeof s.dir, "%s", t.dir);
+    scratch_remove(&s);
+    (void)printf("%u versions of operators, %u attributes of them, %u models, %u conversions, %u refusals, "
+                 "%u differences, %u without a model\n",
+                 rows, t.attributes, t.models, t.conversions, t.refusals, t.different, t.not_run);
+    assert_int_equal(t.different, 0);
+    assert_int_equal(t.not_run, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_attribute_of_every_row),
+    };
+
+    kept_folder = argc > 2 ? argv[2] : NULL;
+    every_opset = argc > 1 && strcmp(argv[1], "all") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
