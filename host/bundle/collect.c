@@ -320,7 +320,9 @@ static inlay_status place_outputs(collector *k)
 
     for (uint32_t o = 0; o < g->output_count; o++) {
         uint32_t item;
+        uint64_t bytes;
 
+        INLAY_TRY(fixed_bytes(k, &g->values[g->outputs[o]].info, &bytes)); /* a view's may depend on data, too */
         INLAY_TRY(collect_find(k, 0, g->outputs[o], &item));
         if (k->c->items[item].kind == ITEM_SLAB) {
             k->c->items[item].kind = ITEM_OUTPUT;

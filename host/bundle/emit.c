@@ -470,7 +470,7 @@ static void put_parts(emitter *e)
                 (void)fprintf(e->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", p->name);
             continue;
         }
-        if (p->kind == PART_LEVEL || (!e->n->has_onednn && p->kind != PART_TABLE && p->kind != PART_BASELINE))
+        if (p->kind == PART_LEVEL || (!e->n->has_onednn && p->kind == PART_FAMILY))
             continue;
         if (p->needed)
             (void)fprintf(e->to, "%s %s%s;\n", kinds[p->kind], p->name, function ? "(void)" : "");
@@ -484,7 +484,7 @@ static void put_parts(emitter *e)
     (void)fprintf(e->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
     for (uint32_t i = 0; i < e->n->part_count; i++)
         if (e->n->parts[i].needed && e->n->parts[i].kind != PART_TABLE && e->n->parts[i].kind != PART_LEVEL &&
-            e->n->parts[i].kind != PART_KERNEL && e->n->has_onednn == (e->n->parts[i].kind != PART_BASELINE))
+            e->n->parts[i].kind != PART_KERNEL && (!e->n->has_onednn || e->n->parts[i].kind != PART_BASELINE))
             (void)fprintf(e->to, "(const void *)&%s, ", e->n->parts[i].name);
     (void)fprintf(e->to, "};\n");
 }

@@ -71,19 +71,29 @@ int maker_run(char *const *argv, const char *log)
     return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
 }
 
-/* The first line of the log that has `word`, otherwise the first one. */
-static void read_log(const char *log, const char *word, char *out, size_t bytes)
+/* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
+ * the first error, or the first line. */
+static void read_log(const char *log, char *out, size_t bytes)
 {
+    static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
+    enum { SYMBOLS = 3, WORDS = sizeof words / sizeof words[0] };
     FILE *f = fopen(log, "r");
     char line[1024];
+    size_t best = WORDS + 1;
 
     out[0] = '\0';
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+    while (f != NULL && best > 0 && fgets(line, sizeof line, f) != NULL) {
+        const char *at = line;
+        size_t w = 0;
+
         line[strcspn(line, "\n")] = '\0';
-        if (out[0] == '\0' || strstr(line, word) != NULL)
-            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, line);
-        if (strstr(line, word) != NULL)
-            break;
+        while (w < WORDS && strstr(line, words[w]) == NULL)
+            w++;
+        if (w < SYMBOLS) /* the names of objects before it are of a folder that is gone */
+            at = strstr(line, words[w]);
+        if (w < best)
+            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
+        best = w < best ? w : best;
     }
     if (f != NULL)
         (void)fclose(f);
@@ -113,7 +123,7 @@ inlay_status maker_failed(maker *m, const char *what, const char *tool, int code
     if (code == 127)
         return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
                           tool);
-    read_log(m->log, "rror", line, sizeof line);
+    read_log(m->log, line, sizeof line);
     return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 

@@ -82,6 +82,29 @@ fi
 fails 2 "avx2 or native" mlp.onnx -o none --for sse
 holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
 
+# ---- every part that a program may name is there, and families of kernels run
+parts=$(dirname "$inlay")/../lib/inlay/bundle/$(uname -m)-linux-gnu
+awk '{ print $2 }' "$parts/parts.txt" | sort -u | awk '
+    { print "extern const char " $1 "[];"; list = list $1 ", " }
+    END { print "const void *const all[] = { " list " };\nvoid bundle_resolve(void)\n{\n}\nint main(void)\n{\n    return all[0] == 0;\n}" }' >all.c
+holds "all parts of parts.txt link" sh -c "cc -c all.c && cc -static -no-pie all.o '$parts/libinlay_bundle.a' -lm -o all"
+for model in attention encoder loose recurrent upsample deconvolution; do
+    does '.tried and .same' $model.onnx -o family
+done
+fails 4 "the size of 'y' is not fixed" open_view.onnx -o none
+
+# ---- a linker's failure names the symbol
+cat >without_data <<'END'
+#!/bin/sh
+case $* in *-static*) for word; do
+    shift
+    case $word in */data.o) ;; *) set -- "$@" "$word" ;; esac
+done ;; esac
+exec cc "$@"
+END
+chmod +x without_data
+fails 1 "undefined reference to \`app_data'" mlp.onnx -o none --cc ./without_data
+
 # ---- libraries and objects: a header, five symbols, a buffer of the caller's
 does '.same' mlp.onnx -o libmlp.a --library --name model # a name that a file of the making has, too
 rm libmlp.a libmlp.h

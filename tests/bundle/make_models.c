@@ -1,4 +1,5 @@
 /* The models of bundle.sh: make_models FOLDER. */
+#include "graph_script.h"
 #include "planted.h"
 #include <stdio.h>
 
@@ -177,6 +178,48 @@ static void write_bytes(const char *folder)
     write_model(folder, "bytes", &w);
 }
 
+/* Kernels that only a few models have: each family of the provider onednn that a program can be without, and what the
+ * provider reference shares with it. */
+static void write_families(const char *folder)
+{
+    static const struct {
+        const char *stem, *script;
+    } rows[] = {
+        { "attention", "q : 2,4,16,8\nk : 2,4,16,8\nv : 2,4,16,8\nt = Transpose(k) perm=0,1,3,2\nm = MatMul(q, t)\n"
+                       "h = [] 0.35\ns = Mul(m, h)\np = Softmax(s)\ny = MatMul(p, v)\n-> y" },
+        { "encoder", "x : 1,8,16\na = [16,16]\nb = [16]\nw = [16,16]\nv = [16]\nm = MatMul(x, a)\nn = Add(m, b)\n"
+                     "t = Transpose(n) perm=0,2,1\ns = MatMul(n, t)\np = Softmax(s)\nc = MatMul(p, n)\n"
+                     "d = MatMul(c, w)\nr = Add(d, x)\ny = LayerNormalization(r, v, b)\nz = Gelu(y)\n-> z" },
+        { "loose", "x : 1,3,9,9\nw : 4,3,3,3\ny = Conv(x, w)\n-> y" },
+        { "recurrent", "x : 5,1,8\nw = [1,12,8]\nr = [1,12,3]\nh, l = RNN(x, u, v) hidden_size=3\nu = [1,3,8]\n"
+                       "v = [1,3,3]\n-> h, l" },
+        { "upsample", "x : 1,4,5,6\ns = [4] 1,1,2,2\nr = Resize(x, _, s) mode=linear\n"
+                      "p = MaxPool(r) kernel_shape=3,3 strides=2,2\na = i[2] 2,3\nm = ReduceMean(p, a)\n-> m" },
+        { "deconvolution", "x : 1,4,5,6\nk = [4,3,3,3]\nb = [3]\ny = ConvTranspose(x, k, b) strides=2,2\n-> y" },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        wire w = { 0 };
+
+        script_model(&w, rows[i].script, 20);
+        write_model(folder, rows[i].stem, &w);
+    }
+}
+
+/* A view whose place in the shape is an input. */
+static void write_open_view(const char *folder)
+{
+    wire w = { 0 };
+    const wire_mark g = mw_begin(&w, 8, 17);
+
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_value(&w, MW_INPUT, "axes", INLAY_INT64, "1");
+    mw_node(&w, "Unsqueeze", "x,axes", "y");
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "a,b,c");
+    wire_end(&w, g);
+    write_model(folder, "open_view", &w);
+}
+
 int main(int argc, char **argv)
 {
     wire loop = { 0 };
@@ -190,6 +233,8 @@ int main(int argc, char **argv)
     write_fibonacci(argv[1]);
     write_scans(argv[1]);
     write_bytes(argv[1]);
+    write_families(argv[1]);
+    write_open_view(argv[1]);
     plant_loop(&loop);
     write_model(argv[1], "loop", &loop);
     return 0;
