@@ -3,6 +3,7 @@
  * After this a node's attributes are complete and of the right kinds, its inputs and outputs fit in number, and its
  * info.since_version says which version of the operator it is. Binding twice is harmless: nodes that passes or inlining
  * have added are bound, the others are left alone. */
+#include "base/nearest.h"
 #include "graph/graph.h"
 #include <string.h>
 
@@ -139,15 +140,21 @@ static inlay_status import_newest(const binder *b, const graph *g, graph_node *n
                           domain);
 }
 
-/* Operators that ONNX Runtime had in ai.onnx before ONNX did: its tools write them into models of any opset. */
-static inlay_status take_early(const binder *b, const graph *g, graph_node *n, uint32_t lowest)
+/* Is the operator one of those that ONNX Runtime had in ai.onnx before ONNX did, or has there alone? Its tools write
+ * them into models of any opset. */
+static bool is_early(const graph_node *n)
 {
-    static const char *const early[] = { "LayerNormalization" };
+    static const char *const early[] = { "LayerNormalization", "SimplifiedLayerNormalization", "ImageScaler" };
     bool found = false;
 
     for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
         found |= strcmp(n->info.op_type.data, early[i]) == 0;
-    if (!found || strcmp(n->info.domain.data, "ai.onnx") != 0)
+    return found && strcmp(n->info.domain.data, "ai.onnx") == 0;
+}
+
+static inlay_status take_early(const binder *b, const graph *g, graph_node *n, uint32_t lowest)
+{
+    if (!is_early(n))
         return INLAY_OK;
     n->row = op_find("ai.onnx", n->info.op_type.data, lowest, NULL);
     return graph_tolerate(b->model, g, n, NULL, GRAPH_OPERATOR_TOO_NEW, b->diag,
@@ -301,15 +308,38 @@ static bool kind_fits(uint32_t wanted, uint32_t got)
     return wanted == got || (wanted == OP_ATTR_SPARSE_TENSOR && got == INLAY_ATTR_TENSOR);
 }
 
+static const char *attr_name_at(const void *schema, uint32_t i)
+{
+    return ((const op_schema *)schema)->attrs[i].name;
+}
+
+/* "Relu-14 has no attribute 'apha'; did you mean 'alpha'?" */
+static void say_unknown_attr(const graph_node *n, const char *name, char *text, size_t bytes)
+{
+    const char *near = nearest_name(name, attr_name_at, n->schema, n->schema->attr_count);
+
+    (void)snprintf(text, bytes, "%.48s-%u has no attribute '%.64s'%s%s%s", n->info.op_type.data, n->info.since_version,
+                   name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+/* ONNX leaves names that begin with two underscores to tools. */
+static bool is_internal(const char *name)
+{
+    return name[0] == '_' && name[1] == '_';
+}
+
 static inlay_status check_attr(const binder *b, const graph *g, const graph_node *n, const char *name, uint32_t kind)
 {
     const op_attr *attr = attr_schema(n->schema, name);
 
-    if (attr == NULL && n->schema->open_attrs)
+    if (attr == NULL && (n->schema->open_attrs || is_internal(name)))
         return INLAY_OK;
-    if (attr == NULL)
-        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag,
-                                "%.48s-%u has no attribute '%.64s'", n->info.op_type.data, n->info.since_version, name);
+    if (attr == NULL) {
+        char text[256];
+
+        say_unknown_attr(n, name, text, sizeof text);
+        return graph_fault_fail(g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, b->diag, "%s", text);
+    }
     if (!kind_fits(attr->kind, kind))
         return graph_fault_fail(g, n, NULL, GRAPH_ATTRIBUTE_KIND, INLAY_INVALID_MODEL, b->diag,
                                 "attribute '%.64s' is %s; %.48s-%u takes %s", name, kind_name(kind),
@@ -331,11 +361,48 @@ static bool has_attr(const graph_node *n, const char *name)
     return false;
 }
 
-static inlay_status check_attrs(const binder *b, const graph *g, const graph_node *n)
+/* Takes attributes away that the operator does not have, each with a finding, where a node may have such: operators of
+ * ONNX Runtime gain and lose attributes with its versions, and of those in ai.onnx it reads the ones that it knows. */
+static inlay_status drop_unknown_attrs(const binder *b, const graph *g, graph_node *n)
+{
+    inlay_attr_info *kept = NULL;
+    uint32_t count = 0;
+    inlay_status status = INLAY_OK;
+
+    if (strcmp(n->info.domain.data, "com.microsoft") != 0 && !is_early(n))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < n->info.attr_count; i++) {
+        const inlay_attr_info *a = &n->info.attrs[i];
+        const bool known = attr_schema(n->schema, a->name.data) != NULL || is_internal(a->name.data);
+        char text[256];
+
+        if (!known) {
+            say_unknown_attr(n, a->name.data, text, sizeof text);
+            INLAY_TRY(graph_tolerate(b->model, g, n, NULL, GRAPH_UNKNOWN_ATTRIBUTE, b->diag, "%s", text));
+        }
+        if (!known && kept == NULL) {
+            kept = arena_copy(&b->model->arena, n->info.attrs, n->info.attr_count * sizeof *kept);
+            if (kept == NULL)
+                return no_memory(b, g);
+        }
+        if (known && kept != NULL)
+            kept[count] = *a;
+        count += known;
+    }
+    if (kept != NULL) {
+        n->info.attrs = kept;
+        n->info.attr_count = count;
+    }
+done:
+    return status;
+}
+
+static inlay_status check_attrs(const binder *b, const graph *g, graph_node *n)
 {
     const op_schema *schema = n->schema;
     inlay_status status = INLAY_OK;
 
+    INLAY_TRY(drop_unknown_attrs(b, g, n));
     for (uint32_t i = 0; i < n->info.attr_count; i++)
         INLAY_TRY(check_attr(b, g, n, n->info.attrs[i].name.data, n->info.attrs[i].kind));
     for (uint32_t i = 0; i < n->body_count; i++)

@@ -79,6 +79,7 @@ struct graph_node {
                                 configurations), in wire form; the writer puts them back */
     const char *made_by;     /* the optimiser's pass that made the node; NULL: it stood in the file */
     int64_t rewrite;         /* the number of the rewrite that made it; 0 = none */
+    const char *not_lowered; /* why the pass that puts other operators in its place left it; NULL: none did */
 };
 
 struct graph {

@@ -174,8 +174,7 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
     /* A refusal is mandatory data. Who keeps silent is quoted as having done so. */
     for (uint32_t i = 0; i < s->node_count; i++) {
         inlay_refusal silent = { .struct_size = sizeof silent,
-                                 .node = i,
-                                 .code = INLAY_REFUSE_OPERATOR,
+                                 .node = i, /* and no code, for the provider gave none */
                                  .text = "the provider gave no answer for this node" };
 
         if (!c->candidates[i])

@@ -196,23 +196,49 @@ static void list_others(const part_request *r, const partition *p, const uint8_t
                        count > 3 ? ", ..." : "");
 }
 
+/* Did the provider say no more than that it does not have the operator at all? */
+static bool lacks_operator(const partition *p, uint32_t provider, uint32_t node)
+{
+    for (uint32_t i = 0; i < p->refusal_count; i++)
+        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
+            return p->refusals[i].code == INLAY_REFUSE_OPERATOR;
+    return false;
+}
+
+/* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
+ * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
+static void list_reasons(const part_request *r, const partition *p, uint32_t node, char *text, size_t bytes)
+{
+    const char *left = r->graph->nodes[node]->not_lowered;
+    int wrote = snprintf(text, bytes, "%s%s", left != NULL ? "the optimiser does not replace it: " : "",
+                         left != NULL ? left : "");
+    size_t at = wrote > 0 ? (size_t)wrote : 0;
+
+    for (uint32_t i = 0; i < r->provider_count && at < bytes - 1; i++) {
+        if (lacks_operator(p, i, node) && (r->provider_count > 1 || left != NULL))
+            continue;
+        wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", r->providers[i].name,
+                         answer_of(r, p, i, node));
+        at += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (at == 0 && r->provider_count == 0)
+        (void)snprintf(text, bytes, "none is loaded");
+    else if (at == 0)
+        (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", r->provider_count);
+}
+
 inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
                                 const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
-    char reasons[320] = "", others[240], origin[64];
-    size_t at = 0;
+    char reasons[320], others[240], origin[64];
 
     list_others(r, p, candidates, usable, node, scratch, others, sizeof others);
-    for (uint32_t i = 0; i < r->provider_count && at < sizeof reasons - 1; i++) {
-        int wrote = snprintf(reasons + at, sizeof reasons - at, "%s%s says: %s", at > 0 ? "; " : "",
-                             r->providers[i].name, answer_of(r, p, i, node));
-        at += wrote > 0 ? (size_t)wrote : 0;
-    }
+    list_reasons(r, p, node, reasons, sizeof reasons);
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
                      n->op_type.data, n->since_version, n->domain.data, n->name.data,
-                     r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin),
-                     reasons[0] != '\0' ? reasons : "none is loaded", others);
+                     r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin), reasons,
+                     others);
     if (diag != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
     return INLAY_UNSUPPORTED;

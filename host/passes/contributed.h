@@ -1,5 +1,5 @@
 /* passes/contributed.h - the functions that spell out operators of ONNX Runtime's. Each looks at the node, and makes
- * nothing where the node cannot be spelled out (b->last stays NULL). */
+ * nothing where the node cannot be spelled out (b->last stays NULL) but says why (spell_refuse). */
 #ifndef PASSES_CONTRIBUTED_H
 #define PASSES_CONTRIBUTED_H
 #include "passes/spell.h"

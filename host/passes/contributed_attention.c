@@ -147,32 +147,75 @@ static uint32_t causal(spell *b, uint32_t q, uint32_t k)
     return spell_typed(b, "LessOrEqual", 16, INLAY_BOOL, count_to(b, keys), SHAPED(b, place, -1, 1));
 }
 
-/* A mask of the caller's, of integers: how many keys of each row of the batch count ([batch]), or which
- * ([batch, keys], [batch, rows, keys]), as what is added to the scores. false: another kind. */
-static bool add_mask(spell *b, heads *h, uint32_t mask, double hidden)
+/* Why a mask of the caller's cannot be read; NULL: it can, or there is none. x is [batch, ..]. */
+static const char *why_not_mask(const spell *b, uint32_t mask, uint32_t x)
+{
+    const int64_t count = mask == INLAY_NONE ? -1 : rw_dim(rw_info(b->w, mask), 0);
+    const int64_t batch = rw_dim(rw_info(b->w, x), 0);
+    const uint32_t rank = spell_rank(b, mask);
+
+    return mask == INLAY_NONE           ? NULL
+           : rank == INLAY_RANK_UNKNOWN ? "its mask is of unknown rank: declare its shape"
+           : rank == 0 || rank > 3      ? "its mask is neither of rank 1, 2 nor 3"
+           : rank == 1 && count >= 0 && batch >= 0 && count != batch && count != 2 * batch && count != 3 * batch + 2
+               ? "its mask of rank 1 is neither [batch], [2 * batch] nor [3 * batch + 2]"
+               : NULL;
+}
+
+/* Is dimension 0 of both the same for sure? */
+static bool same_first(const spell *b, uint32_t v, uint32_t x)
+{
+    const inlay_value_info *p = rw_info(b->w, v), *q = rw_info(b->w, x);
+
+    if (p->rank == INLAY_RANK_UNKNOWN || q->rank == INLAY_RANK_UNKNOWN || p->dims[0].kind != q->dims[0].kind)
+        return false;
+    return p->dims[0].kind == INLAY_DIM_FIXED      ? p->dims[0].value == q->dims[0].value
+           : p->dims[0].kind == INLAY_DIM_SYMBOLIC ? p->dims[0].symbol == q->dims[0].symbol
+                                                   : false;
+}
+
+/* Which keys a mask of rank 1 lets count, [batch, 1, 1, keys]. It has where the keys of each row of the batch end, as
+ * [batch]; or that, then where they begin, as [2 * batch]; or that, then what is of use to kernels of packed rows
+ * only, as [3 * batch + 2]. Which of them may be known by a run alone. */
+static uint32_t keys_between(spell *b, uint32_t mask, uint32_t x, uint32_t keys)
+{
+    uint32_t batch, ends = mask, begins = INLAY_NONE, counts, doubled;
+
+    if (!same_first(b, mask, x)) {
+        batch = SHAPED(b, size_of(b, x, 0), 1);
+        doubled = spell_op(b, "Add", 14, batch, batch);
+        ends = spell_op(b, "Slice", 13, mask, spell_list(b, 0), batch);
+        begins = spell_op(b, "Slice", 13, mask, spell_op(b, "Neg", 13, batch), spell_list(b, INT64_MAX));
+        begins =
+            spell_op(b, "Where", 16,
+                     spell_typed(b, "Equal", 13, INLAY_BOOL, spell_typed(b, "Shape", 13, INLAY_INT64, mask), doubled),
+                     spell_cast(b, begins, INLAY_INT64), scalar(b, 0));
+        b->w->g->values[begins].info.dtype = INLAY_INT64;
+    }
+    counts = spell_typed(b, "Less", 13, INLAY_BOOL, keys, spell_cast(b, SHAPED(b, ends, -1, 1, 1, 1), INLAY_INT64));
+    if (begins == INLAY_NONE)
+        return counts;
+    return spell_op(b, "And", 7, counts,
+                    spell_typed(b, "GreaterOrEqual", 16, INLAY_BOOL, keys, SHAPED(b, begins, -1, 1, 1, 1)));
+}
+
+/* A mask of the caller's that why_not_mask() takes, as what is added to the scores: which keys of each row of x,
+ * [batch, ..], count, of rank 1 or as [batch, keys] or [batch, rows, keys]. */
+static void add_mask(spell *b, heads *h, uint32_t mask, uint32_t x, double hidden)
 {
     const uint32_t rank = spell_rank(b, mask);
     const inlay_dtype dtype = spell_dtype(b, h->q);
     uint32_t counts, bias;
 
     if (mask == INLAY_NONE)
-        return true;
-    if (rank == 0 || rank > 3)
-        return false;
-    if (rank == 1) {
-        if (rw_dim(rw_info(b->w, mask), 0) > 0 && rw_dim(rw_info(b->w, mask), 0) != rw_dim(rw_info(b->w, h->q), 0) &&
-            rw_dim(rw_info(b->w, h->q), 0) > 0)
-            return false; /* ends and starts, or sums */
-        counts = spell_typed(b, "Less", 13, INLAY_BOOL, count_to(b, size_of(b, h->k, 2)),
-                             spell_cast(b, SHAPED(b, mask, -1, 1, 1, 1), INLAY_INT64));
-    } else {
-        mask = rank == 2 ? spell_op(b, "Unsqueeze", 13, mask, spell_list(b, 1, 2))
-                         : spell_op(b, "Unsqueeze", 13, mask, spell_list(b, 1));
-        counts = spell_cast(b, mask, INLAY_BOOL);
-    }
+        return;
+    if (rank == 1)
+        counts = keys_between(b, mask, x, count_to(b, size_of(b, h->k, 2)));
+    else
+        counts = spell_cast(b, spell_op(b, "Unsqueeze", 13, mask, rank == 2 ? spell_list(b, 1, 2) : spell_list(b, 1)),
+                            INLAY_BOOL);
     bias = spell_typed(b, "Where", 16, dtype, counts, spell_number(b, dtype, 0), spell_number(b, dtype, hidden));
     h->bias = h->bias == INLAY_NONE ? bias : spell_op(b, "Add", 14, h->bias, bias);
-    return true;
 }
 
 /* ------------------------------------------------------------------ MultiHeadAttention */
@@ -192,59 +235,83 @@ static uint32_t columns(spell *b, uint32_t v, int64_t from, int64_t to)
     return spell_op(b, "Slice", 13, v, spell_list(b, from), spell_list(b, to), spell_list(b, -1));
 }
 
-static void add_columns(spell *b, uint32_t *v, uint32_t bias, int64_t from, int64_t to)
+/* Adds to *v, of rank 3, its part of a bias for queries, keys and values: queries are `wide` columns, or as many as x
+ * where that is not known (-1). */
+static void add_columns(spell *b, uint32_t *v, uint32_t bias, uint32_t x, int64_t wide, int64_t at)
 {
-    if (bias != INLAY_NONE && spell_rank(b, *v) == 3)
-        *v = spell_op(b, "Add", 14, *v, columns(b, bias, from, to));
+    uint32_t from, to;
+
+    if (bias == INLAY_NONE || spell_rank(b, *v) != 3)
+        return;
+    if (wide > 0) {
+        from = spell_list(b, at * wide);
+        to = spell_list(b, at == 2 ? INT64_MAX : (at + 1) * wide);
+    } else {
+        const uint32_t one = SHAPED(b, size_of(b, x, 2), 1);
+
+        from = spell_op(b, "Mul", 14, one, scalar(b, at));
+        to = at == 2 ? spell_list(b, INT64_MAX) : spell_op(b, "Mul", 14, one, scalar(b, at + 1));
+    }
+    *v = spell_op(b, "Add", 14, *v, spell_op(b, "Slice", 13, bias, from, to, spell_list(b, -1)));
 }
 
-/* Queries, keys and values that came packed, which are by head then. false: they came as nothing that is known. */
-static bool unpack(spell *b, heads *h)
+/* Queries, keys and values that came packed, of rank 5, which are by head then. */
+static void unpack(spell *b, heads *h)
 {
-    const uint32_t rank = spell_rank(b, h->q), kinds = h->k == INLAY_NONE ? INLAY_RANK_UNKNOWN : spell_rank(b, h->k);
+    const uint32_t packed = h->k == INLAY_NONE ? h->q : h->k;
 
-    if (rank == 5) { /* [batch, rows, heads, 3, size] */
-        const uint32_t packed = h->q;
-
+    if (h->v != INLAY_NONE)
+        return;
+    if (h->k == INLAY_NONE) /* [batch, rows, heads, 3, size], otherwise [batch, rows, heads, 2, size] */
         h->q = spell_transpose(b, part(b, packed, 0, 3), by_head, 4);
-        h->k = spell_transpose(b, part(b, packed, 1, 3), by_head, 4);
-        h->v = spell_transpose(b, part(b, packed, 2, 3), by_head, 4);
-        return true;
-    }
-    if (rank != 3)
-        return false;
-    if (kinds == 5) { /* [batch, rows, heads, 2, size] */
-        const uint32_t packed = h->k;
+    h->v = spell_transpose(b, part(b, packed, h->k == INLAY_NONE ? 2 : 1, 3), by_head, 4);
+    h->k = spell_transpose(b, part(b, packed, h->k == INLAY_NONE ? 1 : 0, 3), by_head, 4);
+}
 
-        h->k = spell_transpose(b, part(b, packed, 0, 3), by_head, 4);
-        h->v = spell_transpose(b, part(b, packed, 1, 3), by_head, 4);
-    }
-    return h->k != INLAY_NONE && h->v != INLAY_NONE && (kinds == 3 || kinds == 4 || kinds == 5);
+/* The rank of v, `otherwise` where it is not known. */
+static uint32_t rank_or(const spell *b, uint32_t v, uint32_t otherwise)
+{
+    const uint32_t rank = spell_rank(b, v);
+
+    return rank == INLAY_RANK_UNKNOWN ? otherwise : rank;
 }
 
 void spell_multi_head(spell *b)
 {
     const int64_t count = rw_attr_int(b->n, "num_heads", 0);
-    const uint32_t bias = spell_in(b, 3), past_k = spell_in(b, 6), past_v = spell_in(b, 7);
-    heads h = { spell_in(b, 0), spell_in(b, 1), spell_in(b, 2), spell_in(b, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
-    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
-    const uint32_t rank = spell_rank(b, h.q), mask_rank = spell_rank(b, spell_in(b, 4));
-    bool packed;
+    const uint32_t bias = spell_in(b, 3), past_k = spell_in(b, 6), past_v = spell_in(b, 7), x = spell_in(b, 0);
+    heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    const int64_t wide = rw_dim(rw_info(b->w, x), -1);
+    const bool packed = h.v == INLAY_NONE;
+    const uint32_t rank = h.k == INLAY_NONE ? 5 : 3; /* of queries */
+    const uint32_t key_rank = packed ? rank_or(b, h.k, 5) : spell_rank(b, h.k);
+    const char *why = count <= 0                     ? "num_heads is not positive"
+                      : spell_wants(b, 3)            ? "it is to give the scores (output 3)"
+                      : spell_in(b, 8) != INLAY_NONE ? "its past is in a buffer (input 8)"
+                      : rank_or(b, x, rank) != rank  ? "query is not of the rank that key asks for"
+                      : h.k == INLAY_NONE && !packed ? "value is there, but no key"
+                      : h.k != INLAY_NONE && key_rank == INLAY_RANK_UNKNOWN
+                          ? "key is of unknown rank: declare its shape"
+                      : h.k != INLAY_NONE && packed && key_rank != 5       ? "value is missing, and key is not packed"
+                      : !packed && key_rank != 3 && key_rank != 4          ? "key is neither of rank 3 nor 4"
+                      : !packed && (rank_or(b, h.v, key_rank) != key_rank) ? "key and value are of different ranks"
+                      : bias != INLAY_NONE && rank != 3                    ? "it has a bias, and query is packed"
+                                                                           : why_not_mask(b, spell_in(b, 4), x);
     uint32_t y;
 
-    if (count <= 0 || spell_wants(b, 3) || spell_in(b, 8) != INLAY_NONE || (rank != 3 && rank != 5) ||
-        (rank == 3 && (h.k == INLAY_NONE || (h.v == INLAY_NONE && spell_rank(b, h.k) != 5))) ||
-        (bias != INLAY_NONE && (rank != 3 || wide <= 0)) ||
-        (spell_in(b, 4) != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+    if (spell_refuse(b, why))
         return;
-    if (h.k != INLAY_NONE && spell_rank(b, h.k) == INLAY_RANK_UNKNOWN)
-        return;
-    packed = rank == 5 || spell_rank(b, h.k) == 5;
-    if (!unpack(b, &h))
-        return;
-    add_columns(b, &h.q, bias, 0, wide);
-    add_columns(b, &h.k, bias, wide, 2 * wide);
-    add_columns(b, &h.v, bias, 2 * wide, INT64_MAX);
+    h.q = spell_ranked(b, h.q, rank);
+    if (h.k != INLAY_NONE)
+        h.k = spell_ranked(b, h.k, key_rank);
+    if (h.v != INLAY_NONE)
+        h.v = spell_ranked(b, h.v, key_rank);
+    unpack(b, &h);
+    add_columns(b, &h.q, bias, x, wide, 0);
+    if (!packed) {
+        add_columns(b, &h.k, bias, x, wide, 1);
+        add_columns(b, &h.v, bias, x, wide, 2);
+    }
     if (rank != 5)
         h.q = split_heads(b, h.q, count);
     if (!packed) {
@@ -257,7 +324,7 @@ void spell_multi_head(spell *b)
         h.v = joined(b, past_v, h.v, 2);
     h.scale = rw_attr_float(b->n, "scale", 0);
     h.hidden = lowest(spell_dtype(b, h.q));
-    (void)add_mask(b, &h, spell_in(b, 4), rw_attr_float(b->n, "mask_filter_value", -10000));
+    add_mask(b, &h, spell_in(b, 4), x, rw_attr_float(b->n, "mask_filter_value", -10000));
     if (rw_attr_int(b->n, "unidirectional", 0) != 0)
         h.mask = causal(b, h.q, h.k);
     y = join_heads(b, attend(b, &h));
@@ -285,21 +352,33 @@ static uint32_t in_buffer(spell *b, uint32_t past, uint32_t fresh, uint32_t used
 void spell_decoder_masked(spell *b)
 {
     const int64_t count = rw_attr_int(b->n, "num_heads", 0);
-    const uint32_t bias = spell_in(b, 10), past_k = spell_in(b, 5), past_v = spell_in(b, 6);
+    const uint32_t bias = spell_in(b, 10), past_k = spell_in(b, 5), past_v = spell_in(b, 6), x = spell_in(b, 0);
     const bool shares = rw_attr_int(b->n, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
-    heads h = { spell_in(b, 0), spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
-    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
-    const uint32_t rank = h.k == INLAY_NONE ? 0 : spell_rank(b, h.k), mask_rank = spell_rank(b, spell_in(b, 3));
+    heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
+    const int64_t wide = rw_dim(rw_info(b->w, x), -1);
+    const uint32_t rank = past_k != INLAY_NONE ? rank_or(b, h.k, 3) : spell_rank(b, h.k);
+    const char *why = count <= 0                                         ? "num_heads is not positive"
+                      : spell_wants(b, 3)                                ? "it is to give the scores (output 3)"
+                      : rank_or(b, x, 3) != 3                            ? "query is not of rank 3"
+                      : h.k == INLAY_NONE || h.v == INLAY_NONE           ? "key or value is missing"
+                      : rank == INLAY_RANK_UNKNOWN                       ? "key is of unknown rank: declare its shape"
+                      : rank != 3 && rank != 4                           ? "key is neither of rank 3 nor 4"
+                      : rank_or(b, h.v, rank) != rank                    ? "key and value are of different ranks"
+                      : spell_in(b, 9) != INLAY_NONE                     ? "it is a step of a beam search (input 9)"
+                      : (past_k == INLAY_NONE) != (past_v == INLAY_NONE) ? "one of the pasts is missing"
+                      : shares && spell_in(b, 7) == INLAY_NONE
+                          ? "past_sequence_length is missing, and its past is in a buffer"
+                          : why_not_mask(b, spell_in(b, 3), x);
     uint32_t present_k, present_v, used;
 
-    if (count <= 0 || spell_wants(b, 3) || spell_rank(b, h.q) != 3 || (rank != 3 && rank != 4) || h.v == INLAY_NONE ||
-        spell_in(b, 9) != INLAY_NONE || (bias != INLAY_NONE && wide <= 0) ||
-        (past_k == INLAY_NONE) != (past_v == INLAY_NONE) || (shares && spell_in(b, 7) == INLAY_NONE) ||
-        (spell_in(b, 3) != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+    if (spell_refuse(b, why))
         return;
-    add_columns(b, &h.q, bias, 0, wide);
-    add_columns(b, &h.k, bias, wide, 2 * wide);
-    add_columns(b, &h.v, bias, 2 * wide, INT64_MAX);
+    h.q = spell_ranked(b, h.q, 3);
+    h.k = spell_ranked(b, h.k, rank);
+    h.v = spell_ranked(b, h.v, rank);
+    add_columns(b, &h.q, bias, x, wide, 0);
+    add_columns(b, &h.k, bias, x, wide, 1);
+    add_columns(b, &h.v, bias, x, wide, 2);
     h.q = split_heads(b, h.q, count);
     present_k = h.k = split_heads(b, h.k, count);
     present_v = h.v = split_heads(b, h.v, count);
@@ -313,13 +392,35 @@ void spell_decoder_masked(spell *b)
     }
     h.scale = rw_attr_float(b->n, "scale", 0);
     h.hidden = lowest(spell_dtype(b, h.q));
-    (void)add_mask(b, &h, spell_in(b, 3), rw_attr_float(b->n, "mask_filter_value", -10000));
+    add_mask(b, &h, spell_in(b, 3), x, rw_attr_float(b->n, "mask_filter_value", -10000));
     spell_output(b, 0, join_heads(b, attend(b, &h)));
     spell_output(b, 1, present_k);
     spell_output(b, 2, present_v);
 }
 
 /* ------------------------------------------------------------------ Attention, QAttention */
+
+/* Queries, keys and values of one product, [batch, rows, columns], by head. given: how many columns each of them has,
+ * NULL: equally many. wide: columns; -1: not known. */
+static void split_product(spell *b, heads *h, uint32_t all, const int64_t *given, int64_t wide, int64_t count)
+{
+    uint32_t *const parts[] = { &h->q, &h->k, &h->v };
+    int64_t from = 0;
+
+    if (given == NULL && wide < 0)
+        all = SHAPED(b, all, 0, 0, 3, count, -1);
+    for (uint32_t i = 0; i < 3; i++) {
+        const int64_t size = given != NULL ? given[i] : wide / 3;
+
+        if (given == NULL && wide < 0)
+            *parts[i] = part(b, all, i, 2);
+        else
+            *parts[i] = SHAPED(b, columns(b, all, from, from + size), 0, 0, count, size / count);
+        from += size;
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        *parts[i] = spell_transpose(b, *parts[i], by_head, 4);
+}
 
 void spell_attention(spell *b)
 {
@@ -328,36 +429,33 @@ void spell_attention(spell *b)
     const uint32_t x = spell_in(b, 0), weights = spell_in(b, 1), bias = spell_in(b, 2);
     const uint32_t mask = spell_in(b, quantized ? 5 : 3), past = spell_in(b, quantized ? 8 : 4);
     const int64_t wide = rw_dim(rw_info(b->w, weights), 1);
-    const uint32_t mask_rank = spell_rank(b, mask);
     heads h = { .bias = quantized ? INLAY_NONE : spell_in(b, 5), .mask = INLAY_NONE, .sink = INLAY_NONE };
     uint32_t sizes = 0, all;
     const int64_t *given = rw_attr_ints(b->n, "qkv_hidden_sizes", &sizes);
-    const int64_t q = given != NULL && sizes == 3 ? given[0] : wide / 3, k = given != NULL && sizes == 3 ? given[1] : q;
+    const char *why = count <= 0                                   ? "num_heads is not positive"
+                      : rank_or(b, x, 3) != 3                      ? "input is not of rank 3"
+                      : rw_attr_int(b->n, "do_rotary", 0) != 0     ? "do_rotary is set"
+                      : !quantized && spell_in(b, 6) != INLAY_NONE ? "its past is in a buffer (input 6)"
+                      : given != NULL && sizes != 3                ? "qkv_hidden_sizes are not three"
+                      : given != NULL && wide >= 0 && given[0] + given[1] + given[2] != wide
+                          ? "qkv_hidden_sizes are not those of weights"
+                          : why_not_mask(b, mask, x);
 
-    if (count <= 0 || wide <= 0 || rw_attr_int(b->n, "do_rotary", 0) != 0 || spell_rank(b, x) != 3 ||
-        (!quantized && spell_in(b, 6) != INLAY_NONE) || (mask != INLAY_NONE && (mask_rank == 0 || mask_rank > 3)))
+    if (spell_refuse(b, why))
         return;
-    if (mask_rank == 1 && rw_dim(rw_info(b->w, mask), 0) > 0 && rw_dim(rw_info(b->w, x), 0) > 0 &&
-        rw_dim(rw_info(b->w, mask), 0) != rw_dim(rw_info(b->w, x), 0))
-        return;
-    all = quantized ? contributed_in_units(b, x, weights, spell_in(b, 6), spell_in(b, 7), spell_in(b, 3),
-                                           spell_in(b, 4), INLAY_NONE)
-                    : spell_op(b, "MatMul", 13, x, weights);
+    all = quantized ? contributed_in_units(b, spell_ranked(b, x, 3), weights, spell_in(b, 6), spell_in(b, 7),
+                                           spell_in(b, 3), spell_in(b, 4), INLAY_NONE)
+                    : spell_op(b, "MatMul", 13, spell_ranked(b, x, 3), weights);
     if (bias != INLAY_NONE)
         all = spell_op(b, "Add", 14, all, bias);
-    h.q = SHAPED(b, columns(b, all, 0, q), 0, 0, count, q / count);
-    h.k = SHAPED(b, columns(b, all, q, q + k), 0, 0, count, k / count);
-    h.v = SHAPED(b, columns(b, all, q + k, wide), 0, 0, count, (wide - q - k) / count);
-    h.q = spell_transpose(b, h.q, by_head, 4);
-    h.k = spell_transpose(b, h.k, by_head, 4);
-    h.v = spell_transpose(b, h.v, by_head, 4);
+    split_product(b, &h, all, given, wide, count);
     if (past != INLAY_NONE) { /* [2, batch, heads, rows, size] */
         h.k = joined(b, part(b, past, 0, 0), h.k, 2);
         h.v = joined(b, part(b, past, 1, 0), h.v, 2);
     }
     h.scale = rw_attr_float(b->n, "scale", 0);
     h.hidden = lowest(spell_dtype(b, h.q));
-    (void)add_mask(b, &h, mask, rw_attr_float(b->n, "mask_filter_value", -10000));
+    add_mask(b, &h, mask, x, rw_attr_float(b->n, "mask_filter_value", -10000));
     if (rw_attr_int(b->n, "unidirectional", 0) != 0)
         h.mask = causal(b, h.q, h.k);
     spell_output(b, 0, join_heads(b, attend(b, &h)));
@@ -382,20 +480,32 @@ static uint32_t rotated(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, 
     return y;
 }
 
+/* [batch, rows, heads * size] as [batch, heads, rows, size], where size is twice what cosines has in a row. */
+static uint32_t split_by_angles(spell *b, uint32_t x, uint32_t cosines)
+{
+    const uint32_t half = SHAPED(b, size_of(b, cosines, 1), 1);
+    const uint32_t dims = joined(b, spell_list(b, 0, 0, -1), spell_op(b, "Add", 14, half, half), 0);
+
+    return spell_transpose(b, spell_op(b, "Reshape", 13, x, dims), by_head, 4);
+}
+
 void spell_rotary(spell *b)
 {
-    const uint32_t x = spell_in(b, 0), rank = spell_rank(b, x), cosines = spell_in(b, 2);
+    const uint32_t x = spell_in(b, 0), rank = spell_rank(b, x), cosines = spell_in(b, 2), sines = spell_in(b, 3);
     const int64_t half = rw_dim(rw_info(b->w, cosines), -1), wide = rw_dim(rw_info(b->w, x), -1);
     const int64_t size = rw_attr_int(b->n, "rotary_embedding_dim", 0);
+    const bool interleaved = rw_attr_int(b->n, "interleaved", 0) != 0;
     int64_t count = rw_attr_int(b->n, "num_heads", 0);
     uint32_t places = spell_in(b, 1), first;
+    const char *why = rank == INLAY_RANK_UNKNOWN ? "input is of unknown rank: declare its shape"
+                      : rank != 3 && rank != 4   ? "input is neither of rank 3 nor 4"
+                      : spell_rank(b, places) == INLAY_RANK_UNKNOWN
+                          ? "position_ids is of unknown rank: declare its shape"
+                      : rw_attr_int(b->n, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
+                      : rw_attr_float(b->n, "scale", 1) != 1            ? "scale is not 1"
+                                                                        : NULL;
 
-    if ((rank != 3 && rank != 4) || half <= 0 || rw_attr_int(b->n, "is_packed_batching", 0) != 0 ||
-        rw_attr_float(b->n, "scale", 1) != 1)
-        return;
-    if (rank == 3 && count == 0)
-        count = wide > 0 ? wide / (2 * half) : 0;
-    if (rank == 3 && count == 0)
+    if (spell_refuse(b, why))
         return;
     if (spell_rank(b, places) == 1) { /* where the first row is; the others follow */
         const uint32_t shape = spell_typed(b, "Shape", 13, INLAY_INT64, x);
@@ -405,9 +515,14 @@ void spell_rotary(spell *b)
                           joined(b, spell_op(b, "Slice", 13, shape, spell_list(b, 0), spell_list(b, 1)),
                                  spell_op(b, "Slice", 13, shape, spell_list(b, rank - 2), spell_list(b, rank - 1)), 0));
     }
-    spell_output(b, 0,
-                 rotated(b, x, cosines, spell_in(b, 3), places, rw_attr_int(b->n, "interleaved", 0) != 0, size,
-                         rank == 3 ? count : 0));
+    if (rank == 3 && count == 0 && half > 0 && wide > 0)
+        count = wide / (2 * half);
+    if (rank == 3 && count == 0)
+        spell_output(
+            b, 0,
+            join_heads(b, rotated(b, split_by_angles(b, x, cosines), cosines, sines, places, interleaved, size, 0)));
+    else
+        spell_output(b, 0, rotated(b, x, cosines, sines, places, interleaved, size, rank == 3 ? count : 0));
 }
 
 /* ------------------------------------------------------------------ GroupQueryAttention */
@@ -474,21 +589,37 @@ static uint32_t seen_keys(spell *b, uint32_t places, uint32_t length, int64_t wi
 /* Queries, keys and values by head: they come so, or packed side by side. */
 static void split_groups(spell *b, heads *h, int64_t count, int64_t shared)
 {
+    uint32_t *const parts[] = { &h->q, &h->k, &h->v };
+    const int64_t each[] = { count, shared, shared };
     const int64_t wide = rw_dim(rw_info(b->w, h->q), -1), size = wide / (count + 2 * shared);
-    const uint32_t packed = h->q;
+    uint32_t packed = h->q;
+    int64_t from = 0;
 
     if (h->k != INLAY_NONE) {
-        h->q = split_heads(b, h->q, count);
-        h->k = split_heads(b, h->k, shared);
-        h->v = split_heads(b, h->v, shared);
+        for (uint32_t i = 0; i < 3; i++)
+            *parts[i] = split_heads(b, spell_ranked(b, *parts[i], 3), each[i]);
         return;
     }
-    h->q = columns(b, packed, 0, count * size);
-    h->k = columns(b, packed, count * size, (count + shared) * size);
-    h->v = columns(b, packed, (count + shared) * size, wide);
-    h->q = spell_transpose(b, SHAPED(b, h->q, 0, 0, count, size), by_head, 4);
-    h->k = spell_transpose(b, SHAPED(b, h->k, 0, 0, shared, size), by_head, 4);
-    h->v = spell_transpose(b, SHAPED(b, h->v, 0, 0, shared, size), by_head, 4);
+    packed = spell_ranked(b, packed, 3);
+    if (wide < 0)
+        packed = SHAPED(b, packed, 0, 0, count + 2 * shared, -1);
+    for (uint32_t i = 0; i < 3; i++) {
+        *parts[i] = wide < 0 ? spell_op(b, "Slice", 13, packed, spell_list(b, from), spell_list(b, from + each[i]),
+                                        spell_list(b, 2))
+                             : SHAPED(b, columns(b, packed, from * size, (from + each[i]) * size), 0, 0, each[i], size);
+        *parts[i] = spell_transpose(b, *parts[i], by_head, 4);
+        from += each[i];
+    }
+}
+
+/* rotated() where the angles, of which nobody knows how many there are, may be of a head's first elements alone. */
+static uint32_t rotated_first(spell *b, uint32_t x, uint32_t cosines, uint32_t sines, uint32_t places, bool interleaved)
+{
+    const uint32_t half = SHAPED(b, size_of(b, cosines, 1), 1), size = spell_op(b, "Add", 14, half, half);
+    const uint32_t turns = spell_op(b, "Slice", 13, x, spell_list(b, 0), size, spell_list(b, 3));
+    const uint32_t rest = spell_op(b, "Slice", 13, x, size, spell_list(b, INT64_MAX), spell_list(b, 3));
+
+    return joined(b, rotated(b, turns, cosines, sines, places, interleaved, 0, 0), rest, 3);
 }
 
 void spell_group_query(spell *b)
@@ -505,12 +636,18 @@ void spell_group_query(spell *b)
                 .sink = spell_in(b, 11),
                 .scale = rw_attr_float(n, "scale", 0),
                 .softcap = rw_attr_float(n, "softcap", 0) };
-    const int64_t wide = rw_dim(rw_info(b->w, h.q), -1);
     const inlay_dtype dtype = spell_dtype(b, h.q);
+    const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
+                      : rank_or(b, h.q, 3) != 3                        ? "query is not of rank 3"
+                      : (h.k == INLAY_NONE) != (h.v == INLAY_NONE)     ? "one of key and value is missing"
+                      : turns && (spell_in(b, 7) == INLAY_NONE || spell_in(b, 8) == INLAY_NONE)
+                          ? "do_rotary is set, and cos_cache or sin_cache is missing"
+                      : spell_wants(b, 3)        ? "it is to give the scores (output 3)"
+                      : n->info.input_count > 12 ? "its past is quantized (k_scale, v_scale)"
+                                                 : NULL;
     uint32_t rows, total, used, places, length;
 
-    if (count <= 0 || shared <= 0 || count % shared != 0 || wide <= 0 || spell_rank(b, h.q) != 3 || spell_wants(b, 3) ||
-        n->info.input_count > 12)
+    if (spell_refuse(b, why))
         return;
     split_groups(b, &h, count, shared);
     rows = size_of(b, spell_in(b, 0), 1);
@@ -525,10 +662,12 @@ void spell_group_query(spell *b)
     if (turns) {
         const uint32_t given = spell_in(b, 9) != INLAY_NONE ? spell_in(b, 9) : places;
         const bool interleaved = rw_attr_int(n, "rotary_interleaved", 0) != 0;
-        const int64_t size = rw_dim(rw_info(b->w, spell_in(b, 7)), -1) * 2;
+        const int64_t half = rw_dim(rw_info(b->w, spell_in(b, 7)), -1);
+        uint32_t *const both[] = { &h.q, &h.k };
 
-        h.q = rotated(b, h.q, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
-        h.k = rotated(b, h.k, spell_in(b, 7), spell_in(b, 8), given, interleaved, size, 0);
+        for (uint32_t i = 0; i < 2; i++)
+            *both[i] = half < 0 ? rotated_first(b, *both[i], spell_in(b, 7), spell_in(b, 8), given, interleaved)
+                                : rotated(b, *both[i], spell_in(b, 7), spell_in(b, 8), given, interleaved, 2 * half, 0);
     }
     length = spell_in(b, 3) == INLAY_NONE ? rows : spell_op(b, "Max", 13, total, size_of(b, spell_in(b, 3), 2));
     h.k = present(b, spell_in(b, 3), h.k, used, length);

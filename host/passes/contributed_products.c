@@ -6,16 +6,15 @@
 
 /* An operand of FusedMatMul. trans swaps the last two axes; batch says that the first axis is the row, which goes
  * behind the batch ones before that. */
-static uint32_t operand(spell *b, uint32_t x, bool trans, bool batch, bool *fits)
+static uint32_t operand(spell *b, uint32_t x, bool trans, bool batch)
 {
     const uint32_t rank = spell_rank(b, x);
     int64_t perm[INLAY_MAX_RANK];
 
-    if (!trans && !batch)
+    if ((!trans && !batch) || rank == 1) /* a vector has nothing to swap */
         return x;
-    *fits &= rank >= 1 && rank <= INLAY_MAX_RANK;
-    if (!*fits || rank == 1) /* a vector has nothing to swap */
-        return x;
+    if (rank == INLAY_RANK_UNKNOWN)
+        return spell_axes(b, x, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = d;
     if (batch) {
@@ -35,17 +34,17 @@ static uint32_t operand(spell *b, uint32_t x, bool trans, bool batch, bool *fits
 void spell_fused_mat_mul(spell *b)
 {
     const graph_node *n = b->n;
-    const uint32_t ra = spell_rank(b, spell_in(b, 0)), rb = spell_rank(b, spell_in(b, 1));
     const bool ta = rw_attr_int(n, "transA", 0) != 0, tb = rw_attr_int(n, "transB", 0) != 0;
     const bool ba = rw_attr_int(n, "transBatchA", 0) != 0, bb = rw_attr_int(n, "transBatchB", 0) != 0;
     const double alpha = rw_attr_float(n, "alpha", 1);
-    bool fits = true;
     uint32_t x, y;
 
-    if (((ta || ba) && (ra == 0 || ra > INLAY_MAX_RANK)) || ((tb || bb) && (rb == 0 || rb > INLAY_MAX_RANK)))
-        return; /* the rank is not known: nothing can be turned */
-    x = operand(b, spell_in(b, 0), ta, ba, &fits);
-    y = spell_op(b, "MatMul", 13, x, operand(b, spell_in(b, 1), tb, bb, &fits));
+    if (spell_refuse(b, spell_rank(b, spell_in(b, 0)) == 0 || spell_rank(b, spell_in(b, 1)) == 0
+                            ? "an operand is a scalar"
+                            : NULL))
+        return;
+    x = operand(b, spell_in(b, 0), ta, ba);
+    y = spell_op(b, "MatMul", 13, x, operand(b, spell_in(b, 1), tb, bb));
     if (alpha != 1)
         y = spell_op(b, "Mul", 14, y, spell_number(b, spell_dtype(b, x), alpha));
     spell_output(b, 0, y);
@@ -120,19 +119,26 @@ static const char *const conv_attributes[] = { "auto_pad",      "dilations",    
                                                "pads",          "strides",           "ceil_mode",
                                                "storage_order", "count_include_pad", NULL };
 
-/* Images with channels last or, again, first; rank 3 to 5. */
+/* Images with channels last or, again, first. */
 static uint32_t turned(spell *b, uint32_t x, uint32_t rank, bool to_last)
 {
-    int64_t perm[5] = { 0 };
+    int64_t perm[INLAY_MAX_RANK] = { 0 };
 
+    if (rank == INLAY_RANK_UNKNOWN)
+        return spell_axes(b, x, to_last ? "ab...->a...b" : "a...b->ab...");
     for (uint32_t d = 1; d < rank; d++)
         perm[d] = to_last ? (d + 1 == rank ? 1 : d + 1) : (d == 1 ? rank - 1 : d - 1);
     return spell_transpose(b, x, perm, rank);
 }
 
-static bool is_image(uint32_t rank)
+/* Why the node's input 0 is no image; NULL: it may be one. */
+static const char *why_not_image(const spell *b)
 {
-    return rank >= 3 && rank <= 5;
+    const uint32_t rank = spell_rank(b, spell_in(b, 0));
+
+    return rank != INLAY_RANK_UNKNOWN && (rank < 3 || rank > INLAY_MAX_RANK)
+               ? "input 0 is no image: its rank is below 3"
+               : NULL;
 }
 
 static uint32_t with_activation(spell *b, uint32_t y)
@@ -163,7 +169,7 @@ void spell_nhwc_conv(spell *b)
     const uint32_t rank = spell_rank(b, spell_in(b, 0)), more = spell_in(b, 3);
     uint32_t y;
 
-    if (!is_image(rank))
+    if (spell_refuse(b, why_not_image(b)))
         return;
     y = spell_op(b, "Conv", 11, turned(b, spell_in(b, 0), rank, false), spell_in(b, 1), spell_in(b, 2));
     spell_copy(b, conv_attributes);
@@ -178,7 +184,7 @@ void spell_nhwc_max_pool(spell *b)
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
     uint32_t y;
 
-    if (!is_image(rank))
+    if (spell_refuse(b, why_not_image(b)))
         return;
     y = spell_op(b, "MaxPool", 12, turned(b, spell_in(b, 0), rank, false));
     spell_copy(b, conv_attributes);
@@ -191,7 +197,7 @@ void spell_q_linear_conv(spell *b)
     const bool last = rw_attr_int(b->n, "channels_last", 0) != 0;
     uint32_t in[10], y;
 
-    if (last && !is_image(rank))
+    if (spell_refuse(b, last ? why_not_image(b) : NULL))
         return;
     for (uint32_t i = 0; i < 9; i++)
         in[i] = spell_in(b, i);
@@ -203,40 +209,58 @@ void spell_q_linear_conv(spell *b)
     spell_output(b, 0, last ? turned(b, y, rank, true) : y);
 }
 
+/* Input i of the node, a zero point; one of that type where it is omitted. */
+static uint32_t zero_point(spell *b, uint32_t i, inlay_dtype dtype)
+{
+    static const uint8_t none = 0;
+    uint32_t v = spell_in(b, i);
+
+    if (v == INLAY_NONE && b->status == INLAY_OK) {
+        v = rw_constant(b->w, dtype, 0, NULL, &none, 1);
+        b->status = v == INLAY_NONE ? rw_no_memory(b->w) : INLAY_OK;
+    }
+    return v;
+}
+
 /* Those of images with channels last; pass quantized_functions has the others. */
 void spell_q_pool(spell *b)
 {
     const bool whole = strcmp(b->n->info.op_type.data, "QLinearGlobalAveragePool") == 0;
     const uint32_t rank = spell_rank(b, spell_in(b, 0));
+    const inlay_dtype dtype = spell_dtype(b, spell_in(b, 0));
     uint32_t y;
 
-    if (rw_attr_int(b->n, "channels_last", 0) == 0 || !is_image(rank) || spell_in(b, 2) == INLAY_NONE ||
-        spell_in(b, 4) == INLAY_NONE)
+    if (rw_attr_int(b->n, "channels_last", 0) == 0 || spell_refuse(b, why_not_image(b)))
         return;
     y = spell_typed(b, "DequantizeLinear", 13, INLAY_FLOAT, spell_in(b, 0), spell_in(b, 1), spell_in(b, 2));
     y = spell_op(b, whole ? "GlobalAveragePool" : "AveragePool", whole ? 1 : 11, turned(b, y, rank, false));
     if (!whole)
         spell_copy(b, conv_attributes);
     y = turned(b, y, rank, true);
-    spell_output(
-        b, 0, spell_typed(b, "QuantizeLinear", 13, spell_dtype(b, spell_in(b, 4)), y, spell_in(b, 3), spell_in(b, 4)));
+    spell_output(b, 0, spell_typed(b, "QuantizeLinear", 13, dtype, y, spell_in(b, 3), zero_point(b, 4, dtype)));
 }
 
 /* Without padding, and what the padding says is cut off. */
 void spell_conv_transpose(spell *b)
 {
     static const char *const attributes[] = { "dilations", "group", "kernel_shape", "output_padding", "strides", NULL };
-    const uint32_t rank = spell_rank(b, spell_in(b, 0)), pads = spell_in(b, 2);
-    int64_t axes[3] = { 2, 3, 4 };
+    const uint32_t pads = spell_in(b, 2), of_image = spell_rank(b, spell_in(b, 0));
+    const uint32_t rank =
+        of_image != INLAY_RANK_UNKNOWN ? of_image : spell_rank(b, spell_in(b, 1)); /* W has the same */
+    int64_t axes[INLAY_MAX_RANK];
     uint32_t y, begins, ends, sizes;
 
-    if (!is_image(rank))
+    if (spell_refuse(b, rank == INLAY_RANK_UNKNOWN && pads != INLAY_NONE
+                            ? "neither X nor W is of a known rank: declare a shape"
+                            : why_not_image(b)))
         return;
     y = spell_op(b, "ConvTranspose", 11, spell_in(b, 0), spell_in(b, 1), spell_in(b, 3));
     spell_copy(b, attributes);
     if (pads != INLAY_NONE) {
         const int64_t image = rank - 2;
 
+        for (uint32_t d = 0; d + 2 < rank; d++)
+            axes[d] = d + 2;
         begins = spell_op(b, "Slice", 13, pads, spell_list(b, 0), spell_list(b, image));
         ends = spell_op(b, "Slice", 13, pads, spell_list(b, image), spell_list(b, 2 * image));
         sizes = spell_typed(b, "Shape", 13, INLAY_INT64, y);
@@ -272,10 +296,11 @@ void spell_linear(spell *b)
 
 /* ------------------------------------------------------------------ recurrences */
 
-/* A scale or zero point of each matrix, or of each of its columns, beside [directions, rows, columns]. */
+/* A scale or zero point of each matrix, [directions], or of each of its columns, [directions, columns], beside
+ * [directions, rows, columns]. */
 static uint32_t beside_matrices(spell *b, uint32_t v)
 {
-    return spell_op(b, "Unsqueeze", 13, v, spell_rank(b, v) == 1 ? spell_list(b, 1, 2) : spell_list(b, 1));
+    return spell_op(b, "Reshape", 13, v, spell_list(b, 0, 1, -1));
 }
 
 /* Weights [directions, rows, columns] of bytes as floats [directions, columns, rows]. */
@@ -297,12 +322,8 @@ void spell_dynamic_quantize_lstm(spell *b)
                                               "direction",   "hidden_size",      "input_forget",    NULL };
     const uint32_t w_scale = spell_in(b, 8), w_zero = spell_in(b, 9), r_scale = spell_in(b, 10),
                    r_zero = spell_in(b, 11);
-    const uint32_t small[] = { w_scale, w_zero, r_scale, r_zero };
     uint32_t w, r;
 
-    for (uint32_t i = 0; i < 4; i++)
-        if (small[i] != INLAY_NONE && spell_rank(b, small[i]) != 1 && spell_rank(b, small[i]) != 2)
-            return;
     w = float_weights(b, spell_in(b, 1), w_scale, w_zero);
     r = float_weights(b, spell_in(b, 2), r_scale, r_zero);
     (void)spell_make(b, "LSTM", 14, INLAY_UNDEFINED, 3,

@@ -137,6 +137,41 @@ uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t ran
     return made;
 }
 
+uint32_t spell_axes(spell *b, uint32_t v, const char *equation)
+{
+    uint32_t made = spell_op(b, "Einsum", 12, v);
+
+    spell_string(b, "equation", equation);
+    return made;
+}
+
+uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank)
+{
+    int64_t kept[INLAY_MAX_RANK] = { 0 }; /* Reshape: the size as it is */
+    inlay_dim *dims;
+    uint32_t made;
+
+    if (v == INLAY_NONE || spell_rank(b, v) != INLAY_RANK_UNKNOWN)
+        return v;
+    made = spell_op(b, "Reshape", 13, v, spell_integers(b, kept, rank));
+    dims = arena_array(&b->w->g->model->arena, rank, sizeof *dims);
+    if (dims == NULL)
+        return fail(b, INLAY_OK);
+    if (b->status != INLAY_OK)
+        return INLAY_NONE;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = (inlay_dim){ .kind = INLAY_DIM_UNKNOWN };
+    b->w->g->values[made].info.rank = rank;
+    b->w->g->values[made].info.dims = dims;
+    return made;
+}
+
+bool spell_refuse(spell *b, const char *why)
+{
+    b->n->not_lowered = why;
+    return why != NULL;
+}
+
 void spell_output(spell *b, uint32_t o, uint32_t v)
 {
     const graph_node *n = b->n;

@@ -52,6 +52,14 @@ uint32_t spell_integers(spell *b, const int64_t *values, uint32_t count);
                    (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 uint32_t spell_cast(spell *b, uint32_t v, inlay_dtype to); /* v itself where it is of that type */
 uint32_t spell_transpose(spell *b, uint32_t v, const int64_t *perm, uint32_t rank);
+/* The same for any rank, as Einsum has it: "a...b->...ba". */
+uint32_t spell_axes(spell *b, uint32_t v, const char *equation);
+/* v where its rank is known; otherwise as something of that rank, which a run checks. */
+uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank);
+
+/* Leaves the node as it is, for that reason, which an error names when no provider runs it: "mask_index is of unknown
+ * rank". To be called before anything is made. why == NULL: nothing is in the way, returns false. */
+bool spell_refuse(spell *b, const char *why);
 
 /* Is output o of the node asked for? */
 static inline bool spell_wants(const spell *b, uint32_t o)

@@ -243,6 +243,19 @@ static inlay_status after(void *ctx, const char *pass)
     return s->watch->after == NULL ? INLAY_OK : s->watch->after(s->watch->ctx, s, pass);
 }
 
+/* Attributes that are dropped may have been meant: misspelt, or of a later version of the operator. */
+static void warn_of_attributes(const inlay_session *s)
+{
+    char line[512];
+
+    for (const graph_finding *f = s->model->findings; f != NULL; f = f->next) {
+        if (strcmp(f->code, "attribute-unknown") != 0 || s->env.log == NULL)
+            continue;
+        (void)snprintf(line, sizeof line, "attribute ignored: %.400s", f->text);
+        s->env.log(s->env.log_ctx, INLAY_LOG_WARNING, line);
+    }
+}
+
 inlay_status session_optimise(inlay_session *s, const inlay_options *options, inlay_diag *diag)
 {
     program_folder folder = { .env = &s->env };
@@ -272,6 +285,7 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
     INLAY_TRY(graph_inline_functions(s->model, diag));
     INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
+    warn_of_attributes(s);
     INLAY_TRY(fix_dims(s, options, diag));
     if (options_int(options, OPTION_free_shapes) != 0)
         free_shapes(s->model->main);

@@ -193,6 +193,44 @@ static void refusals_are_quoted(void **state)
     world_deinit(&w);
 }
 
+/* Of several providers those are quoted that have the operator; before them stands why the optimiser left the node. */
+static void refusals_are_chosen(void **state)
+{
+    static const struct {
+        uint32_t codes[2];
+        const char *left, *says;
+    } rows[] = {
+        { { INLAY_REFUSE_OPERATOR, INLAY_REFUSE_DTYPE }, NULL, "of graph 'main': p1 says: not my type" },
+        { { INLAY_REFUSE_SHAPE, INLAY_REFUSE_OPERATOR }, NULL, "of graph 'main': p0 says: not my type" },
+        { { INLAY_REFUSE_OPERATOR, INLAY_REFUSE_OPERATOR }, NULL, "none of the 2 loaded has a kernel for it" },
+        { { INLAY_REFUSE_OPERATOR, INLAY_REFUSE_OPERATOR },
+          "its mask is of unknown rank",
+          "of graph 'main': the optimiser does not replace it: its mask is of unknown rank" },
+        { { INLAY_REFUSE_DTYPE, INLAY_REFUSE_OPERATOR },
+          "its mask is of unknown rank",
+          "does not replace it: its mask is of unknown rank; p0 says: not my type" },
+    };
+    static const uint32_t reads[] = { READS_NOTHING };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        world w;
+
+        world_init(&w, 1, reads, NULL, 2);
+        for (uint32_t p = 0; p < 2; p++) {
+            w.fakes[p].refused = 0;
+            w.fakes[p].refused_code = rows[i].codes[p];
+        }
+        w.g->nodes[0]->not_lowered = rows[i].left;
+        assert_int_equal(partition_graph(&w.request, &w.a, &w.out, &diag), INLAY_UNSUPPORTED);
+        if (strstr(diag.text, rows[i].says) == NULL ||
+            (strstr(diag.text, "says") == NULL) != (strstr(rows[i].says, "says") == NULL))
+            fail_msg("row %zu: '%s'", i, diag.text);
+        world_deinit(&w);
+    }
+}
+
 /* Two chains that have nothing to do with each other: one region, or two where an offer asks for connected ones. */
 static void connected_regions(void **state)
 {
@@ -254,6 +292,7 @@ int main(void)
         cmocka_unit_test(groups_by_priority),
         cmocka_unit_test(bad_offers_void_themselves),
         cmocka_unit_test(refusals_are_quoted),
+        cmocka_unit_test(refusals_are_chosen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
     if (f->refused != INLAY_NONE) {
         inlay_refusal refusal = { .struct_size = sizeof refusal,
                                   .node = f->refused,
-                                  .code = INLAY_REFUSE_DTYPE,
+                                  .code = f->refused_code != 0 ? f->refused_code : INLAY_REFUSE_DTYPE,
                                   .text = "not my type",
                                   .accepted_if = "insert a Cast" };
         return sink->refuse(sink->ctx, &refusal);

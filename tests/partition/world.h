@@ -17,7 +17,8 @@ typedef struct fake_offer {
 typedef struct fake {
     fake_offer *offers;
     uint32_t offer_count, offer_capacity;
-    uint32_t refused; /* node, NONE */
+    uint32_t refused;      /* node, NONE */
+    uint32_t refused_code; /* 0: INLAY_REFUSE_DTYPE */
     uint32_t cost_calls;
     uint32_t confidence;
     inlay_provider table;

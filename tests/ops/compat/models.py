@@ -77,6 +77,16 @@ def quirks():
         yield Case(f"layer_norm_{opset}", model([node("LayerNormalization", ["x", "g", "b"], ["y"], epsilon=1e-3)], *xy,
                    [constant("g", g), constant("b", b)], [("", opset)]), {"x": x}, [layer_norm(x, g, b, 1e-3)],
                    ["operator-newer-than-opset"])
+    for name, op, ends, result in (
+            ("misspelt_layer_norm", "LayerNormalization", ["x", "g", "b"], layer_norm(x, g, b)),
+            ("misspelt_simplified", "SimplifiedLayerNormalization", ["x", "g"], rms_norm(x, g))):
+        yield Case(name, model([node(op, ends, ["y"], epsion=1e-3)], *xy, [constant("g", g), constant("b", b)],
+                   [("", 17)]), {"x": x}, [result], ["attribute-unknown"])
+    # ONNX Runtime refuses this one, though later versions of it add attributes.
+    yield Case("misspelt_contributed", model([node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft", epsion=1e-3)],
+               *xy, [constant("b", b)], [("", 17), ("com.microsoft", 1)]), {"x": x}, [gelu(x + b)],
+               ["attribute-unknown"], peer=False)
+    yield Case("internal_attribute", model([node("Relu", ["x"], ["y"], __tool=1)], *xy), {"x": x}, [np.maximum(x, 0)])
     yield Case("simplified_layer_norm", model([node("SimplifiedLayerNormalization", ["x", "g"], ["y"], epsilon=1e-5)],
                *xy, [constant("g", g)]), {"x": x}, [rms_norm(x, g)])
     yield Case("domain_not_imported", model([node("Gelu", ["x"], ["y"], domain="com.microsoft")], *xy), {"x": x},
