@@ -8,6 +8,7 @@
 struct profile;
 struct inlay_context {
     inlay_session *session;
+    session_use use;
     run_shared shared;
     runner *runner;
     inlay_value **inputs;       /* [input_count] bound, a reference each */

@@ -160,6 +160,7 @@ typedef struct async_runs {
     inlay_run_options options; /* of the run */
     inlay_done_fn done;
     void *user;
+    uint32_t forks;      /* fork_count of the process that has the thread */
     bool busy, ends;     /* a run is under way; the context goes */
     inlay_fence run;     /* reached when the run under way is over */
     inlay_status status; /* of the last one, and what it said */
@@ -194,6 +195,14 @@ static void *run_all(void *arg)
     return NULL;
 }
 
+static void free_runs(async_runs *a)
+{
+    timeline_destroy(a->run.timeline);
+    (void)pthread_cond_destroy(&a->moved);
+    (void)pthread_mutex_destroy(&a->mutex);
+    free(a);
+}
+
 static async_runs *start_thread(inlay_context *context)
 {
     async_runs *a = calloc(1, sizeof *a);
@@ -202,6 +211,7 @@ static async_runs *start_thread(inlay_context *context)
     if (a == NULL)
         return NULL;
     a->context = context;
+    a->forks = fork_count;
     a->diag = (inlay_diag)INLAY_DIAG_INIT;
     (void)pthread_mutex_init(&a->mutex, NULL);
     (void)pthread_condattr_init(&attr);
@@ -210,10 +220,7 @@ static async_runs *start_thread(inlay_context *context)
     (void)pthread_condattr_destroy(&attr);
     if (timeline_create(&a->run.timeline, NULL) == INLAY_OK && pthread_create(&a->thread, NULL, run_all, a) == 0)
         return a;
-    timeline_destroy(a->run.timeline);
-    (void)pthread_cond_destroy(&a->moved);
-    (void)pthread_mutex_destroy(&a->mutex);
-    free(a);
+    free_runs(a);
     return NULL;
 }
 
@@ -236,9 +243,13 @@ static void begin_run(async_runs *a)
 inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
                                      void *user, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
+    inlay_status status = session_here(context->session, diag);
     async_runs *a;
 
+    if (status != INLAY_OK)
+        return status;
+    if (context->async != NULL && context->async->forks != fork_count)
+        context_end_async(context);
     if (context->async == NULL)
         context->async = start_thread(context);
     a = context->async;
@@ -278,6 +289,9 @@ inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inl
 
     if (a == NULL)
         return INLAY_OK;
+    if (a->forks != fork_count) /* the thread is the parent's */
+        return a->busy ? inlay_fail(diag, INLAY_UNSUPPORTED, "the run was begun before fork(): the parent has it")
+                       : a->status;
     (void)pthread_mutex_lock(&a->mutex);
     while (a->busy && rc == 0)
         rc = for_ever ? pthread_cond_wait(&a->moved, &a->mutex) : pthread_cond_timedwait(&a->moved, &a->mutex, &until);
@@ -298,6 +312,11 @@ void context_end_async(inlay_context *context)
 
     if (a == NULL)
         return;
+    context->async = NULL;
+    if (a->forks != fork_count) {
+        free(a); /* what else there is may be in the hands of the thread, which is the parent's */
+        return;
+    }
     (void)pthread_mutex_lock(&a->mutex);
     while (a->busy)
         (void)pthread_cond_wait(&a->moved, &a->mutex);
@@ -305,9 +324,5 @@ void context_end_async(inlay_context *context)
     (void)pthread_cond_broadcast(&a->moved);
     (void)pthread_mutex_unlock(&a->mutex);
     (void)pthread_join(a->thread, NULL);
-    timeline_destroy(a->run.timeline);
-    (void)pthread_cond_destroy(&a->moved);
-    (void)pthread_mutex_destroy(&a->mutex);
-    free(a);
-    context->async = NULL;
+    free_runs(a);
 }

@@ -86,8 +86,9 @@ inlay_status inlay_session_explain(const inlay_session *session, const char *for
                                    inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = format };
+    inlay_status status = session_here(session, diag);
 
-    return explain_session(session, &options, NULL, NULL, write, user, diag);
+    return status != INLAY_OK ? status : explain_session(session, &options, NULL, NULL, write, user, diag);
 }
 
 inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
@@ -98,6 +99,8 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
     if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
     known_take(&complete, sizeof complete, options, options->struct_size);
+    if (session_here(session, diag) != INLAY_OK)
+        return INLAY_UNSUPPORTED;
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
     return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
@@ -147,6 +150,11 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     *out_context = NULL;
     if (c == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+    status = session_here(session, diag);
+    if (status != INLAY_OK) {
+        free(c);
+        return status;
+    }
     if (run_shared_init(&c->shared, session->env.max_threads, session->env.max_run_bytes, session->memory) !=
         INLAY_OK) {
         free(c);
@@ -158,7 +166,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     c->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
     c->ready = calloc((size_t)g->input_count + g->output_count + 1, sizeof *c->ready);
     c->defaults = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
-    (void)__atomic_add_fetch(&session->contexts, 1, __ATOMIC_RELAXED);
+    session_use_begin(session, &c->use);
     if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->ready == NULL || c->defaults == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
         goto done;
@@ -173,7 +181,8 @@ done:
     return status;
 }
 
-/* A device that hangs may still read and write what a context holds, so that and the session stay as they are. */
+/* A device that hangs may still read and write what a context holds, so that and the session stay as they are. So they
+ * do in a child of fork() that cannot use them. */
 static void leave(inlay_context *c)
 {
     static inlay_context *left;
@@ -188,6 +197,10 @@ void inlay_context_destroy(inlay_context *c)
 {
     if (c == NULL)
         return;
+    if (session_here(c->session, NULL) != INLAY_OK) {
+        leave(c);
+        return;
+    }
     context_end_async(c);
     if (c->shared.abandoned) {
         leave(c);
@@ -204,7 +217,7 @@ void inlay_context_destroy(inlay_context *c)
     for (uint32_t i = 0; c->wanted != NULL && i < inlay_session_output_count(c->session); i++)
         inlay_value_unref(c->wanted[i]);
     run_shared_deinit(&c->shared);
-    (void)__atomic_sub_fetch(&c->session->contexts, 1, __ATOMIC_RELAXED);
+    session_use_end(c->session, &c->use);
     free(c->inputs);
     free(c->in);
     free(c->wanted);
@@ -495,8 +508,10 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
-    inlay_status status;
+    inlay_status status = session_here(context->session, diag);
 
+    if (status != INLAY_OK)
+        return status;
     context_find_ready(context);
     status = context_run_ready(context, options, diag);
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
@@ -515,7 +530,9 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
                           "inlay_run_options.flags has 0x%x, which this library does not "
                           "know",
                           options->flags);
+    __atomic_store_n(&context->use.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
+    __atomic_store_n(&context->use.running, 0, __ATOMIC_RELEASE);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }
 

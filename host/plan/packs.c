@@ -400,6 +400,14 @@ void packs_close(packs *p)
     free(p);
 }
 
+void packs_inherit(packs *p)
+{
+    if (p == NULL)
+        return;
+    p->has_writer = false;
+    (void)pthread_mutex_init(&p->lock, NULL); /* the writer may have held it, and only reads */
+}
+
 packs_count packs_counted(const packs *p)
 {
     return p != NULL ? p->counted : (packs_count){ 0 };

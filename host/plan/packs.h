@@ -30,6 +30,8 @@ void packs_keep(packs *p, const void *data);
  * folder held to its size; packs_close waits for that. All memory stays until then, and is only read from now on. */
 void packs_commit(packs *p);
 void packs_close(packs *p);
+/* In a child of fork(), of packs that are committed: the thread that writes is not there. */
+void packs_inherit(packs *p);
 
 /* How many packs were found, and how many made anew and kept, since packs_open. */
 typedef struct packs_count {

@@ -563,6 +563,43 @@ inlay_status program_create(graph *g, const program_env *env, program **out_prog
     return status;
 }
 
+const part_provider *program_device(const program *p)
+{
+    const part_provider *found = NULL;
+
+    for (uint32_t i = 0; p != NULL && found == NULL && i < p->step_count; i++)
+        if (p->steps[i].provider != NULL && p->steps[i].provider->table->domain_count > 0)
+            found = p->steps[i].provider;
+    for (uint32_t i = 0; p != NULL && found == NULL && p->base == NULL && i < p->body_count; i++)
+        found = program_device(p->bodies[i]);
+    for (const program *o = p != NULL ? p->instead : NULL; found == NULL && o != NULL; o = o->next_instead)
+        found = program_device(o);
+    return found;
+}
+
+static bool is_free(pthread_mutex_t *lock)
+{
+    if (pthread_mutex_trylock(lock) != 0)
+        return false;
+    (void)pthread_mutex_unlock(lock);
+    return true;
+}
+
+bool program_inherit(program *p)
+{
+    bool idle = p == NULL || (is_free(&p->lock) && is_free(&p->plan_lock));
+
+    if (p == NULL)
+        return true;
+    for (uint32_t i = 0; idle && p->base == NULL && i < p->body_count; i++)
+        idle = program_inherit(p->bodies[i]);
+    for (program *other = p->instead; idle && other != NULL; other = other->next_instead)
+        idle = program_inherit(other);
+    if (idle && p->graph->parent == NULL && p->base == NULL)
+        packs_inherit(p->packs);
+    return idle;
+}
+
 void program_destroy(program *p)
 {
     if (p == NULL)

@@ -154,6 +154,10 @@ const void *program_constant(program *p, uint32_t value);
 const void *program_align_constant(program *p, uint32_t value, uint32_t alignment);
 /* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
 void program_forget(const program *p, const inlay_value_info *v);
+/* A provider with a device that runs some of the program, or of one below it; NULL: none. */
+const part_provider *program_device(const program *p);
+/* In a child of fork(): false where another thread was at the program, or at one below it, when the process forked. */
+bool program_inherit(program *p);
 /* What was measured of a provider's kernels, in the program's memory; NULL: nothing, or no memory. */
 const struct run_timings *program_timings(program *p, const part_provider *provider);
 /* What is known of what the program will have of the host's memory once regions from `first` on are compiled: what they

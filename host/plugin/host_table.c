@@ -3,6 +3,7 @@
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
+#include "threads/fork.h"
 #include "threads/run.h"
 #include "threads/threads.h"
 #include <pthread.h>
@@ -20,6 +21,11 @@ typedef struct listener {
 static listener *listeners;
 static uint32_t listener_count, listener_capacity;
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_log(void)
+{
+    fork_guard(&log_mutex);
+}
 
 inlay_status host_log_add(plugin_log_fn log, void *user)
 {

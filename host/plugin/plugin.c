@@ -1,6 +1,7 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
 #include "plugin/admit.h"
 #include "plugin/module.h"
+#include "threads/fork.h"
 #include "threads/threads.h"
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,11 @@
 
 static plugin_module *registry; /* loaded files */
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_registry(void)
+{
+    fork_guard(&registry_mutex);
+}
 
 void registry_lock(void)
 {

@@ -8,6 +8,7 @@
 #include "plugin/guard.h"
 #include "plugin/module.h"
 #include "threads/fence.h"
+#include "threads/fork.h"
 #include "threads/threads.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct open_provider {
     inlay_domain_info *domains; /* [domain_count] likewise; NULL: as the plugin says before */
     uint32_t references;
     bool lost;
+    uint32_t forks; /* fork_count when it was opened */
     struct open_provider *next;
 } open_provider;
 
@@ -115,6 +117,13 @@ static inlay_status describe(open_provider *p, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* Has the process forked since? A device, and the threads that serve it, are the parent's alone: it is not used, not
+ * shared and not closed. */
+static bool is_left_behind(const open_provider *p)
+{
+    return p->forks != fork_count && p->info->table.domain_count > 0;
+}
+
 /* Makes a new open provider; the lock is held. Takes key. */
 static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
                               char *key, const char *cache_dir, open_provider **out, inlay_diag *diag)
@@ -167,6 +176,7 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     p->shown.first_domain = next_domain;
     next_domain += info->table.domain_count;
     p->key = key;
+    p->forks = fork_count;
     info->module->references++;
     p->next = opened;
     opened = p;
@@ -197,8 +207,8 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         goto done;
     }
     registry_lock();
-    for (p = opened;
-         p != NULL && (p->info != info || p->lost || strcmp(p->name, name) != 0 || strcmp(p->key, key) != 0);)
+    for (p = opened; p != NULL && (p->info != info || p->lost || is_left_behind(p) || strcmp(p->name, name) != 0 ||
+                                   strcmp(p->key, key) != 0);)
         p = p->next;
     if (p == NULL) {
         status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &p, diag);
@@ -229,7 +239,7 @@ void provider_close(const provider *shown)
     if (p == NULL)
         return;
     registry_lock();
-    if (--p->references == 0) {
+    if (--p->references == 0 && !is_left_behind(p)) {
         while (*link != p)
             link = &(*link)->next;
         *link = p->next;

@@ -395,6 +395,8 @@ static inlay_session *session_begin(const inlay_options *options)
         free(s);
         return NULL;
     }
+    (void)pthread_mutex_init(&s->uses_lock, NULL);
+    s->forks = fork_count;
     s->env.held_bytes = run_memory_held(s->memory);
     s->heap_before = s->env.held_bytes != NULL ? heap_bytes() : 0;
     s->env.room = s->env.held_bytes != NULL ? session_limit_room : NULL;
@@ -507,6 +509,8 @@ void inlay_session_destroy(inlay_session *s)
         leave(s);
         return;
     }
+    if (session_here(s, NULL) != INLAY_OK) /* the parent's to free */
+        return;
     program_destroy(s->main);
     session_costs_close(s);
     graph_model_destroy(s->model); /* custom operators are the plugins', so the model goes first */
@@ -514,6 +518,7 @@ void inlay_session_destroy(inlay_session *s)
         provider_close(s->open[i]);
     plugin_set_destroy(s->plugins);
     run_memory_unref(s->memory);
+    (void)pthread_mutex_destroy(&s->uses_lock);
     arena_deinit(&s->a);
     free(s);
 }

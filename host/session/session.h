@@ -7,6 +7,7 @@
 #include "exec/watch.h"
 #include "partition/cost.h"
 #include "plugin/plugin.h"
+#include "threads/fork.h"
 
 /* An optional provider that could not be opened. */
 typedef struct session_skipped {
@@ -21,6 +22,12 @@ typedef struct session_watch {
     void *ctx;
     int64_t newest_opset; /* of pass_ctx; -1: the one that the model imports */
 } session_watch;
+
+/* A context, as its session knows it. */
+typedef struct session_use {
+    struct session_use *next;
+    uint32_t running; /* atomic: 1 during a run */
+} session_use;
 
 struct inlay_session {
     graph_model *model;
@@ -45,7 +52,9 @@ struct inlay_session {
     uint32_t nodes_in_file;     /* before optimisation, bodies included */
     int64_t lowerings;          /* rewrites that the optimiser did before all its levels (passes/pass.h) */
     bool abandoned;             /* a device hangs that may still read it: it is never given back */
-    uint32_t contexts;          /* atomic: contexts alive */
+    session_use *uses;          /* contexts alive; uses_lock guards the list */
+    pthread_mutex_t uses_lock;
+    uint32_t forks; /* atomic: fork_count of the process that may use it */
     inlay_log_fn log;
     void *log_user;
     inlay_progress_fn progress; /* while opening only */
@@ -70,6 +79,16 @@ INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const
 INLAY_NODISCARD inlay_status session_describe(inlay_session *s, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
+
+/* May this process use the session? INLAY_UNSUPPORTED: it is from before a fork, and says why not. Any thread. In
+ * inherit.c, as are the next two. */
+INLAY_NODISCARD inlay_status session_inherit(const inlay_session *session, inlay_diag *diag);
+static inline inlay_status session_here(const inlay_session *session, inlay_diag *diag)
+{
+    return __atomic_load_n(&session->forks, __ATOMIC_ACQUIRE) == fork_count ? INLAY_OK : session_inherit(session, diag);
+}
+void session_use_begin(inlay_session *s, session_use *use);
+void session_use_end(inlay_session *s, const session_use *use);
 
 /* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
  * with inlay_session_destroy(). */

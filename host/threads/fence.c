@@ -1,6 +1,7 @@
 /* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
  * number finds a slot of another generation and is ignored. */
 #include "threads/fence.h"
+#include "threads/fork.h"
 #include "threads/run.h"
 #include "base/boundary.h"
 #include <pthread.h>
@@ -23,6 +24,11 @@ static timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
 static uint32_t *free_slots;         /* stack of slot indexes */
 static uint32_t free_count, free_capacity, slot_count;
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_table(void)
+{
+    fork_guard(&table_mutex);
+}
 
 static timeline *slot_at(uint32_t slot)
 {

@@ -23,11 +23,13 @@
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_in_parallel(void) __attribute__((weak));
+extern int omp_pause_resource_all(int kind) __attribute__((weak)); /* of OpenMP 5.0, since GCC 9 */
 
 static struct {
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     int (*thread_num)(void);
     int (*in_parallel)(void);
+    int (*pause)(int kind); /* NULL: too old */
 } gomp;
 
 /* Others may be reading the environment just then, so it is exchanged rather than changed; setenv would move it. */
@@ -80,6 +82,7 @@ static __attribute__((constructor)) void find_gomp(void)
         gomp.parallel = GOMP_parallel;
         gomp.thread_num = omp_get_thread_num;
         gomp.in_parallel = omp_in_parallel;
+        gomp.pause = omp_pause_resource_all;
         return;
     }
     library = open_library(); /* never closed: its threads may be waiting in it */
@@ -87,6 +90,7 @@ static __attribute__((constructor)) void find_gomp(void)
         return;
     *(void **)&gomp.thread_num = dlsym(library, "omp_get_thread_num");
     *(void **)&gomp.in_parallel = dlsym(library, "omp_in_parallel");
+    *(void **)&gomp.pause = dlsym(library, "omp_pause_resource_all");
     if (gomp.thread_num != NULL && gomp.in_parallel != NULL)
         *(void **)&gomp.parallel = dlsym(library, "GOMP_parallel");
 }
@@ -150,4 +154,12 @@ uint32_t gomp_worker(void)
 bool gomp_in_team(void)
 {
     return gomp.parallel != NULL && gomp.in_parallel() != 0;
+}
+
+void gomp_dismiss(void)
+{
+    enum { SOFT = 1 }; /* omp_pause_soft */
+
+    if (gomp.pause != NULL)
+        (void)gomp.pause(SOFT);
 }

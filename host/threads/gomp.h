@@ -9,6 +9,8 @@
 void gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
 /* Which thread of its team the caller is, from 0. */
 uint32_t gomp_worker(void);
+/* Ends the workers that the calling thread keeps; its next team is a new one. In a parallel region: does nothing. */
+void gomp_dismiss(void);
 /* Is the caller in a parallel region, also one of the application's? */
 bool gomp_in_team(void);
 #endif

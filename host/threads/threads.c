@@ -396,3 +396,15 @@ void threads_gather(const inlay_run *run)
     }
     give_back(team);
 }
+
+void threads_dismissed(void)
+{
+    warmth.team_end = 0;
+}
+
+void threads_forked(void)
+{
+    threads_dismissed();
+    if (!in_loop)
+        __atomic_store_n(&in_use, 0, __ATOMIC_RELAXED);
+}

@@ -16,6 +16,10 @@ uint32_t threads_limit(const inlay_run *run);
 uint32_t threads_hold(uint32_t limit);
 /* See inlay_host.parallel_for. Between ranges a cancelled or late run stops, with that status. */
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
+/* The calling thread has no workers any more: its next team is made anew. */
+void threads_dismissed(void);
+/* The same in a child of fork(), where no other thread is in a loop. */
+void threads_forked(void);
 /* See inlay_ext_team.gather. */
 void threads_gather(const inlay_run *run);
 #endif

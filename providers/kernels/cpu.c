@@ -1,4 +1,5 @@
 #include "cpu.h"
+#include "at_fork.h"
 #include "inlay/kit.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,6 +11,12 @@
 static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&lock);
+}
+
 static int in_use = -1;
 static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
 

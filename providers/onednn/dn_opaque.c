@@ -1,9 +1,16 @@
 /* Layouts that the library alone understands. There are few: of some weights. */
 #include "dn_versions.h"
+#include "at_fork.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&lock);
+}
+
 static void **kept;
 static uint32_t count, capacity, engines;
 

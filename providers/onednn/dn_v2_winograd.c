@@ -5,6 +5,7 @@
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
 #include "build.h"
 #include "dn_v2.h"
+#include "at_fork.h"
 #include <math.h>
 
 enum { R = 3, TAPS = R * R, MAX_ALPHA = 6, MAX_BLOCK = 16, FORMATS = 5 };
@@ -20,6 +21,12 @@ typedef struct wino_lesson {
 } wino_lesson;
 
 static pthread_mutex_t lesson_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lessons(void)
+{
+    lock_at_fork(&lesson_lock);
+}
+
 static wino_lesson lessons[FORMATS]; /* by dnnl_wino_memory_format_t */
 
 /* Channels are numbered in blocks of blocks: output channel (ob * oc2 + o2) * oc_block + o, and likewise for input. The

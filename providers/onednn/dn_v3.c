@@ -1,6 +1,7 @@
 /* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run.
  */
 #include "dn_versions.h"
+#include "at_fork.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <pthread.h>
@@ -92,6 +93,11 @@ static struct {
 } names[MOST_NAMES];
 static uint32_t name_count;
 static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_names(void)
+{
+    lock_at_fork(&name_lock);
+}
 
 static void write_text(const outline *o, int rank, char *text)
 {

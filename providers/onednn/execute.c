@@ -213,6 +213,19 @@ static const inlay_ext_steps *listener(const rg_state *state, const inlay_exec_a
  * take more all the same do less harm than waiting would. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
+/* It guards nothing but the CPUs, which a child of fork() has for itself: no need to wait for the end of somebody's
+ * turn.
+ */
+static void begin_turns(void)
+{
+    (void)pthread_mutex_init(&turn, NULL);
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, begin_turns);
+}
+
 static double now_ns(void)
 {
     struct timespec t;

@@ -1,6 +1,7 @@
 /* Which kernel large weights are packed for: those of one session are packed once, for all sizes and all regions that
  * read them (the branches of an If, say), where that costs little. */
 #include "kernels.h"
+#include "at_fork.h"
 #include <stdlib.h>
 
 enum { BUCKETS = 64, LEAST_BYTES = 1 << 16 };
@@ -11,18 +12,20 @@ typedef struct noted {
     uint8_t kernel;
 } noted;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists: a provider's outlives a session */
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&lock);
+}
+
 struct kn_packs {
-    pthread_mutex_t lock;
     noted *buckets[BUCKETS];
 };
 
 kn_packs *kn_packs_create(void)
 {
-    kn_packs *p = calloc(1, sizeof *p);
-
-    if (p != NULL)
-        (void)pthread_mutex_init(&p->lock, NULL);
-    return p;
+    return calloc(1, sizeof(kn_packs));
 }
 
 void kn_packs_destroy(kn_packs *p)
@@ -36,7 +39,6 @@ void kn_packs_destroy(kn_packs *p)
             free(p->buckets[i]);
             p->buckets[i] = next;
         }
-    (void)pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
@@ -67,10 +69,10 @@ uint32_t kn_packs_find(const rg_build *b)
 
     if (k == NULL)
         return KN_COUNT;
-    (void)pthread_mutex_lock(&p->lock);
+    (void)pthread_mutex_lock(&lock);
     n = find(p, k->content_hash);
     kernel = n != NULL ? n->kernel : KN_COUNT;
-    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_mutex_unlock(&lock);
     return kernel;
 }
 
@@ -82,11 +84,11 @@ void kn_packs_note(const rg_build *b, uint8_t kernel)
 
     if (k == NULL)
         return;
-    (void)pthread_mutex_lock(&p->lock);
+    (void)pthread_mutex_lock(&lock);
     n = find(p, k->content_hash) == NULL ? malloc(sizeof *n) : NULL;
     if (n != NULL) { /* without memory for it, the next one chooses for itself */
         *n = (noted){ .next = p->buckets[k->content_hash % BUCKETS], .content = k->content_hash, .kernel = kernel };
         p->buckets[k->content_hash % BUCKETS] = n;
     }
-    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_mutex_unlock(&lock);
 }

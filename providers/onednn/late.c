@@ -5,6 +5,7 @@
  * The plugin's linker script hides them. */
 #include "at_rest.h"
 #include "cpu.h"
+#include "at_fork.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -25,6 +26,28 @@ static dnnl_engine_t late_engine; /* the process's; it has no state of a session
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open, has_failed;
+
+/* What creates objects looks into a cache of the library, behind locks of its own, which a child of fork() must not
+ * find taken. */
+static pthread_rwlock_t creating = PTHREAD_RWLOCK_INITIALIZER;
+
+static __attribute__((constructor)) void guard_locks(void)
+{
+    lock_at_fork(&lock);
+    calls_at_fork(&creating);
+}
+
+static bool begin_creating(void)
+{
+    (void)pthread_rwlock_rdlock(&creating);
+    return true;
+}
+
+static void end_creating(const bool *begun)
+{
+    if (*begun)
+        (void)pthread_rwlock_unlock(&creating);
+}
 
 /* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
 static bool find(void *library, const char *name, void *out_function)
@@ -87,6 +110,9 @@ static bool need(void)
 #define LATE(result, name, parameters, arguments, otherwise)                                                           \
     result name parameters                                                                                             \
     {                                                                                                                  \
+        __attribute__((cleanup(end_creating))) const bool begun =                                                      \
+            need() && strstr(#name, "_create") != NULL && begin_creating();                                            \
+                                                                                                                       \
         return need() ? late_##name arguments : otherwise;                                                             \
     }
 #include "late.def"

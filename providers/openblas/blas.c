@@ -19,6 +19,7 @@
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
+#include "at_fork.h"
 #include "at_rest.h"
 #include "product_cost.h"
 #include <stdlib.h>
@@ -530,7 +531,6 @@ void blas_engine_be_strict(blas_engine *e)
 static void engine_init(blas_engine *out)
 {
     *out = (blas_engine){ .engine = { kernel_of } };
-    (void)pthread_mutex_init(&out->lock, NULL);
     set_kernels(out, false);
 }
 
@@ -559,12 +559,19 @@ inlay_status blas_engine_await(const inlay_host *host, const char *library, cons
     return INLAY_OK;
 }
 
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* guards what is awaited, of all engines */
+
+static __attribute__((constructor)) void guard_opening(void)
+{
+    lock_at_fork(&opening);
+}
+
 inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     blas_library opened;
 
-    (void)pthread_mutex_lock(&e->lock);
+    (void)pthread_mutex_lock(&opening);
     if (e->awaited != NULL) {
         INLAY_TRY(blas_library_open(host, e->awaited, BLAS_DEFAULT_CORE, &opened, diag));
         if (opened.small != e->library.small) /* who reads prices meanwhile may see either */
@@ -574,7 +581,7 @@ inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag
         e->awaited = NULL;
     }
 done:
-    (void)pthread_mutex_unlock(&e->lock);
+    (void)pthread_mutex_unlock(&opening);
     return status;
 }
 
@@ -582,5 +589,4 @@ void blas_engine_close(blas_engine *e)
 {
     blas_library_close(&e->library);
     free(e->awaited);
-    (void)pthread_mutex_destroy(&e->lock);
 }

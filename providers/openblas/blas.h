@@ -11,7 +11,6 @@ typedef struct blas_engine {
     bool strict;        /* products add few terms in a row */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
-    pthread_mutex_t lock;   /* of opening the library */
     char *awaited;          /* its name, until it is opened */
 } blas_engine;
 

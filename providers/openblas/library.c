@@ -1,6 +1,7 @@
 /* library.c - loading libopenblas with the right settings, see library.h. */
 #include "library.h"
 #include "cpu.h"
+#include "at_fork.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -116,6 +117,12 @@ typedef struct held_library {
 } held_library;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&lock);
+}
+
 static held_library held[MAX_LIBRARIES];
 
 /* The entry of a library, made if it is new; NULL when there are too many. */

@@ -31,6 +31,7 @@ typedef struct tree_state {
     ml_labels labels;
     bool classifies;
     bool one_sided;    /* two classes, of which only one has weights */
+    uint32_t side;     /* which of them */
     bool all_positive; /* weights: then a score is a probability */
     uint32_t transform, aggregate;
     int64_t targets, features; /* features: at least one more than the highest that a node looks at */

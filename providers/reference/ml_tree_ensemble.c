@@ -156,9 +156,29 @@ static void tree_survey(tree_state *s)
             only = s->weights[w].target;
         }
     }
-    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* whose number does not matter */
+    s->side = s->one_sided && only > 0;
+    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* all in the first score; s->side has the number */
         for (uint32_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
             s->weights[w].target = 0;
+}
+
+/* A target of several that no leaf counts for is 0, whatever its base value, as ONNX Runtime has it. */
+static inlay_status tree_drop_bases(tree_state *s, inlay_diag *diag)
+{
+    bool *written;
+
+    if (s->classifies || s->targets < 2 || s->base_count != s->targets)
+        return INLAY_OK;
+    written = calloc((size_t)s->targets, sizeof *written);
+    if (written == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
+    for (int64_t i = 0; i < s->node_count; i++)
+        for (uint32_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
+            written[s->weights[w].target] = true;
+    for (int64_t k = 0; k < s->targets; k++)
+        s->base[k] = written[k] ? s->base[k] : 0;
+    free(written);
+    return INLAY_OK;
 }
 
 /* Makes the trees flat and frees what is not needed then. */
@@ -196,6 +216,7 @@ static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_d
         goto done;
     }
     tree_survey(s);
+    INLAY_TRY(tree_drop_bases(s, diag));
     tree_flatten(s, kit_input_dtype(node, 0));
 done:
     if (status == INLAY_OK)
@@ -278,17 +299,52 @@ static bool tree_walk(const tree_state *s, const double *x, double *scores)
     return true;
 }
 
+/* Two classes with weights for one of them, in scores[0]. The specification says little of it; this is what ONNX
+ * Runtime 1.30 answers, down to what contradicts itself:
+ *  - Weights of class 0, which converters write, are the score of class 1: more than 0, or than one half where no
+ * weight is negative. Only LOGISTIC transforms it, and not by one half: a positive score of less gives class 0, and a
+ * higher probability to class 1, which is not what xgboost means. PROBIT: 1.30 leaves the second score unwritten.
+ *  - Of two base values that of class 0 is added and class 1 has none; the class is still decided by the sum.
+ *  - Weights of class 1 are its score and class 0 has none. A single base value is not added; of two, that of class 1
+ *    takes the place of the weights.
+ *  - SOFTMAX_ZERO of zeros alone is 0 / 0.
+ *  - Sums are floats, but where the input is double. */
+static int64_t tree_decide_one_sided(const tree_state *s, bool in_double, double *scores)
+{
+    const bool pair = s->base_count == 2, single = s->side == 0 && !pair;
+    double score = scores[0];
+    bool is_second;
+
+    if (s->side == 0)
+        score += s->base_count > 0 ? s->base[0] : 0;
+    else if (pair)
+        score = s->base[1];
+    score = in_double ? score : (double)(float)score;
+    is_second = score > (s->all_positive ? 0.5 : 0);
+    if (single && s->transform == ML_PROBIT) {
+        scores[0] = score;
+        scores[1] = 1 - score;
+        ml_transform(ML_PROBIT, scores, 2);
+    } else if (single) {
+        scores[0] = score;
+        ml_two_scores(s->transform == ML_LOGISTIC ? ML_LOGISTIC : ML_NONE, !s->all_positive, scores);
+    } else {
+        scores[s->side] = score;
+        scores[1 - s->side] = 0;
+        ml_transform(s->transform, scores, 2);
+        if (s->transform == ML_SOFTMAX_ZERO && score == 0)
+            scores[0] = scores[1] = NAN;
+    }
+    return is_second;
+}
+
 /* The class of a sample; scores become what the model shows. */
-static int64_t tree_decide(const tree_state *s, double *scores)
+static int64_t tree_decide(const tree_state *s, bool in_double, double *scores)
 {
     int64_t best = 0;
 
-    if (s->one_sided) {
-        scores[0] += s->base_count > 0 ? s->base[s->base_count - 1] : 0;
-        best = scores[0] > (s->all_positive ? 0.5 : 0);
-        ml_two_scores(s->transform, !s->all_positive, scores);
-        return best;
-    }
+    if (s->one_sided)
+        return tree_decide_one_sided(s, in_double, scores);
     for (int64_t k = 0; k < s->targets && s->base_count > 0; k++)
         scores[k] += s->base[s->base_count == 1 ? 0 : k];
     for (int64_t k = 1; k < s->targets; k++)
@@ -305,7 +361,7 @@ static inlay_status tree_finish(const kit_call *call, int64_t r, double *scores)
     inlay_status status = INLAY_OK;
 
     if (s->classifies) {
-        int64_t best = tree_decide(s, scores);
+        int64_t best = tree_decide(s, call->in[0].dtype == INLAY_DOUBLE, scores);
         if (kit_has_output(call, 0))
             status = ml_put_label(call, &s->labels, best, &call->out[0], r);
     } else {

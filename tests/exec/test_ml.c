@@ -19,6 +19,8 @@ typedef struct row {
     "nodes_truenodeids=I:1,0,0,1,0,0;nodes_falsenodeids=I:2,0,0,2,0,0;"
 #define TWO_TARGETS                                                                                                    \
     "target_treeids=I:0,0,1,1;target_nodeids=I:1,2,1,2;target_ids=I:0,0,0,0;target_weights=F:10,20,1,5;n_targets=i:1;"
+#define THREE_TARGETS                                                                                                  \
+    "target_treeids=I:0,0,1,1;target_nodeids=I:1,2,1,2;target_ids=I:0,0,2,0;target_weights=F:10,20,1,5;n_targets=i:3;"
 #define ONE_TREE(mode)                                                                                                 \
     "nodes_treeids=I:0,0,0;nodes_nodeids=I:0,1,2;nodes_featureids=I:0,0,0;nodes_modes=S:" mode ",LEAF,LEAF;"           \
     "nodes_values=F:2,0,0;nodes_truenodeids=I:1,0,0;nodes_falsenodeids=I:2,0,0;target_treeids=I:0,0;"                  \
@@ -94,6 +96,9 @@ static const row rows[] = {
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_GT"), "f[3,1]=1,2,3", "f[3,1]=-1,-1,1", NULL },
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_EQ"), "f[3,1]=1,2,3", "f[3,1]=-1,1,-1", NULL },
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_NEQ"), "f[3,1]=1,2,3", "f[3,1]=1,-1,1", NULL },
+    { "TreeEnsembleRegressor", 1,
+      TWO_TREES THREE_TARGETS "base_values=F:0.25,0.5,-2", /* 1 has no leaf: no base value */
+      "f[2,2]=0.5,2,0.6,1", "f[2,3]=15.25,0,-2,20.25,0,-1", NULL },
     { "TreeEnsembleClassifier", 1,
       TWO_TREES
       "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
@@ -285,9 +290,89 @@ static void contributed(void **state)
         run_row(&microsoft[i], "com.microsoft");
 }
 
+/* ------------------------------------------------------------------ trees with weights of one class of two */
+
+#include "tree_grid.inc"
+
+static const char *const grid_weights[] = { "0.3,0.8", "-0.3,0.4", "-0.3,-0.8", "0,0", "0,0.6", "2.5,-0.1" };
+static const char *const grid_bases[] = { "", "0.2", "-0.7", "0.2,0.2", "0.1,-0.4" };
+static const char *const grid_transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT" };
+
+/* One run against its record "label label score score score score". */
+static void run_grid(const char *weights, const char *base, int id, const char *transform, const char *record)
+{
+    char attributes[512], copy[256], *save = NULL;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    const bool is_probit = strcmp(transform, "PROBIT") == 0;
+    const float x[] = { 0, 1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)snprintf(
+        attributes, sizeof attributes,
+        "nodes_treeids=I:0,0,0;nodes_nodeids=I:0,1,2;nodes_featureids=I:0,0,0;nodes_modes=S:BRANCH_LEQ,LEAF,"
+        "LEAF;nodes_values=F:0.5,0,0;nodes_truenodeids=I:1,0,0;nodes_falsenodeids=I:2,0,0;class_treeids=I:0,0;"
+        "class_nodeids=I:1,2;class_ids=I:%d,%d;class_weights=F:%s;classlabels_int64s=I:0,1;post_transform=s:%s%s"
+        "%s",
+        id, id, weights, transform, base[0] != '\0' ? ";base_values=F:" : "", base);
+    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "2,1");
+    n = mw_node_begin(&w, "TreeEnsembleClassifier", "a", "y,z");
+    wire_text(&w, 7, "ai.onnx.ml");
+    (void)snprintf(copy, sizeof copy, "%s", record);
+    for (char *t = strtok_r(attributes, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
+        add_attribute(&w, t);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", INLAY_INT64, NULL);
+    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&w, g);
+    mw_opset(&w, 8, "ai.onnx.ml", 1);
+    assert_int_equal(rig_try_open(&w, NULL, &r, &diag), INLAY_OK);
+    rig_set(&r, 0, INLAY_FLOAT, "2,1", x);
+    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+    save = NULL;
+    for (int i = 0; i < 6; i++) {
+        const char *want = strtok_r(i == 0 ? copy : NULL, " ", &save);
+        const double got = i < 2 ? (double)((const int64_t *)inlay_value_data(inlay_context_output(r.context, 0)))[i]
+                                 : (double)((const float *)inlay_value_data(inlay_context_output(r.context, 1)))[i - 2];
+        const double value = strtod(want, NULL);
+        /* its inverse of the error function is a formula of four digits */
+        const double allowed = (is_probit ? 3e-4 : 2e-6) * (1 + fabs(value));
+
+        if (want[0] != '_' && !(isnan(value) ? isnan(got) : isinf(value) ? got == value : fabs(got - value) <= allowed))
+            fail_msg("weights %s of class %d, base_values '%s', %s: %s %d is %g instead of %s", weights, id, base,
+                     transform, i < 2 ? "label" : "score", i < 2 ? i : i - 2, got, want);
+    }
+    rig_close(&r);
+}
+
+static void one_class_of_two(void **state)
+{
+    const char *const *record = tree_grid;
+
+    (void)state;
+    for (size_t w = 0; w < sizeof grid_weights / sizeof grid_weights[0]; w++) {
+        for (size_t b = 0; b < sizeof grid_bases / sizeof grid_bases[0]; b++) {
+            for (int id = 0; id < 2; id++, record++) {
+                const char *at = *record;
+
+                for (size_t t = 0; t < sizeof grid_transforms / sizeof grid_transforms[0]; t++) {
+                    char one[128];
+
+                    (void)snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "|"), at);
+                    run_grid(grid_weights[w], grid_bases[b], id, grid_transforms[t], one);
+                    at += strcspn(at, "|") + 1;
+                }
+            }
+        }
+    }
+    assert_int_equal(record - tree_grid, sizeof tree_grid / sizeof tree_grid[0]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed),
+                                        cmocka_unit_test(one_class_of_two) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 """The Python package as its users see it: sessions, values both ways without copies, errors, threads."""
+import ctypes
 import gc
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -330,6 +332,80 @@ class Threads(unittest.TestCase):
             self.assertEqual(session.run([x], max_threads=wanted)["y"].max(), got)
         with session.context() as context:
             self.assertEqual(context.run([x], max_threads=1)["y"].numpy().max(), 1)
+
+
+def field(number, content):
+    """A field of a protobuf message: a message, a text or a number."""
+    def varint(value):
+        return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])
+
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def tanh_model(rows, columns):
+    """y = Tanh(x), large enough for all threads."""
+    def value(name):
+        shape = b"".join(field(1, field(1, n)) for n in (rows, columns))
+        return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+    node = field(1, "x") + field(2, "y") + field(4, "Tanh")
+    graph = field(1, node) + field(2, "g") + field(11, value("x")) + field(12, value("y"))
+    return field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(7, graph)
+
+
+def run_in_child(inherited, x, results):
+    own = inlay.Session(tanh_model(*x.shape), config=False, intra_threads=2)
+    results.put([np.array(session.run([x])["y"]) for session in (inherited, own)])
+
+
+class Neighbours(unittest.TestCase):
+    """What else is in the process, and what becomes of it."""
+
+    def test_children_run(self):
+        x = np.random.default_rng(1).random((1000, 1000), np.float32)
+        session = inlay.Session(tanh_model(*x.shape), config=False, intra_threads=2, providers=["reference"])
+        wanted = session.run([x])["y"]
+        fork = multiprocessing.get_context("fork")
+        for _ in range(2):
+            results = fork.SimpleQueue()
+            children = [fork.Process(target=run_in_child, args=(session, x, results), daemon=True) for _ in range(2)]
+            for child in children:
+                child.start()
+            for child in children:
+                self.assertTrue(results._reader.poll(60), "a child hangs")
+                for got in results.get():
+                    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+            for child in children:
+                child.join(60)
+                self.assertEqual(child.exitcode, 0)
+            np.testing.assert_array_equal(session.run([x])["y"], wanted)
+
+    def test_no_file_passes_for_a_library(self):
+        """threadpoolctl, and with it scikit-learn, knows libraries by what their file names begin with, and calls them."""
+        kinds = {("libopenblas", "openblas"): ("openblas_get_num_threads",),
+                 ("mkl_rt", "libmkl_rt"): ("MKL_Get_Max_Threads",), ("libblis",): ("bli_thread_get_num_threads",),
+                 ("libflexiblas",): ("flexiblas_get_num_threads",),
+                 ("libiomp", "libgomp", "libomp", "vcomp"): ("omp_get_max_threads",)}
+        x = np.random.default_rng(1).random((3, 4, 5), np.float32)
+        for providers in (None, ["openblas", "reference"], ["onednn", "reference"]):
+            try:
+                inlay.Session(case("test_add"), config=False, providers=providers).run([x, x])
+            except inlay.InlayError:
+                self.assertIsNotNone(providers)  # it is not built here
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            paths = {line.split(None, 5)[5].strip() for line in maps if line.count("/") > 0}
+        plugins = [path for path in paths if "/inlay/plugins/" in path]
+        self.assertTrue(plugins)
+        for path in plugins:
+            self.assertTrue(os.path.basename(path).startswith("inlay-"), path)
+        for path in paths:
+            for names, symbols in kinds.items():
+                if os.path.basename(path).lower().startswith(names):
+                    library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD)
+                    self.assertTrue(any(hasattr(library, symbol) for symbol in symbols), path)
 
 
 class OnnxRuntime(unittest.TestCase):

@@ -14,6 +14,13 @@
  * A session is immutable once created and may be used by any number of threads; a context is used by one thread at a
  * time. Values are reference-counted, immutable in shape, and may be shared between threads.
  *
+ * fork(). A child may do all of this, with any number of threads. It may also go on with sessions, contexts and values
+ * of the parent, its copies of them; but a session that runs on a device, or that another thread was in a call with
+ * while the process forked, is refused by each call that uses it, at once, with INLAY_UNSUPPORTED: the child makes its
+ * own. To destroy such a session or context does nothing. A run begun by inlay_context_run_async() is the parent's
+ * alone. fork() itself ends the OpenMP workers of the thread that calls it, which its next loop starts again (their
+ * threadprivate variables are lost), and waits while another thread loads plugins.
+ *
  * Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL) that then names the place and
  * the fix. out_* arguments are NULL or zero after a failure. The library prints nothing, never exits, never aborts. */
 #ifndef INLAY_INLAY_H

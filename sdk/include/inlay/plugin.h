@@ -51,8 +51,10 @@
  * directory, umask, environment, signal handlers and masks, resource limits; stdin, stdout and stderr, to which a
  * plugin prints nothing (inlay_host.log is for that), and every file descriptor that it did not open. It does not fork,
  * and calls neither exit nor abort. Threads of its own are started in create or later and joined in destroy. It does
- * not rely on thread-local variables from one call to the next: the host calls from any thread. C++ exceptions are
- * caught within the plugin. `inlay plugin-check` looks for what a plugin changes of these. */
+ * not rely on thread-local variables from one call to the next: the host calls from any thread. The application may
+ * fork: in a child the host makes a new provider where the table has domains, and calls an open one that has none, when
+ * no call of the session was under way; a lock of the whole plugin, or a thread, needs pthread_atfork(). C++ exceptions
+ * are caught within the plugin. `inlay plugin-check` looks for what a plugin changes of these. */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/note.h"

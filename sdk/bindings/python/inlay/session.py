@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import threading
+import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -344,6 +345,19 @@ class Profiling:
         return Profile(self._kept.__getitem__)
 
 
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a child of os.fork(): a thread that held a lock is not there."""
+    for session in list(_sessions):
+        session._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Session:
     """A model, loaded, optimised, assigned to providers, and compiled.
 
@@ -354,7 +368,9 @@ class Session:
     ``precision="strict"``, ``dim={"batch": 4}``; those of a provider go into provider_options:
     ``{"onednn": {"winograd": False}}``.
 
-    A session may be used by any number of threads. ``run`` keeps a context for each that runs at a time."""
+    A session may be used by any number of threads. ``run`` keeps a context for each that runs at a time. After a fork
+    (``multiprocessing``) the child may use it, too, unless it runs on a device or another thread was using it: then
+    ``run`` raises an error that says so, and a session made in the child works."""
 
     def __init__(self, model: Union[str, os.PathLike, bytes, bytearray, memoryview],
                  providers: Optional[Iterable[str]] = None, *,
@@ -365,6 +381,7 @@ class Session:
         self._contexts: set = set()
         self._idle: List[Context] = []
         self._lock = threading.Lock()
+        _sessions.add(self)
         settings = list(options.items())
         if providers is not None:
             settings.append(("providers", [providers] if isinstance(providers, str) else list(providers)))
