@@ -27,7 +27,7 @@ static const char doc[] =
 enum { KEY_FIX = 0x4000, KEY_SECONDS, KEY_LIST };
 static const struct argp_option flags[] = {
     { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
-    { "output", 'o', "FILE", 0, "The file to write with --fix", 0 },
+    { "output", 'o', "FILE", 0, "The file to write with --fix; - is standard output", 0 },
     { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
     { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },

@@ -303,8 +303,8 @@ fails 3 'no file of a cache' cache import forged.cache --cache-dir "$work/other"
 sed 's/^inlay-cache 1/inlay-cache 7/' fleet.cache >future.cache
 fails 3 'version 7 of the file format; this inlay reads version 1' cache import future.cache --cache-dir "$work/other"
 fails 3 'no file of inlay cache export' cache import model.onnx --cache-dir "$work/other"
-"$inlay" cache export /dev/stdout --cache-dir "$work/kept" 2>err </dev/null | cat >out
-grep -q 'not to a pipe' err || complain 'cache export to a pipe'
+"$inlay" cache export - --cache-dir "$work/kept" 2>err </dev/null | cat >piped.cache
+does 0 '.files == 1' cache import piped.cache --cache-dir "$work/piped"
 fails 3 'nothing to export' cache export out.onnx --cache-dir "$work/empty"
 does 0 '.removed == 1' cache prune --days 0 --cache-dir "$work/kept"
 does 0 '.removed == 0 and .parts[0].files == 1' cache prune --cache-dir "$work/other"
