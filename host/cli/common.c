@@ -386,7 +386,8 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
 int cli_print_json(const cli_common *common, json_t *json, int code)
 {
     if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
-        (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
+        if (!ferror(stdout)) /* otherwise the end of the process tells */
+            (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
         code = CLI_FAILED;
     }
     (void)putchar('\n');
