@@ -1,26 +1,17 @@
 #include "base/kept.h"
+#include "base/output.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 static const char unfinished[] = ".new";
 enum { UNFINISHED_SECONDS = 3600 };
-
-/* To write beyond RLIMIT_FSIZE would be a signal. */
-static bool fits(uint64_t bytes)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
-}
 
 /* A new file of a name that nobody else has. */
 static int create_beside(const char *path, char *beside, size_t beside_bytes)
@@ -36,39 +27,17 @@ static int create_beside(const char *path, char *beside, size_t beside_bytes)
     return open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static bool write_all(int fd, const char *data, uint64_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t n = write(fd, data, bytes < SSIZE_MAX ? (size_t)bytes : SSIZE_MAX);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        bytes -= (uint64_t)n;
-    }
-    return true;
-}
-
 bool kept_write(const char *path, const kept_part *parts, uint32_t part_count)
 {
     char beside[PATH_MAX];
-    uint64_t total = 0;
     bool good = true;
     int fd, error;
 
-    for (uint32_t i = 0; i < part_count; i++)
-        total += parts[i].bytes;
-    if (!fits(total)) {
-        errno = EFBIG;
-        return false;
-    }
     fd = create_beside(path, beside, sizeof beside);
     if (fd < 0)
         return false;
     for (uint32_t i = 0; good && i < part_count; i++)
-        good = write_all(fd, parts[i].data, parts[i].bytes);
+        good = output_write(fd, parts[i].data, parts[i].bytes);
     error = errno;
     good = close(fd) == 0 && good;
     if (good && rename(beside, path) == 0)

@@ -1,3 +1,4 @@
+#include "base/output.h"
 #include "bundle/maker.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 extern char **environ;
 
 enum { MOST_ARGS = 128 };
+#define HEADER "made.h" /* in the job's folder */
 
 /* ------------------------------------------------------------------ places and commands */
 
@@ -352,7 +354,6 @@ static inlay_status link_library(maker *m, const char *output)
     if (object == NULL || argv[0] == NULL)
         return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
     INLAY_TRY(link_object(m, object));
-    (void)remove(output);
     code = maker_run(argv, m->log);
     if (code != 0)
         status = maker_failed(m, "writing the library", argv[0], code);
@@ -361,22 +362,52 @@ done:
 }
 
 /* The header goes beside the output: what stands before its last dot, and ".h". */
-static inlay_status publish_header(maker *m)
+static char *header_path(arena *a, const bundle_job *job)
 {
-    const char *slash = strrchr(m->job->output, '/'), *dot = strrchr(m->job->output, '.');
+    const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
     const int stem =
-        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - m->job->output) : (int)strlen(m->job->output);
-    char *path = arena_format(&m->c->a, "%.*s.h", stem, m->job->output);
+        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - job->output) : (int)strlen(job->output);
+
+    return arena_format(a, "%.*s.h", stem, job->output);
+}
+
+static inlay_status write_header(maker *m)
+{
     inlay_status status;
     FILE *f;
 
-    f = path != NULL ? fopen(path, "wb") : NULL;
-    if (f == NULL)
-        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path != NULL ? path : "the header",
-                          strerror(errno));
+    INLAY_TRY(maker_write_file(m, HEADER, &f));
     status = bundle_emit_header(f, m->c, &m->n, m->n.api, &m->f, m->diag);
-    if (fclose(f) != 0 && status == INLAY_OK)
-        status = inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s: %s", path, strerror(errno));
+    if (status != INLAY_OK)
+        (void)fclose(f);
+    else
+        status = maker_close_file(m, f, HEADER);
+done:
+    return status;
+}
+
+inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
+{
+    output_file made = { .fd = -1 }, header = { .fd = -1 };
+    char from[PATH_MAX], target[PATH_MAX];
+    arena a = { 0 };
+    char *path = header_path(&a, job);
+    inlay_status status = INLAY_OK;
+
+    if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    else if (job->kind != BUNDLE_PROGRAM && !output_target(job->output, target))
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "%.200s is no regular file: there is no place beside it for the header", job->output);
+    INLAY_TRY(status);
+    INLAY_TRY(output_take(&made, job->output, job->made, diag));
+    if (job->kind != BUNDLE_PROGRAM)
+        INLAY_TRY(output_take(&header, path, from, diag));
+    status = output_commit(&made, job->kind != BUNDLE_PROGRAM ? &header : NULL, diag);
+done:
+    output_drop(&made);
+    output_drop(&header);
+    arena_deinit(&a);
     return status;
 }
 
@@ -468,17 +499,18 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
         maker_keep_untried(&m, NULL, 0);
     INLAY_TRY(tell(&m, 0.7, "linking"));
     job->tried = maker_path(&m, job->dir, "whole");
-    INLAY_TRY(build(&m, false, job->kind == BUNDLE_PROGRAM ? job->output : job->tried));
-    if (job->kind == BUNDLE_PROGRAM)
-        job->tried = job->output;
-    else
-        INLAY_TRY(publish_header(&m));
+    INLAY_TRY(build(&m, false, job->tried));
+    job->made = job->tried;
+    if (job->kind != BUNDLE_PROGRAM) {
+        job->made = maker_path(&m, job->dir, "made");
+        INLAY_TRY(write_header(&m));
+    }
     if (job->kind == BUNDLE_LIBRARY)
-        INLAY_TRY(link_library(&m, job->output));
+        INLAY_TRY(link_library(&m, job->made));
     if (job->kind == BUNDLE_OBJECT)
-        INLAY_TRY(link_object(&m, job->output));
+        INLAY_TRY(link_object(&m, job->made));
     job->arena_bytes = m.f.arena_bytes;
-    job->file_bytes = stat(job->output, &st) == 0 ? (uint64_t)st.st_size : 0;
+    job->file_bytes = stat(job->made, &st) == 0 ? (uint64_t)st.st_size : 0;
 done:
     return status;
 }

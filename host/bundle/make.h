@@ -21,6 +21,7 @@ typedef struct bundle_job {
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
     uint32_t pack_count;
     bool prepared;     /* it was run while it was made: starts find their packs */
+    const char *made;  /* the file, in dir */
     const char *tried; /* a program of what was made */
     char node[128];    /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
     char op[64];       /* ... and its operator */
@@ -31,6 +32,8 @@ bool bundle_has_target(const char *target);
 /* The target that this program was made for. */
 const char *bundle_native_target(void);
 INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag);
+/* Puts what was made, and its header, into the places that `output` names. */
+INLAY_NODISCARD inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag);
 /* Runs the program that was made, or one of the same parts where a library was: inputs are "NAME=FILE.npy", outputs go
  * to DIR/0.npy ... INLAY_UNSUPPORTED: nothing here can run it. */
 INLAY_NODISCARD inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir,

@@ -5,7 +5,7 @@
 #include "partition/cost_profile.h"
 #include "partition/cost_store.h"
 #include "quantize/scratch.h"
-#include "toolbox/page.h"
+#include "base/output.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -44,7 +44,8 @@ typedef struct sink {
 static void put(sink *s, const void *data, size_t bytes)
 {
     sha256_update(&s->sum, data, bytes);
-    (void)fwrite(data, 1, bytes, s->to);
+    if (s->to != NULL)
+        (void)fwrite(data, 1, bytes, s->to);
 }
 
 /* Adds the plain files of a folder to the list, in the order of their names. */
@@ -120,30 +121,36 @@ static json_t *make_head(json_t *files)
                      files);
 }
 
-/* The first line has the sum of all that follows, so it is written last. */
-static inlay_status write_all(sink *s, const inlay_options *options, const json_t *files, const char *head,
+/* The first line has the sum of all that follows: everything is read twice, the first time for the sum alone, so that
+ * the file may be a pipe. */
+static inlay_status write_all(FILE *to, const inlay_options *options, const json_t *files, const char *head,
                               inlay_diag *diag)
 {
-    const size_t bytes = strlen(head);
-    char line[FIRST_LINE], sum[65];
-    const json_t *file;
+    const size_t bytes = strlen(head), count = json_array_size(files);
+    char line[FIRST_LINE], sum[2][65];
     inlay_status status = INLAY_OK;
-    size_t i;
 
-    (void)fprintf(s->to, "%*s\n", FIRST_LINE - 1, "");
-    sha256_init(&s->sum);
-    put(s, head, bytes);
-    put(s, "\n", 1);
-    json_array_foreach(files, i, file) {
-        if (cli_progress(NULL, (double)i / (double)json_array_size(files), "exporting") != 0)
-            return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-        INLAY_TRY(put_file(s, options, file, diag));
+    for (int pass = 0; pass < 2; pass++) {
+        sink s = { .to = pass == 0 ? NULL : to };
+        const json_t *file;
+        size_t i;
+
+        if (pass == 1) {
+            (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum[0], bytes);
+            (void)fprintf(to, "%-*s\n", FIRST_LINE - 1, line);
+        }
+        sha256_init(&s.sum);
+        put(&s, head, bytes);
+        put(&s, "\n", 1);
+        json_array_foreach(files, i, file) {
+            if (cli_progress(NULL, ((double)i / (double)count + pass) / 2, "exporting") != 0)
+                return inlay_fail(diag, INLAY_CANCELLED, "stopped");
+            INLAY_TRY(put_file(&s, options, file, diag));
+        }
+        sha256_hex(&s.sum, sum[pass]);
     }
-    sha256_hex(&s->sum, sum);
-    (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum, bytes);
-    if (fseek(s->to, 0, SEEK_SET) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the cache is exported to a plain file, not to a pipe");
-    (void)fprintf(s->to, "%-*s\n", FIRST_LINE - 1, line);
+    if (strcmp(sum[0], sum[1]) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the cache changed while it was read; export again");
 done:
     return status;
 }
@@ -153,8 +160,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
 {
     json_t *files = json_array(), *costs = json_array(), *head = NULL, *file;
     char *text = NULL;
-    page_file file_out = { .to = NULL };
-    sink s = { .to = NULL };
+    output_file file_out = { .to = NULL };
     inlay_status status;
     size_t i;
 
@@ -184,15 +190,14 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to export the cache");
         goto done;
     }
-    INLAY_TRY(page_create(path, &file_out, diag));
-    s.to = file_out.to;
-    INLAY_TRY(write_all(&s, common->options, files, text, diag));
+    INLAY_TRY(output_open_stream(&file_out, path, diag));
+    INLAY_TRY(write_all(file_out.to, common->options, files, text, diag));
 done:
     cli_progress_clear();
     if (status == INLAY_OK)
-        status = page_close(&file_out, diag);
+        status = output_commit(&file_out, NULL, diag);
     else
-        page_drop(&file_out);
+        output_drop(&file_out);
     free(text);
     json_decref(head);
     json_decref(costs);

@@ -46,6 +46,12 @@ void cli_common_deinit(cli_common *common);
  * flag. */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
 
+/* For a verb's parser: a file to read and a file to write, of which "-" is standard input and standard output. A verb
+ * that writes to standard output prints to stderr instead, JSON too; only one of its files can. What is wrong ends the
+ * process. */
+const char *cli_input_file(struct argp_state *state, const char *arg);
+const char *cli_output_file(struct argp_state *state, const char *arg);
+
 /* For a verb's parser: takes MODEL, the verb's one argument, into *model (NULL before), and ends the process with
  * CLI_USAGE when there is none or more than one. ARGP_ERR_UNKNOWN: the key is another one. */
 error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char **model);
@@ -58,7 +64,7 @@ typedef struct cli_files {
 enum { CLI_KEY_EXTERNAL = 0x5000 };
 /* Rows for the argp_option table of such a verb. */
 #define CLI_FILE_FLAGS                                                                                                 \
-    { "output", 'o', "FILE", 0, "The file to write", 0 },                                                              \
+    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },                                        \
     {                                                                                                                  \
         "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0                   \
     }
@@ -73,7 +79,7 @@ static inline error_t cli_parse_two_models(int key, char *arg, struct argp_state
     if (key == ARGP_KEY_ARG && state->arg_num > 1)
         argp_error(state, "two models, A and B: '%s' is one too many", arg);
     if (key == ARGP_KEY_ARG)
-        models[state->arg_num] = arg;
+        models[state->arg_num] = cli_input_file(state, arg);
     else if (key == ARGP_KEY_END && models[1] == NULL)
         argp_error(state, "which models? A and B");
     else if (key != ARGP_KEY_END)

@@ -54,7 +54,7 @@ static const struct argp_option flags[] = {
     GROW_FLAG,
     { "sweep", KEY_SWEEP, "NAME=RANGE,...", 0, "Time the model at all these settings, and name the best", 0 },
     { "latency-ms", KEY_LATENCY, "MS", 0, "With --sweep: only settings whose p95 is at most MS are good", 0 },
-    { "csv", KEY_CSV, "FILE", 0, "With --sweep: write a table for spreadsheets", 0 },
+    { "csv", KEY_CSV, "FILE", 0, "With --sweep: write a table for spreadsheets; - is standard output", 0 },
     { "html", KEY_HTML, "FILE", 0, "With --sweep: write a page with curves", 0 },
     { "energy", KEY_ENERGY, "COMMAND", OPTION_ARG_OPTIONAL, "Count joules, by counters or a command that prints them",
       0 },
@@ -110,10 +110,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->sweep.latency_ms = cli_number(state, "--latency-ms", arg, 0, 1e9);
         return 0;
     case KEY_CSV:
-        args->sweep.csv = arg;
+        args->sweep.csv = cli_output_file(state, arg);
         return 0;
     case KEY_HTML:
-        args->sweep.html = arg;
+        args->sweep.html = cli_output_file(state, arg);
         return 0;
     case KEY_ENERGY:
         args->energy = true;

@@ -29,7 +29,7 @@ static const char doc[] =
 
 enum { KEY_LIBRARY = 0x4000, KEY_OBJECT, KEY_TARGET, KEY_CC, KEY_NAME, KEY_DIM, KEY_SET, KEY_ISA, KEY_KEEP };
 static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
+    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
     { "library", KEY_LIBRARY, NULL, 0, "Write a static library, and FILE's name with .h", 0 },
     { "object", KEY_OBJECT, NULL, 0, "Write one object, and FILE's name with .h", 0 },
     { "name", KEY_NAME, "NAME", 0, "What functions begin with (default: the name of FILE)", 0 },
@@ -67,7 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'o':
-        args->job.output = arg;
+        args->job.output = cli_output_file(state, arg);
         return 0;
     case KEY_LIBRARY:
     case KEY_OBJECT:
@@ -171,7 +171,8 @@ static inlay_status bundle_once(bundle_args *args, cli_common *common, const cha
     INLAY_TRY(cli_open(common, model, &session, diag));
     INLAY_TRY(bundle_collect(session, &c, diag));
     INLAY_TRY(bundle_make(&args->job, &c, diag));
-    status = bundle_check_run(common, &args->job, session, &args->check, diag);
+    INLAY_TRY(bundle_check_run(common, &args->job, session, &args->check, diag));
+    status = bundle_publish(&args->job, diag);
 done:
     bundle_collection_deinit(&c);
     inlay_session_destroy(session);

@@ -77,7 +77,7 @@ typedef struct tally {
 static void take_argument(cache_args *args, char *arg, struct argp_state *state)
 {
     if (args->chosen && args->action >= CACHE_EXPORT && args->file == NULL) {
-        args->file = arg;
+        args->file = args->action == CACHE_EXPORT ? cli_output_file(state, arg) : cli_input_file(state, arg);
         return;
     }
     if (args->chosen)

@@ -13,10 +13,10 @@ static const char doc[] =
     "open axes that take one size only, casts, types that are too wide, poor scales.\v"
     "Each finding has a code, its place, what it costs of a run (timed on made-up inputs, unless --seconds 0), and a "
     "fix. With --fix, FILE gets the model with what can be put right without a change of results; both are run on "
-    "made-up inputs, and nothing is written if an output differs by more than 1e-5, or if there is nothing to put "
-    "right. "
-    "Functions are inlined in FILE. Exit "
-    "code 1: there are warnings or errors (that were not put right); notes may well be meant.\n\n"
+    "made-up inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If "
+    "there is nothing to put right, FILE gets the model as it is.\n\n"
+    "Exit code: without --fix, 1 if there are warnings or errors; notes may well be meant. With --fix, 0 once FILE is "
+    "written, whatever else was found: `inlay doctor FILE` tells what is left.\n\n"
     "Examples:\n"
     "  inlay doctor model.onnx\n"
     "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
@@ -27,7 +27,7 @@ static const char doc[] =
 enum { KEY_FIX = 0x4000, KEY_SECONDS, KEY_LIST };
 static const struct argp_option flags[] = {
     { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
-    { "output", 'o', "FILE", 0, "The file to write with --fix", 0 },
+    { "output", 'o', "FILE", 0, "The file to write with --fix; - is standard output", 0 },
     { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
     { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },
@@ -81,6 +81,24 @@ typedef struct fixing {
     same_times times;
 } fixing;
 
+/* There is nothing to put right: the model as it stands in its file. */
+static inlay_status write_as_it_is(const doctor_args *args, fixing *out, inlay_diag *diag)
+{
+    scratch s = { .dir = "" };
+    graph_model *model = NULL;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "same", model, false, path, diag));
+    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+done:
+    scratch_remove(&s);
+    graph_model_destroy(model);
+    return status;
+}
+
 static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *common, fixing *out, inlay_diag *diag)
 {
     scratch s = { .dir = "" };
@@ -92,7 +110,7 @@ static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *co
     for (const doctor_finding *f = d->first; f != NULL; f = f->next)
         out->count += f->fixed;
     if (out->count == 0)
-        return INLAY_OK;
+        return write_as_it_is(args, out, diag);
     if (d->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
         d->model->function_count = 0;
         INLAY_TRY(model_outline(d->model, 0, diag));
@@ -150,7 +168,7 @@ static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_
     j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
                   costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured, "findings",
                   list);
-    if (done->count > 0 && j != NULL)
+    if (args->fix && j != NULL)
         (void)json_object_set_new(j, "written",
                                   json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
                                             "fixed", (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
@@ -190,10 +208,12 @@ static void print_text(const doctor_args *args, const doctor *d, const doctor_co
         (void)printf("; --fix -o FILE puts %u right", can);
     if (d->count > 0)
         (void)putchar('\n');
-    if (args->fix && done->count == 0)
-        (void)printf("%s: not written, for there is nothing to put right\n", args->files.output);
-    if (done->count == 0)
+    if (!args->fix)
         return;
+    if (done->count == 0) {
+        (void)printf("%s: the model as it is, for there is nothing that --fix puts right\n", args->files.output);
+        return;
+    }
     (void)printf("%s: %u put right, outputs within %g on %u samples", args->files.output, done->count, FIX_TOLERANCE,
                  done->times.samples);
     if (done->times.a_ms > 0)
@@ -204,7 +224,7 @@ static void print_text(const doctor_args *args, const doctor *d, const doctor_co
 static int verdict_of(const doctor *d)
 {
     for (const doctor_finding *f = d->first; f != NULL; f = f->next)
-        if (!f->fixed && doctor_severity_of(f->kind) != DOCTOR_NOTE)
+        if (doctor_severity_of(f->kind) != DOCTOR_NOTE)
             return CLI_FAILED;
     return CLI_OK;
 }
@@ -299,7 +319,7 @@ int cmd_doctor(int argc, char **argv)
     } else if (status != INLAY_OK || examine(&d, &args, &common, &costs, &done, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else {
-        code = verdict_of(&d);
+        code = args.fix ? CLI_OK : verdict_of(&d); /* the file was written */
         if (common.json)
             code = cli_print_json(&common, make_json(&args, &d, &costs, &done), code);
         else

@@ -1,8 +1,8 @@
 /* inlay explain: who runs what, and why. The words are the library's. */
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/measured.h"
-#include "toolbox/page.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static const struct argp_option flags[] = {
     { "seconds", KEY_SECONDS, "S", 0, "Measure for S seconds (default: 1)", 0 },
     { "node", KEY_NODE, "PATTERN", 0, "Show all about these nodes: what each provider answered, and why not the others",
       0 },
-    { "html", KEY_HTML, "FILE", 0, "Write a page with the graph, to open in a browser", 0 },
+    { "html", KEY_HTML, "FILE", 0, "Write a page with the graph to FILE; - is standard output", 0 },
     { "what-if", KEY_WHAT_IF, "RULE", 0, "Show the effect of another rule; several are applied together", 0 },
     FEED_FLAGS,
     { 0 },
@@ -88,7 +88,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->node = arg;
         return 0;
     case KEY_HTML:
-        args->html = arg;
+        args->html = cli_output_file(state, arg);
         return 0;
     case KEY_WHAT_IF:
         return add_what_if(args, arg);
@@ -117,18 +117,18 @@ static void write_out(void *user, const char *text, size_t bytes)
 static inlay_status write_page(const char *path, const inlay_session *session, inlay_explain_options options,
                                inlay_diag *diag)
 {
-    page_file file;
-    inlay_status status = page_create(path, &file, diag);
+    output_file file;
+    inlay_status status = output_open_stream(&file, path, diag);
 
     if (status != INLAY_OK)
         return status;
     options.format = "html";
     status = inlay_session_explain_ex(session, &options, write_out, file.to, diag);
     if (status != INLAY_OK) {
-        page_drop(&file);
+        output_drop(&file);
         return status;
     }
-    return page_close(&file, diag);
+    return output_commit(&file, NULL, diag);
 }
 
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char doc[] =
     "Writes a part of MODEL as a model of its own: what computes --outputs from --inputs, or the --nodes that fit a "
@@ -97,6 +99,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                 args->partition !=
             1)
             argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
+        if (args->files.output != NULL && (args->split > 0 || args->partition) &&
+            strcmp(args->files.output, "/dev/stdout") == 0)
+            argp_error(state, "stages are several files: -o names them");
         return cli_parse_files(key, arg, state, &args->files);
     default:
         return cli_parse_files(key, arg, state, &args->files);
@@ -137,6 +142,14 @@ static void name_stage(const cli_files *files, uint32_t number, char path[4096],
         stage_path(files->external, number, external, 4096);
 }
 
+static void remove_regular(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        (void)unlink(path);
+}
+
 /* Some stages alone are of no use: they go when one cannot be written, or is no longer wanted. */
 static void remove_stages(const cli_files *files, uint32_t count)
 {
@@ -145,12 +158,12 @@ static void remove_stages(const cli_files *files, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         name_stage(files, i, path, external);
-        (void)remove(path);
+        remove_regular(path);
         if (files->external == NULL)
             continue;
         (void)snprintf(beside, sizeof beside, "%.*s%s", slash != NULL ? (int)(slash - files->output) + 1 : 0,
                        files->output, external);
-        (void)remove(beside);
+        remove_regular(beside);
     }
 }
 

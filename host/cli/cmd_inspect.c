@@ -1,5 +1,6 @@
 /* inlay inspect: what is in a model file. Nothing is compiled, and unknown operators are no obstacle. */
 #include "base/checked.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inspect_quant.h"
 #include "cli/look.h"
@@ -21,7 +22,8 @@ static const char doc[] =
 enum { KEY_NODES = 0x4000, KEY_GRAPH, KEY_QUANTIZATION };
 static const struct argp_option flags[] = {
     { "nodes", KEY_NODES, NULL, 0, "List every node with its inputs, outputs and attributes", 0 },
-    { "graph", KEY_GRAPH, "FILE", 0, "Draw the model into FILE: .html, .svg or .dot", 0 },
+    { "graph", KEY_GRAPH, "FILE", 0, "Draw the model into FILE: .html, .svg or .dot; - is standard output, as HTML",
+      0 },
     { "quantization", KEY_QUANTIZATION, NULL, 0,
       "Tell what the file loses by the way it was quantized, and what to do about it", 0 },
     { 0 },
@@ -67,10 +69,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->nodes = true;
         return 0;
     case KEY_GRAPH:
+        args->drawing = cli_output_file(state, arg);
+        if (args->drawing != arg) /* standard output has no name */
+            return 0;
         if (strcmp(kind_of_file(arg), "html") != 0 && strcmp(kind_of_file(arg), "svg") != 0 &&
             strcmp(kind_of_file(arg), "dot") != 0)
             argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
-        args->drawing = arg;
         return 0;
     case KEY_QUANTIZATION:
         args->quantization = true;
@@ -365,14 +369,14 @@ static inlay_status draw(const inspect_args *args, const cli_common *common, gra
     const char *kind = kind_of_file(args->drawing);
     inlay_diag unheard = INLAY_DIAG_INIT;
     graph_model *typed = NULL;
-    page_file file = { .to = NULL };
+    output_file file = { .to = NULL };
     inlay_status status;
 
     if (cli_look(common, args->model, &load, &typed, &unheard) != INLAY_OK) {
         graph_model_destroy(typed);
         typed = NULL;
     }
-    INLAY_TRY(page_create(args->drawing, &file, diag));
+    INLAY_TRY(output_open_stream(&file, args->drawing, diag));
     (void)cli_progress(NULL, 0.8, "drawing");
     if (strcmp(kind, "dot") == 0)
         status = draw_dot(file.to, model, typed, diag);
@@ -385,9 +389,9 @@ static inlay_status draw(const inspect_args *args, const cli_common *common, gra
 done:
     cli_progress_clear();
     if (status == INLAY_OK)
-        status = page_close(&file, diag);
+        status = output_commit(&file, NULL, diag);
     else
-        page_drop(&file);
+        output_drop(&file);
     graph_model_destroy(typed);
     return status;
 }

@@ -22,7 +22,7 @@ static const char doc[] =
 
 enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_OPSET };
 static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "Write the optimised model to FILE", 0 },
+    { "output", 'o', "FILE", 0, "Write the optimised model to FILE; - is standard output", 0 },
     { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
     { "opset", KEY_OPSET, "N", 0, "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)", 0 },
     { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },

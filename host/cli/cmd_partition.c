@@ -1,6 +1,6 @@
 /* inlay partition: who runs what, as a short table; written down, and followed. The long story is `inlay explain`. */
+#include "base/output.h"
 #include "cli/cli.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char doc[] =
 
 enum { KEY_SAVE = 0x4000 };
 static const struct argp_option flags[] = {
-    { "save", KEY_SAVE, "FILE", 0, "Write the assignment to FILE", 0 },
+    { "save", KEY_SAVE, "FILE", 0, "Write the assignment to FILE; - is standard output", 0 },
     { 0 },
 };
 
@@ -32,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
     if (key != KEY_SAVE)
         return cli_parse_model(key, arg, state, &args->model);
-    args->save = arg;
+    args->save = cli_output_file(state, arg);
     return 0;
 }
 
@@ -63,30 +63,19 @@ static void append(void *user, const char *piece, size_t bytes)
     t->bytes += bytes;
 }
 
-/* The file is replaced as a whole, or left as it is. */
 static inlay_status save(const char *path, const text *plan, inlay_diag *diag)
 {
-    size_t bytes = strlen(path) + 5;
-    char *partial = malloc(bytes);
-    FILE *file = NULL;
-    bool ok = false;
+    output_file file = { .fd = -1 };
+    inlay_status status;
 
-    if (partial == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to save the plan");
-    (void)snprintf(partial, bytes, "%s.new", path);
-    file = fopen(partial, "w");
-    if (file != NULL) {
-        ok = fwrite(plan->data, 1, plan->bytes, file) == plan->bytes;
-        ok = fclose(file) == 0 && ok;
-        ok = ok && rename(partial, path) == 0;
-    }
-    if (!ok) {
-        int error = errno;
-        (void)remove(partial);
-        (void)inlay_fail(diag, INLAY_IO_ERROR, "--save: %s: %s", path, strerror(error));
-    }
-    free(partial);
-    return ok ? INLAY_OK : INLAY_IO_ERROR;
+    INLAY_TRY(output_open(&file, path, diag));
+    if (output_write(file.fd, plan->data, plan->bytes))
+        status = output_commit(&file, NULL, diag);
+    else
+        status = output_failed(&file, diag);
+done:
+    output_drop(&file);
+    return status;
 }
 
 /* ------------------------------------------------------------------ the table */

@@ -1,9 +1,9 @@
 /* inlay profile: where the time goes, step by step, beside what the machine allows. */
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
 #include "model/wire.h"
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum { KEY_SECONDS = 0x4000, KEY_RUNS, KEY_TRACE, KEY_STACKS, KEY_HTML, KEY_NO_P
 static const struct argp_option flags[] = {
     { "seconds", KEY_SECONDS, "S", 0, "Run for S seconds (default: 1)", 0 },
     { "runs", KEY_RUNS, "N", 0, "Stop after N runs (default: 100)", 0 },
-    { "trace", KEY_TRACE, "FILE", 0, "Write Chrome's trace events to FILE", 0 },
+    { "trace", KEY_TRACE, "FILE", 0, "Write Chrome's trace events to FILE; - is standard output", 0 },
     { "stacks", KEY_STACKS, "FILE", 0, "Write folded stacks to FILE", 0 },
     { "html", KEY_HTML, "FILE", 0, "Write a page with timeline and roofline to FILE", 0 },
     { "no-peak", KEY_NO_PEAK, NULL, 0, "Do not measure what the machine can do at most", 0 },
@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_TRACE:
     case KEY_STACKS:
     case KEY_HTML:
-        args->files[key - KEY_TRACE] = arg;
+        args->files[key - KEY_TRACE] = cli_output_file(state, arg);
         return 0;
     case KEY_NO_PEAK:
         args->no_peak = true;
@@ -241,17 +241,14 @@ static void write_file(void *user, const char *text, size_t bytes)
 static inlay_status write_format(const inlay_context *context, const char *format, const char *path, double flops,
                                  double bytes, inlay_diag *diag)
 {
-    FILE *f = fopen(path, "we");
+    output_file file = { .fd = -1 };
     inlay_status status;
-    bool bad;
 
-    if (f == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "--%s: %s: %s", format, path, strerror(errno));
-    status = inlay_context_profile_write(context, format, flops, bytes, write_file, f, diag);
-    bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad)
-        status = status != INLAY_OK ? status
-                                    : inlay_fail(diag, INLAY_IO_ERROR, "--%s: %s: %s", format, path, strerror(errno));
+    INLAY_TRY(output_open_stream(&file, path, diag));
+    INLAY_TRY(inlay_context_profile_write(context, format, flops, bytes, write_file, file.to, diag));
+    status = output_commit(&file, NULL, diag);
+done:
+    output_drop(&file);
     return status;
 }
 

@@ -57,7 +57,7 @@ enum {
     KEY_PRUNE
 };
 static const struct argp_option flags[] = {
-    { "output", 'o', "FILE", 0, "The file to write", 0 },
+    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
     { "mode", KEY_MODE, "static|dynamic|weights", 0,
       "Compute with integers, by ranges found now or in each run, or narrow "
       "the weights alone (default: static with --data, weights without)",
@@ -86,7 +86,7 @@ static const struct argp_option flags[] = {
       "lines that are no samples, with 95 % confidence)",
       0 },
     { "front", KEY_FRONT, "FILE", 0,
-      "Write a page to FILE with what was tried, by time and agreement; of --mode static", 0 },
+      "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static", 0 },
     { "stats", KEY_STATS, "FILE", 0,
       "Keep what runs have told in FILE, so that a search that was stopped goes on from "
       "there",
@@ -187,7 +187,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'o':
-        c->q.output = arg;
+        c->q.output = cli_output_file(state, arg);
         return 0;
     case KEY_WEIGHTS:
         parse_weights(c, arg, state);
@@ -238,7 +238,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         c->has_goal = true;
         return 0;
     case KEY_FRONT:
-        c->front = arg;
+        c->front = cli_output_file(state, arg);
         c->q.front = true;
         return 0;
     case KEY_STATS:

@@ -238,7 +238,7 @@ error_t cli_parse_model(int key, char *arg, struct argp_state *state, const char
     if (key == ARGP_KEY_ARG && *model != NULL)
         argp_error(state, "one model at a time: '%s' is one too many", arg);
     if (key == ARGP_KEY_ARG)
-        *model = arg;
+        *model = cli_input_file(state, arg);
     else if (key == ARGP_KEY_END && *model == NULL)
         argp_error(state, "which model?");
     else if (key != ARGP_KEY_END)
@@ -250,7 +250,7 @@ error_t cli_parse_files(int key, char *arg, struct argp_state *state, cli_files 
 {
     switch (key) {
     case 'o':
-        files->output = arg;
+        files->output = cli_output_file(state, arg);
         return 0;
     case CLI_KEY_EXTERNAL:
         files->external = arg;
@@ -386,7 +386,8 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
 int cli_print_json(const cli_common *common, json_t *json, int code)
 {
     if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
-        (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
+        if (!ferror(stdout)) /* otherwise the end of the process tells */
+            (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
         code = CLI_FAILED;
     }
     (void)putchar('\n');

@@ -1,6 +1,5 @@
 #include "cli/front.h"
-#include "base/kept.h"
-#include <errno.h>
+#include "base/output.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,24 +214,14 @@ static void put_page(FILE *out, const char *model, const quantize_report *r)
 
 inlay_status front_write(const char *path, const char *model, const quantize_report *r, inlay_diag *diag)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    kept_part part;
-    inlay_status status = INLAY_OK;
+    output_file file;
+    inlay_status status;
 
-    if (out == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", path);
+    INLAY_TRY(output_open_stream(&file, path, diag));
     if (r->point_count > 0)
         qsort(r->points, r->point_count, sizeof *r->points, by_time);
-    put_page(out, model, r);
-    if (fclose(out) != 0) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", path);
-    } else {
-        part = (kept_part){ text, bytes };
-        if (!kept_write(path, &part, 1))
-            status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", path, strerror(errno));
-    }
-    free(text);
+    put_page(file.to, model, r);
+    status = output_commit(&file, NULL, diag);
+done:
     return status;
 }

@@ -1,5 +1,6 @@
 /* inlay: the command line of libinlay. Finds the verb; the rest is in cmd_<verb>.c. */
 #include "base/nearest.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -89,12 +90,10 @@ static int help(int argc, char **argv)
     return v != NULL ? run_verb(v, 2, help_args) : unknown_verb(argv[1]);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const verb *v;
 
-    argp_err_exit_status = CLI_USAGE;
-    cli_restart_init(argc, argv);
     if (argc < 2) {
         print_usage(stderr);
         return CLI_USAGE;
@@ -111,4 +110,15 @@ int main(int argc, char **argv)
         return help(argc - 1, argv + 1);
     v = find_verb(argv[1]);
     return v != NULL ? run_verb(v, argc - 1, argv + 1) : unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+
+    output_guard("inlay");
+    argp_err_exit_status = CLI_USAGE;
+    cli_restart_init(argc, argv);
+    code = run(argc, argv);
+    return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* whatever the signal made fail first */
 }

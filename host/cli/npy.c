@@ -1,10 +1,9 @@
 /* How .npy files name element types, and writing them; npy_load.c reads them. */
 #include "cli/npy.h"
 #include "base/checked.h"
+#include "base/output.h"
 #include "cli/npy_format.h"
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 const char npy_magic[6] = { '\x93', 'N', 'U', 'M', 'P', 'Y' };
 
@@ -131,10 +130,11 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
 {
     npy_stored s;
     uint64_t width = 0;
-    bool utf8 = false, wrong;
+    bool utf8 = false;
     int64_t count;
     char descr[32];
-    FILE *f;
+    output_file file;
+    inlay_status status;
 
     if (inlay_dtype_bits(tensor->dtype) == 0 || tensor->rank > INLAY_MAX_RANK ||
         !dims_count(tensor->dims, tensor->rank, &count))
@@ -146,22 +146,15 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
     } else {
         (void)snprintf(descr, sizeof descr, "%c%c%u", s.bytes == 1 ? '|' : '<', s.kind, s.bytes);
     }
-    f = fopen(path, "wbe");
-    if (f == NULL)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-    write_header(f, descr, tensor);
+    INLAY_TRY(output_open_stream(&file, path, diag));
+    write_header(file.to, descr, tensor);
     if (tensor->dtype == INLAY_STRING)
-        write_strings(f, tensor->data, count, width, utf8);
+        write_strings(file.to, tensor->data, count, width, utf8);
     else if (inlay_dtype_bits(tensor->dtype) < 8)
-        write_unpacked(f, tensor, count);
+        write_unpacked(file.to, tensor, count);
     else if (count > 0)
-        (void)fwrite(tensor->data, s.bytes, (size_t)count, f);
-    wrong = ferror(f) != 0;
-    wrong |= fclose(f) != 0;
-    if (wrong) {
-        int why = errno;
-        (void)unlink(path);
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(why));
-    }
-    return INLAY_OK;
+        (void)fwrite(tensor->data, s.bytes, (size_t)count, file.to);
+    status = output_commit(&file, NULL, diag);
+done:
+    return status;
 }

@@ -1,20 +1,25 @@
 #include "cli/pb.h"
+#include "base/output.h"
 #include "model/wire.h"
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static inlay_status finish(wire *w, const char *path, inlay_diag *diag)
 {
-    FILE *f = w->failed ? NULL : fopen(path, "wb");
-    bool good = f != NULL && fwrite(w->bytes, 1, w->count, f) == w->count;
-    const bool full = w->failed;
+    output_file file = { .fd = -1 };
+    inlay_status status = INLAY_OK;
 
-    good = f != NULL && fclose(f) == 0 && good;
+    if (w->failed)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write %s", path);
+    INLAY_TRY(status);
+    INLAY_TRY(output_open(&file, path, diag));
+    if (wire_write(w, file.fd))
+        status = output_commit(&file, NULL, diag);
+    else
+        status = output_failed(&file, diag);
+done:
+    output_drop(&file);
     wire_deinit(w);
-    if (full)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write %s", path);
-    return good ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    return status;
 }
 
 /* The fields of a TensorProto: elements first to first + count - 1 of v, of that shape. */

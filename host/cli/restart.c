@@ -1,6 +1,7 @@
 /* When a plugin crashes while a session is being made, nothing has been printed yet: the program starts itself again,
  * and this time the plugin is in quarantine. A fresh process is the only place where nobody has to ask which locks the
  * plugin died holding. */
+#include "base/output.h"
 #include "cli/cli.h"
 #include "plugin/crash.h"
 #include <signal.h>
@@ -27,6 +28,7 @@ static void restart(void)
         return;
     (void)!write(STDERR_FILENO, line, sizeof line - 1);
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    output_return_stdout();
     (void)execve("/proc/self/exe", arguments, environment);
 }
 

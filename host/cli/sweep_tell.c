@@ -1,4 +1,5 @@
 /* What came of --sweep: a table, JSON, CSV, a page with curves. */
+#include "base/output.h"
 #include "toolbox/page.h"
 #include "cli/sweep.h"
 #include <stdlib.h>
@@ -90,8 +91,8 @@ static json_t *make_json(const sweep *s)
 
 static inlay_status write_csv(const sweep *s, inlay_diag *diag)
 {
-    page_file f;
-    inlay_status status = page_create(s->args->csv, &f, diag);
+    output_file f;
+    inlay_status status = output_open_stream(&f, s->args->csv, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -111,7 +112,7 @@ static inlay_status write_csv(const sweep *s, inlay_diag *diag)
             (void)fprintf(f.to, "%.9g", p->joules);
         (void)fprintf(f.to, ",%d\n", k == s->best);
     }
-    return page_close(&f, diag);
+    return output_commit(&f, NULL, diag);
 }
 
 /* ------------------------------------------------------------------ the page */
@@ -195,8 +196,8 @@ static void put_table(FILE *to, const sweep *s)
 static inlay_status write_html(const sweep *s, inlay_diag *diag)
 {
     char title[300];
-    page_file f;
-    inlay_status status = page_create(s->args->html, &f, diag);
+    output_file f;
+    inlay_status status = output_open_stream(&f, s->args->html, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -209,7 +210,7 @@ static inlay_status write_html(const sweep *s, inlay_diag *diag)
     put_curves(f.to, s, 1);
     put_table(f.to, s);
     page_end(f.to);
-    return page_close(&f, diag);
+    return output_commit(&f, NULL, diag);
 }
 
 inlay_status sweep_tell(const sweep *s, const cli_common *common, int *out_code, inlay_diag *diag)

@@ -356,6 +356,18 @@ done:
     return status;
 }
 
+/* The folder that external data are relative to. The names of open descriptors (/dev/stdin, what a shell's <(...)
+ * makes) have none: there it is the working directory. */
+static const char *folder_of(char *path)
+{
+    static const char *const streams[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
+
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
+        if (strncmp(path, streams[i], strlen(streams[i])) == 0)
+            return ".";
+    return dirname(path);
+}
+
 inlay_status model_load_path(const char *path, const model_load_options *options, graph_model **out_model,
                              inlay_diag *diag)
 {
@@ -368,7 +380,7 @@ inlay_status model_load_path(const char *path, const model_load_options *options
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     status = file_map_path(path, &map, diag);
     if (status == INLAY_OK)
-        status = load_map(&map, path, path, dirname(copy), options, out_model, diag);
+        status = load_map(&map, path, path, folder_of(copy), options, out_model, diag);
     else
         load_prefix(diag, path);
     free(copy);

@@ -20,7 +20,8 @@ model_limits model_limits_default(void);
 
 typedef struct model_load_options {
     model_limits limits;
-    const char *external_dir; /* where external data may lie; NULL = the model file's folder */
+    const char *external_dir; /* where external data may lie; NULL = the model file's folder, of /dev/stdin the working
+                                 directory */
     bool strict;              /* graph_model.strict */
     bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
     bool keep_sparse;         /* large sparse matrices of floats become nodes, SparseToDense of ai.inlay, which the
@@ -45,7 +46,7 @@ typedef struct model_save_options {
     bool with_inferred_shapes; /* write value_info for what inference found */
 } model_save_options;
 
-/* Writes the model to path (a temporary file, then rename). Unbound and bound models both; filled-in attribute defaults
+/* Writes the model to path, as base/output.h says. Unbound and bound models both; filled-in attribute defaults
  * are written only where they stood in the file. */
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);

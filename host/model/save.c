@@ -1,13 +1,10 @@
 /* model/save.c - a model becomes a file: the way out, tensors, and what stands around the graphs. */
 #include "model/save.h"
 #include "base/checked.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "base/output.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { EXTERNAL_ALIGN = 4096, EXTERNAL_PIECE = 4 << 20, DEFAULT_EXTERNAL_BYTES = 1024 };
 #define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
@@ -82,55 +79,6 @@ void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool ma
 
 /* ------------------------------------------------------------------ files */
 
-/* A temporary file beside path, which commit() renames to it. */
-typedef struct target {
-    char *path, *temporary;
-    int fd;
-} target;
-
-static inlay_status target_open(target *t, const char *path, inlay_diag *diag)
-{
-    size_t bytes = strlen(path) + sizeof ".XXXXXX";
-
-    *t = (target){ .path = strdup(path), .temporary = malloc(bytes), .fd = -1 };
-    if (t->path == NULL || t->temporary == NULL)
-        return no_memory(diag);
-    (void)snprintf(t->temporary, bytes, "%s.XXXXXX", path);
-    t->fd = mkostemp(t->temporary, O_CLOEXEC);
-    if (t->fd < 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be created: %s", path, strerror(errno));
-    return INLAY_OK;
-}
-
-static inlay_status fail_write(const target *t, inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", t->path, strerror(errno));
-}
-
-/* What mkostemp made is private; a model is as readable as any new file. */
-static inlay_status target_commit(target *t, inlay_diag *diag)
-{
-    mode_t mask = umask(0);
-
-    (void)umask(mask);
-    if (fchmod(t->fd, 0666 & ~mask) != 0 || fsync(t->fd) != 0 || rename(t->temporary, t->path) != 0)
-        return fail_write(t, diag);
-    free(t->temporary);
-    t->temporary = NULL;
-    return INLAY_OK;
-}
-
-static void target_deinit(target *t)
-{
-    if (t->fd >= 0) {
-        (void)close(t->fd);
-        if (t->temporary != NULL)
-            (void)unlink(t->temporary);
-    }
-    free(t->temporary);
-    free(t->path);
-}
-
 static bool write_external(const saver *s, int fd)
 {
     static uint8_t zeros[EXTERNAL_ALIGN]; /* only read; not const, so that the library's file has none of them */
@@ -139,13 +87,13 @@ static bool write_external(const saver *s, int fd)
     for (size_t i = 0; i < s->external_count; i++) {
         const save_external *e = &s->external[i];
 
-        if (!wire_write_all(fd, zeros, (size_t)(e->offset - at)))
+        if (!output_write(fd, zeros, (size_t)(e->offset - at)))
             return false;
         for (uint64_t done = 0; done < e->bytes; done += EXTERNAL_PIECE) {
             const uint8_t *piece = (const uint8_t *)e->data + done;
             const size_t bytes = (size_t)(e->bytes - done < EXTERNAL_PIECE ? e->bytes - done : EXTERNAL_PIECE);
 
-            if (!wire_write_all(fd, piece, bytes))
+            if (!output_write(fd, piece, bytes))
                 return false;
             graph_blob_forget(s->model, piece, bytes); /* pages of a file need not all be in memory at once */
         }
@@ -170,33 +118,34 @@ static char *beside(const char *path, const char *name)
 /* Both files are complete before either name changes. */
 static inlay_status write_files(saver *s, const char *path)
 {
-    target model = { .fd = -1 }, data = { .fd = -1 };
-    char *data_path = NULL;
+    output_file model = { .fd = -1 }, data = { .fd = -1 };
+    const bool outside = s->external_count > 0;
+    char *data_path = NULL, target[PATH_MAX];
     inlay_status status = INLAY_OK;
 
-    if (s->external_count > 0) {
+    if (outside) {
+        if (!output_target(path, target))
+            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+                              "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
+                              path, s->options->external_file);
         data_path = beside(path, s->options->external_file);
-        if (data_path == NULL) {
-            status = no_memory(s->diag);
-            goto done;
-        }
-        INLAY_TRY(target_open(&data, data_path, s->diag));
+        if (data_path == NULL)
+            return no_memory(s->diag);
+        INLAY_TRY(output_open(&data, data_path, s->diag));
         if (!write_external(s, data.fd)) {
-            status = fail_write(&data, s->diag);
+            status = output_failed(&data, s->diag);
             goto done;
         }
     }
-    INLAY_TRY(target_open(&model, path, s->diag));
+    INLAY_TRY(output_open(&model, path, s->diag));
     if (!wire_write(&s->w, model.fd)) {
-        status = fail_write(&model, s->diag);
+        status = output_failed(&model, s->diag);
         goto done;
     }
-    if (data_path != NULL)
-        INLAY_TRY(target_commit(&data, s->diag));
-    INLAY_TRY(target_commit(&model, s->diag));
+    status = outside ? output_commit(&data, &model, s->diag) : output_commit(&model, NULL, s->diag);
 done:
-    target_deinit(&model);
-    target_deinit(&data);
+    output_drop(&model);
+    output_drop(&data);
     free(data_path);
     return status;
 }

@@ -1,8 +1,7 @@
 #include "model/wire.h"
-#include <errno.h>
+#include "base/output.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { VARINT = 0, LENGTH = 2, FIXED32 = 5, LENGTH_ROOM = 10, SPLICE_FROM = 256 };
 
@@ -170,23 +169,6 @@ uint64_t wire_size(const wire *w)
     return w->count + w->spliced_bytes;
 }
 
-bool wire_write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-
-    while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
 bool wire_write(const wire *w, int fd)
 {
     size_t at = 0;
@@ -194,9 +176,9 @@ bool wire_write(const wire *w, int fd)
     for (size_t i = 0; i < w->splice_count; i++) {
         const wire_splice *s = &w->splices[i];
 
-        if (!wire_write_all(fd, w->bytes + at, s->at - at) || !wire_write_all(fd, s->data, s->bytes))
+        if (!output_write(fd, w->bytes + at, s->at - at) || !output_write(fd, s->data, s->bytes))
             return false;
         at = s->at;
     }
-    return wire_write_all(fd, w->bytes + at, w->count - at);
+    return output_write(fd, w->bytes + at, w->count - at);
 }

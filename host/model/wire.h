@@ -53,6 +53,4 @@ void wire_end(wire *w, wire_mark mark);
 uint64_t wire_size(const wire *w);
 /* Writes it all to fd; false: errno says why. */
 bool wire_write(const wire *w, int fd);
-/* Writes all bytes, however many calls it takes. */
-bool wire_write_all(int fd, const void *data, size_t bytes);
 #endif

@@ -1,4 +1,5 @@
 /* Files of the cost folder: read with distrust, written so that nobody ever sees half of one. */
+#include "base/kept.h"
 #include "partition/cost_store.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,42 +29,15 @@ static bool path_of(const char *folder, const char *name, char path[PATH_MAX])
     return n > 0 && n < PATH_MAX;
 }
 
-static bool write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t n = write(fd, data, bytes);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
 inlay_status cost_file_write(const char *folder, const char *name, const void *data, size_t bytes, inlay_diag *diag)
 {
-    static uint32_t serial;
-    char path[PATH_MAX], beside[PATH_MAX + 48];
-    bool good;
-    int fd;
+    const kept_part part = { data, bytes };
+    char path[PATH_MAX];
 
     if (!path_of(folder, name, path))
         return inlay_fail(diag, INLAY_IO_ERROR, "the path of %s is too long", name);
-    (void)snprintf(beside, sizeof beside, "%s.%ld.%u", path, (long)getpid(),
-                   __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
-    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", beside, strerror(errno));
-    good = write_all(fd, data, bytes);
-    good = close(fd) == 0 && good;
-    if (good && rename(beside, path) == 0)
-        return INLAY_OK;
-    (void)inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    (void)unlink(beside);
-    return INLAY_IO_ERROR;
+    return kept_write(path, &part, 1) ? INLAY_OK
+                                      : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
 }
 
 /* Is the open file one that this user, and nobody else, may have written? */

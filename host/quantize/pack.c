@@ -1,5 +1,6 @@
 #include "quantize/pack.h"
 #include "base/hash.h"
+#include "base/output.h"
 #include "model/packed.h"
 #include "threads/threads.h"
 #include <errno.h>
@@ -313,21 +314,6 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
     return status;
 }
 
-static bool write_all(int fd, const uint8_t *bytes, size_t count)
-{
-    while (count > 0) {
-        const ssize_t n = write(fd, bytes, count);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        bytes += n;
-        count -= (size_t)n;
-    }
-    return true;
-}
-
 /* In the scratch folder: nobody reads the file in the meantime. */
 inlay_status pack_file(const char *path, inlay_diag *diag)
 {
@@ -354,7 +340,7 @@ inlay_status pack_file(const char *path, inlay_diag *diag)
     fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     (void)munmap(raw, (size_t)info.st_size);
     raw = MAP_FAILED;
-    if (fd < 0 || !write_all(fd, packed, bytes))
+    if (fd < 0 || !output_write(fd, packed, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", path, strerror(errno));
     if (fd >= 0 && close(fd) != 0 && status == INLAY_OK)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", path, strerror(errno));

@@ -1,16 +1,19 @@
-/* quantize/scratch.h - a folder beside the output in which models are made and tried; what is good moves out of it. */
+/* quantize/scratch.h - a folder in which models are made and tried: beside the output if that is a regular file; what
+ * is good moves out of it, as base/output.h says. */
 #ifndef QUANTIZE_SCRATCH_H
 #define QUANTIZE_SCRATCH_H
 #include "inlay/inlay.h"
 #include "model/model.h"
 
+enum { SCRATCH_BYTES = 3840 };
+
 typedef struct scratch {
-    char dir[3840];       /* "" = not made */
-    const char *output;   /* where the model is to go */
-    const char *external; /* its file of tensors, or NULL */
+    char dir[SCRATCH_BYTES]; /* "" = not made */
+    const char *output;      /* where the model is to go */
+    const char *external;    /* its file of tensors, or NULL */
 } scratch;
 
-/* INLAY_IO_ERROR: the folder of `output` cannot be written to. */
+/* INLAY_IO_ERROR: `output` cannot be written. */
 INLAY_NODISCARD inlay_status scratch_make(const char *output, const char *external, scratch *out, inlay_diag *diag);
 /* Removes a folder and what is in it. */
 void scratch_remove_folder(const char *path);

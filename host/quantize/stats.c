@@ -1,6 +1,6 @@
 #include "quantize/stats.h"
 #include "base/hash.h"
-#include "base/kept.h"
+#include "base/output.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -126,23 +126,27 @@ void stats_close(stats *s)
 
 inlay_status stats_save(stats *s, bool now, inlay_diag *diag)
 {
+    output_file file = { .fd = -1 };
     char *text;
-    kept_part part;
-    bool ok;
+    inlay_status status;
 
     if (s == NULL || !s->changed || (!now && time(NULL) <= s->saved))
         return INLAY_OK;
     text = json_dumps(s->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (text == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", s->path);
-    part = (kept_part){ text, strlen(text) };
-    ok = kept_write(s->path, &part, 1);
-    free(text);
-    if (!ok)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", s->path, strerror(errno));
+    INLAY_TRY(output_open(&file, s->path, diag));
+    if (output_write(file.fd, text, strlen(text)))
+        status = output_commit(&file, NULL, diag);
+    else
+        status = output_failed(&file, diag);
+    INLAY_TRY(status);
     s->changed = false;
     s->saved = time(NULL);
-    return INLAY_OK;
+done:
+    output_drop(&file);
+    free(text);
+    return status;
 }
 
 /* ------------------------------------------------------------------ verdicts */

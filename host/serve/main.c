@@ -1,4 +1,5 @@
 /* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, ends. */
+#include "base/output.h"
 #include "base/cpus.h"
 #include "serve/grpc.h"
 #include "serve/listen.h"
@@ -355,6 +356,7 @@ int main(int argc, char **argv)
     sigset_t signals;
     int code = 0, which;
 
+    output_guard("inlay-serve");
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGTERM);
     if (supervise_is_worker())

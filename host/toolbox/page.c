@@ -1,72 +1,8 @@
 #include "toolbox/page.h"
 #include "report/page.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* ------------------------------------------------------------------ files */
-
-inlay_status page_create(const char *path, page_file *out, inlay_diag *diag)
-{
-    struct stat st;
-    int fd;
-
-    *out = (page_file){ .to = NULL };
-    if ((size_t)snprintf(out->path, sizeof out->path, "%s", path) >= sizeof out->path)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: the path is too long", path);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) { /* /dev/stdout, a pipe */
-        fd = open(path, O_WRONLY | O_CLOEXEC);
-    } else {
-        (void)snprintf(out->temporary, sizeof out->temporary, "%s.%ld", path, (long)getpid());
-        fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    }
-    out->to = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (out->to != NULL)
-        return INLAY_OK;
-    (void)inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
-    if (fd >= 0)
-        (void)close(fd);
-    if (fd >= 0 && out->temporary[0] != '\0')
-        (void)unlink(out->temporary);
-    return INLAY_IO_ERROR;
-}
-
-static inlay_status end_file(page_file *f, bool keep, inlay_diag *diag)
-{
-    const bool moves = f->temporary[0] != '\0';
-    inlay_status status = INLAY_OK;
-
-    if (f->to == NULL)
-        return INLAY_OK;
-    errno = EIO;
-    if (ferror(f->to) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", f->path, strerror(errno));
-    if (fclose(f->to) != 0 && status == INLAY_OK)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", f->path, strerror(errno));
-    f->to = NULL;
-    if (keep && moves && status == INLAY_OK && rename(f->temporary, f->path) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", f->path, strerror(errno));
-    if (moves && (!keep || status != INLAY_OK))
-        (void)unlink(f->temporary);
-    return status;
-}
-
-inlay_status page_close(page_file *f, inlay_diag *diag)
-{
-    return end_file(f, true, diag);
-}
-
-void page_drop(page_file *f)
-{
-    inlay_diag unheard = INLAY_DIAG_INIT;
-    inlay_status status = end_file(f, false, &unheard);
-
-    (void)status;
-}
 
 /* ------------------------------------------------------------------ the frame */
 

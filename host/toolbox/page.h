@@ -1,19 +1,9 @@
 /* toolbox/page.h - pages of the verbs: HTML that needs nothing else, and what is drawn in it. */
 #ifndef TOOLBOX_PAGE_H
 #define TOOLBOX_PAGE_H
-#include "inlay/inlay.h"
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
-
-/* A file that is written whole or not at all; what is no plain file (/dev/stdout) is written to as it is. */
-typedef struct page_file {
-    FILE *to;
-    char path[4096], temporary[4112];
-} page_file;
-INLAY_NODISCARD inlay_status page_create(const char *path, page_file *out, inlay_diag *diag);
-/* Closes it, and puts it in its place if everything was written; otherwise removes it. {0} is a no-op. */
-INLAY_NODISCARD inlay_status page_close(page_file *f, inlay_diag *diag);
-void page_drop(page_file *f); /* removes it; {0} and a closed one are a no-op */
 
 /* The frame: everything up to <body>, with the style of `inlay profile --html`; and the end. */
 void page_begin(FILE *to, const char *title);

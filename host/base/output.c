@@ -1,0 +1,443 @@
+#include "base/output.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_LINKS = 40, MOST_NAMES = 1000, NAME_BYTES = 200, COPY_BYTES = 1 << 16 };
+
+static int standard_output = STDOUT_FILENO; /* what /dev/stdout stands for */
+
+/* ------------------------------------------------------------------ places */
+
+/* The open descriptor that path names; -1: none. The kernel's names of descriptors are links, but not to be followed:
+ * what they show is no path if it is a pipe, and a file's position belongs to the descriptor. */
+static int descriptor_of(const char *path)
+{
+    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+
+    if (strcmp(path, "/dev/stdout") == 0)
+        return standard_output;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        const size_t bytes = strlen(folders[i]);
+        char *end;
+        long number;
+
+        if (strncmp(path, folders[i], bytes) != 0 || path[bytes] < '0' || path[bytes] > '9')
+            continue;
+        number = strtol(path + bytes, &end, 10);
+        if (*end == '\0' && number <= INT_MAX)
+            return number == STDOUT_FILENO ? standard_output : (int)number;
+    }
+    return -1;
+}
+
+static size_t folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+/* Follows the links of path's last name; *out_descriptor: they end at that one. */
+static bool follow(const char *path, char target[PATH_MAX], int *out_descriptor)
+{
+    char link[PATH_MAX];
+
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX)
+        return false;
+    for (int i = 0; i < MOST_LINKS; i++) {
+        size_t kept;
+        struct stat st;
+        ssize_t bytes;
+
+        *out_descriptor = descriptor_of(target);
+        if (*out_descriptor >= 0 || lstat(target, &st) != 0 || !S_ISLNK(st.st_mode))
+            return true;
+        bytes = readlink(target, link, sizeof link - 1);
+        if (bytes < 0)
+            return false;
+        link[bytes] = '\0';
+        kept = link[0] == '/' ? 0 : folder_bytes(target);
+        errno = ENAMETOOLONG;
+        if (kept + (size_t)bytes >= PATH_MAX)
+            return false;
+        memcpy(target + kept, link, (size_t)bytes + 1);
+    }
+    errno = ELOOP;
+    return false;
+}
+
+bool output_target(const char *path, char target[PATH_MAX])
+{
+    struct stat st;
+    int descriptor;
+
+    return follow(path, target, &descriptor) && descriptor < 0 && (stat(target, &st) != 0 || S_ISREG(st.st_mode));
+}
+
+/* ------------------------------------------------------------------ opening */
+
+/* Would `bytes` more, at the position of fd, fit into RLIMIT_FSIZE? What is no regular file has no limit. */
+static bool fits(int fd, uint64_t bytes)
+{
+    struct rlimit limit;
+    struct stat st;
+    off_t at;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || fstat(fd, &st) != 0 ||
+        !S_ISREG(st.st_mode))
+        return true;
+    at = (fcntl(fd, F_GETFL) & O_APPEND) != 0 ? st.st_size : lseek(fd, 0, SEEK_CUR);
+    if (at >= 0 && (uint64_t)at <= limit.rlim_cur && bytes <= limit.rlim_cur - (uint64_t)at)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
+bool output_write(int fd, const void *data, uint64_t bytes)
+{
+    const char *at = data;
+
+    if (!fits(fd, bytes))
+        return false;
+    while (bytes > 0) {
+        ssize_t n = write(fd, at, bytes < SSIZE_MAX ? (size_t)bytes : SSIZE_MAX);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        at += n;
+        bytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+inlay_status output_failed(const output_file *out, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be written: %s", out->path, strerror(errno));
+}
+
+/* Gives the file the owner and the mode of st, before anything is in it. */
+static bool take_after(int fd, const struct stat *st)
+{
+    struct stat now;
+
+    return fstat(fd, &now) == 0 &&
+           ((now.st_uid == st->st_uid && now.st_gid == st->st_gid) || fchown(fd, st->st_uid, st->st_gid) == 0) &&
+           ((now.st_mode & 07777) == (st->st_mode & 07777) || fchmod(fd, st->st_mode & 07777) == 0);
+}
+
+static int create_beside(output_file *out)
+{
+    static uint32_t serial;
+    const int folder = (int)folder_bytes(out->target);
+    int fd = -1;
+
+    for (int i = 0; i < MOST_NAMES && fd < 0; i++) {
+        (void)snprintf(out->temporary, sizeof out->temporary, "%.*s%.*s.%ld-%u", folder, out->target, NAME_BYTES,
+                       out->target + folder, (long)getpid(), __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
+        fd = open(out->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        out->temporary[0] = '\0';
+    return fd;
+}
+
+/* A file that has no name. */
+static int create_unnamed(void)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[PATH_MAX];
+    int fd;
+
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(path, sizeof path, "%s/inlay.XXXXXX", folder != NULL ? folder : "/tmp") >= sizeof path)
+        return -1;
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        (void)unlink(path);
+    return fd;
+}
+
+static int remove_temporary(output_file *out, int fd)
+{
+    if (fd >= 0)
+        (void)close(fd);
+    if (out->temporary[0] != '\0')
+        (void)unlink(out->temporary);
+    out->temporary[0] = '\0';
+    return -1;
+}
+
+/* before: the file that there is, or NULL. */
+static int open_regular(output_file *out, const struct stat *before)
+{
+    int fd = create_beside(out);
+
+    if (before == NULL || (fd >= 0 && take_after(fd, before)))
+        return fd;
+    if (errno != EACCES && errno != EPERM && errno != EROFS)
+        return remove_temporary(out, fd);
+    (void)remove_temporary(out, fd);
+    out->in_place = true;
+    return create_unnamed();
+}
+
+inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
+{
+    struct stat st;
+    int descriptor;
+    bool exists;
+
+    *out = (output_file){ .path = path, .fd = -1 };
+    if (follow(path, out->target, &descriptor)) {
+        exists = descriptor < 0 && stat(out->target, &st) == 0;
+        if (exists && S_ISDIR(st.st_mode)) {
+            errno = EISDIR;
+        } else if (descriptor >= 0 || (exists && !S_ISREG(st.st_mode))) {
+            out->fd = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                                      : open(out->target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+            out->target[0] = '\0';
+        } else if (!exists || faccessat(AT_FDCWD, out->target, W_OK, AT_EACCESS) == 0) {
+            out->fd = open_regular(out, exists ? &st : NULL);
+        }
+    }
+    out->open = out->fd >= 0;
+    return out->open ? INLAY_OK
+                     : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be created: %s", path, strerror(errno));
+}
+
+inlay_status output_open_stream(output_file *out, const char *path, inlay_diag *diag)
+{
+    inlay_status status;
+
+    INLAY_TRY(output_open(out, path, diag));
+    out->to = fdopen(out->fd, "w");
+    if (out->to == NULL) {
+        output_drop(out);
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%.300s: out of memory", path);
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ closing */
+
+/* Everything that is in `from`, from its beginning. */
+static bool copy_all(int from, int to)
+{
+    char *buffer = malloc(COPY_BYTES);
+    off_t at = 0;
+    ssize_t n = buffer != NULL ? 1 : -1;
+
+    while (n > 0) {
+        n = pread(from, buffer, COPY_BYTES, at);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n > 0 && !output_write(to, buffer, (uint64_t)n))
+            n = -1;
+        else
+            at += n > 0 ? n : 0;
+    }
+    free(buffer);
+    return n == 0;
+}
+
+/* Overwrites the file that is there. Its space is reserved first, so that a full disk leaves it as it is. */
+static bool overwrite(const output_file *out)
+{
+    const int to = open(out->target, O_WRONLY | O_CLOEXEC);
+    struct stat st;
+    bool good = to >= 0 && fstat(out->fd, &st) == 0 && fits(to, (uint64_t)st.st_size);
+
+    if (good && st.st_size > 0 && fallocate(to, FALLOC_FL_KEEP_SIZE, 0, st.st_size) != 0)
+        good = errno != ENOSPC && errno != EDQUOT; /* other errors: the file system cannot reserve */
+    good = good && copy_all(out->fd, to) && ftruncate(to, st.st_size) == 0 && fsync(to) == 0;
+    if (to >= 0) {
+        const int error = errno;
+
+        (void)close(to);
+        errno = error;
+    }
+    return good;
+}
+
+/* Has everything arrived? */
+static bool complete(output_file *out)
+{
+    if (out->to != NULL) {
+        errno = 0;
+        if (fflush(out->to) != 0 || ferror(out->to) != 0) {
+            errno = errno != 0 ? errno : EIO;
+            return false;
+        }
+    }
+    return out->target[0] == '\0' || fsync(out->fd) == 0;
+}
+
+static bool publish(output_file *out)
+{
+    if (out->target[0] == '\0')
+        return true;
+    if (out->in_place)
+        return overwrite(out);
+    if (rename(out->temporary, out->target) == 0)
+        out->temporary[0] = '\0';
+    else if (errno != EBUSY || !overwrite(out)) /* a mount point */
+        return false;
+    return true;
+}
+
+static bool close_output(output_file *out)
+{
+    const bool good = !out->open || (out->to != NULL ? fclose(out->to) : close(out->fd)) == 0;
+    const int error = errno;
+
+    if (out->temporary[0] != '\0')
+        (void)unlink(out->temporary);
+    out->temporary[0] = '\0';
+    out->open = false;
+    out->to = NULL;
+    out->fd = -1;
+    errno = error;
+    return good;
+}
+
+inlay_status output_commit(output_file *first, output_file *second, inlay_diag *diag)
+{
+    output_file *const both[] = { first, second };
+    const uint32_t count = second != NULL ? 2 : 1;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
+        if (!complete(both[i]))
+            status = output_failed(both[i], diag);
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
+        if (!publish(both[i]))
+            status = output_failed(both[i], diag);
+    for (uint32_t i = 0; i < count; i++)
+        if (!close_output(both[i]) && status == INLAY_OK)
+            status = output_failed(both[i], diag);
+    return status;
+}
+
+void output_drop(output_file *out)
+{
+    (void)close_output(out);
+}
+
+/* The owner and the mode that `from` gets: those of the temporary file, and a program stays one. */
+static bool as_wanted(int temporary, int from, struct stat *out)
+{
+    struct stat st;
+
+    if (fstat(temporary, out) != 0 || fstat(from, &st) != 0)
+        return false;
+    if ((st.st_mode & S_IXUSR) != 0)
+        out->st_mode |= (out->st_mode & 0444) >> 2;
+    return true;
+}
+
+inlay_status output_take(output_file *out, const char *path, const char *from, inlay_diag *diag)
+{
+    int fd = -1;
+    struct stat st;
+    inlay_status status;
+
+    INLAY_TRY(output_open(out, path, diag));
+    fd = open(from, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && out->temporary[0] != '\0' && as_wanted(out->fd, fd, &st) && take_after(fd, &st) &&
+        rename(from, out->temporary) == 0) {
+        (void)close(out->fd);
+        out->fd = fd;
+        return INLAY_OK;
+    }
+    if (fd < 0 || !copy_all(fd, out->fd)) {
+        status = output_failed(out, diag);
+        output_drop(out);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ the streams of a program */
+
+static const char *program = "inlay";
+
+static void on_limit(int signal_number)
+{
+    (void)signal_number; /* a handler, not SIG_IGN, which programs that this one starts would inherit */
+}
+
+/* An earlier failure has left no errno behind, but a pipe says whether anybody reads it. */
+static bool has_reader(int fd)
+{
+    struct pollfd p = { .fd = fd };
+
+    return poll(&p, 1, 0) <= 0 || (p.revents & POLLERR) == 0;
+}
+
+static void close_standard_output(void)
+{
+    const bool read = has_reader(standard_output);
+    bool failed;
+
+    errno = 0;
+    failed = ferror(stdout) != 0;
+    failed |= fclose(stdout) != 0;
+    if (standard_output != STDOUT_FILENO)
+        failed |= close(standard_output) != 0;
+    if (!failed || !read || errno == EPIPE)
+        return;
+    (void)fprintf(stderr, "%s: standard output cannot be written%s%s\n", program, errno != 0 ? ": " : "",
+                  errno != 0 ? strerror(errno) : "");
+    _exit(EXIT_FAILURE);
+}
+
+void output_guard(const char *name)
+{
+    struct sigaction action;
+
+    program = name;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* opened the other way round: to use it is an error */
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_limit;
+    action.sa_flags = SA_RESTART;
+    (void)sigaction(SIGXFSZ, &action, NULL);
+    (void)atexit(close_standard_output);
+}
+
+bool output_claim_stdout(void)
+{
+    int fd;
+
+    if (standard_output != STDOUT_FILENO)
+        return false;
+    (void)fflush(stdout);
+    fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (fd >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+        standard_output = fd;
+    return true;
+}
+
+void output_return_stdout(void)
+{
+    if (standard_output != STDOUT_FILENO)
+        (void)dup2(standard_output, STDOUT_FILENO);
+}

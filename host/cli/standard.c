@@ -1,0 +1,53 @@
+/* "-" as the name of a file: standard input and standard output. */
+#include "base/output.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 16 };
+
+/* Verbs read a model more than once, so what is piped is kept in memory, in place of standard input. */
+static bool keep_standard_input(void)
+{
+    const int kept = memfd_create("stdin", MFD_CLOEXEC);
+    char piece[PIECE];
+    ssize_t bytes = kept >= 0 ? 1 : -1;
+
+    while (bytes > 0) {
+        bytes = read(STDIN_FILENO, piece, sizeof piece);
+        if (bytes < 0 && errno == EINTR)
+            bytes = 1;
+        else if (bytes > 0 && !output_write(kept, piece, (uint64_t)bytes))
+            bytes = -1;
+    }
+    if (bytes == 0 && dup2(kept, STDIN_FILENO) < 0)
+        bytes = -1;
+    if (kept >= 0)
+        (void)close(kept);
+    return bytes == 0;
+}
+
+const char *cli_input_file(struct argp_state *state, const char *arg)
+{
+    struct stat st;
+
+    if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdin") != 0)
+        return arg;
+    if (isatty(STDIN_FILENO))
+        argp_failure(state, CLI_USAGE, 0, "%s is a terminal: pipe a model into it, or name a file", arg);
+    if ((fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) && !keep_standard_input())
+        argp_failure(state, CLI_BAD_FILE, errno, "standard input cannot be read");
+    return "/dev/stdin";
+}
+
+const char *cli_output_file(struct argp_state *state, const char *arg)
+{
+    if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdout") != 0)
+        return arg;
+    if (!output_claim_stdout())
+        argp_failure(state, CLI_USAGE, 0, "only one file can go to standard output");
+    return "/dev/stdout";
+}
