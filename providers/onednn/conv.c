@@ -168,6 +168,26 @@ bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c)
     return result;
 }
 
+/* The descriptor of a variant, and whether it is for one thread: oneDNN's kernels that unfold windows cut sums, or do
+ * not, by how many threads there are. Is it set, the step is emitted with b->alone. */
+static inlay_status make_for_threads(rg_build *b, const rg_group *group, bool transposed, lib_variant v,
+                                     const kn_case *c, rg_fused *out, bool *out_alone)
+{
+    inlay_status status = make(b, group, transposed, v, c, out);
+    int before;
+
+    *out_alone = b->alone;
+    if (status != INLAY_OK || b->alone || b->instance->threads <= 1 || !unfolds(out->pd))
+        return status;
+    dn_destroy(out->pd);
+    *out = (rg_fused){ 0 };
+    before = rg_threads_set(1);
+    status = make(b, group, transposed, v, c, out);
+    rg_threads_restore(before);
+    *out_alone = true;
+    return status;
+}
+
 /* Weights or bias in the layout that the descriptor wants: packed once, or in each run where they are computed. */
 static inlay_status read_weights(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *wanted, rg_place *out)
 {
@@ -182,10 +202,11 @@ static inlay_status read_weights(rg_build *b, uint32_t value, const rg_md *plain
     return rg_reorder(b, out, wanted, out);
 }
 
-/* Reads operands as the descriptor wants them, and runs it. */
-static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, const rg_fused *fused)
+/* Reads operands as the descriptor wants them, and runs it. alone: on one thread. */
+static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, const rg_fused *fused, bool alone)
 {
     const rg_op *op = b->op;
+    const bool before = b->alone;
     rg_place x, w, bias;
     rg_operand operands[3];
     uint32_t n = 0;
@@ -199,8 +220,10 @@ static inlay_status emit(rg_build *b, const rg_group *group, const kn_case *c, c
         INLAY_TRY(read_weights(b, c->bias_value, &c->bias, &c->bias, &bias));
         operands[n++] = (rg_operand){ DNNL_ARG_BIAS, &bias };
     }
+    b->alone = alone;
     status = rg_emit_fused(b, group, fused, operands, n);
 done:
+    b->alone = before;
     return status;
 }
 
@@ -209,14 +232,15 @@ inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib
     inlay_diag *diag = b->diag;
     rg_fused fused = { 0 };
     inlay_status status;
+    bool alone;
 
     *out_done = false;
     if (v != LIB_AS_LIKED)
         b->diag = NULL; /* no error yet: another way is left */
-    status = make(b, group, false, v, c, &fused);
+    status = make_for_threads(b, group, false, v, c, &fused, &alone);
     b->diag = diag;
     if (status == INLAY_OK) {
-        status = emit(b, group, c, &fused);
+        status = emit(b, group, c, &fused, alone);
         *out_done = status == INLAY_OK;
     } else if (v != LIB_AS_LIKED) {
         status =
@@ -266,11 +290,12 @@ static inlay_status lower_by_library(rg_build *b, const rg_group *group, bool tr
     rg_fused fused = { 0 };
     kn_case c;
     inlay_status status;
+    bool alone;
 
     read_case(b, group, transposed, &c);
-    status = make(b, group, transposed, LIB_AS_LIKED, &c, &fused);
+    status = make_for_threads(b, group, transposed, LIB_AS_LIKED, &c, &fused, &alone);
     if (status == INLAY_OK)
-        status = emit(b, group, &c, &fused);
+        status = emit(b, group, &c, &fused, alone);
     dn_destroy(fused.pd);
     return status;
 }

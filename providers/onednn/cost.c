@@ -440,7 +440,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, 
             cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
         return INLAY_OK;
     }
-    threads = is_shared(&op, &s, flops) ? threads : 1;
+    /* Without loops of our own convolutions are oneDNN's on one thread (make_for_threads in conv.c). */
+    threads = is_shared(&op, &s, flops) && (op.row->family != &rg_conv || state->tiles != NULL) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(s.in + s.out) / threads + weights_ns(r->graph, s.weights, threads);
     cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);

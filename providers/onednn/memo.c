@@ -1,11 +1,12 @@
-/* Descriptors of oneDNN's kernels, each made once for an instance: layers of a network are alike, and to look for a
- * kernel takes longer than small ones run. */
+/* Descriptors of oneDNN's kernels, each made once for an instance, for its threads or for one: layers of a network are
+ * alike, and to look for a kernel takes longer than small ones run. */
 #include "build.h"
 
 struct rg_memo {
     rg_memo *next;
     dnnl_primitive_desc_t pd;
     uint64_t hash;
+    bool many; /* threads */
     dn_op op;
 };
 
@@ -28,7 +29,7 @@ bool rg_memo_find(const rg_build *b, const dn_op *op, dnnl_primitive_desc_t *out
     const uint64_t hash = hash_of(op);
 
     for (const rg_memo *m = b->memo; m != NULL; m = m->next)
-        if (m->hash == hash && memcmp(&m->op, op, sizeof *op) == 0)
+        if (m->hash == hash && m->many == rg_threads_many() && memcmp(&m->op, op, sizeof *op) == 0)
             return dn_clone(out, m->pd) == dnnl_success;
     return false;
 }
@@ -39,7 +40,7 @@ void rg_memo_keep(rg_build *b, const dn_op *op, const_dnnl_primitive_desc_t pd)
 
     if (m == NULL) /* nothing is lost */
         return;
-    *m = (rg_memo){ .next = b->memo, .hash = hash_of(op), .op = *op };
+    *m = (rg_memo){ .next = b->memo, .hash = hash_of(op), .many = rg_threads_many(), .op = *op };
     if (dn_clone(&m->pd, pd) == dnnl_success)
         b->memo = m;
 }

@@ -4,41 +4,9 @@
 #include "cmocka_all.h"
 #include "session/session.h"
 #include "threads/threads.h"
-#include "graph_script.h"
-#include <sched.h>
+#include "same_bits.h"
 
-enum { MOST = 4, CHOSEN = 0 };
-
-/* This process has four CPUs, whatever the machine has: a session takes no more threads than there are. */
-int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
-{
-    (void)pid;
-    CPU_ZERO_S(bytes, set);
-    for (int i = 0; i < MOST; i++)
-        CPU_SET_S(i, bytes, set);
-    return 0;
-}
-
-/* Options in pairs of name and value, ended by NULL; "intra_threads" comes first. */
-typedef struct variant {
-    const char *name;
-    const char *const options[8];
-} variant;
-
-static rig run(const char *script, int64_t opset, const variant *v, const char *threads)
-{
-    const char *options[12] = { "intra_threads", threads };
-    wire w = { 0 };
-    rig r;
-
-    for (int i = 0; v->options[i] != NULL; i++)
-        options[2 + i] = v->options[i];
-    script_model(&w, script, opset);
-    r = rig_open(&w, options);
-    script_feed(&r, 5);
-    rig_run(&r);
-    return r;
-}
+enum { MOST = SAME_BITS_THREADS };
 
 /* The largest team that a loop has had. */
 static uint32_t largest;
@@ -49,27 +17,6 @@ void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
 {
     largest = threads > largest ? threads : largest;
     __real_gomp_team(fn, data, threads);
-}
-
-static void compare(const rig *one, const rig *many, const variant *v, const char *threads, const char *script)
-{
-    for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
-        const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
-        const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
-        int64_t count = inlay_value_count(a), other = 0, first = -1;
-
-        assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-        assert_int_equal(inlay_value_bytes(a), count * 4);
-        for (int64_t i = 0; i < count; i++) {
-            first = first < 0 && x[i] != y[i] ? i : first;
-            other += x[i] != y[i];
-        }
-        if (other > 0)
-            fail_msg("%s, %s threads: %lld of %lld are other bits, the first is %lld (%g, %g), in\n%s\n", v->name,
-                     threads, (long long)other, (long long)count, (long long)first,
-                     (double)((const float *)inlay_value_data(a))[first],
-                     (double)((const float *)inlay_value_data(b))[first], script);
-    }
 }
 
 /* Runs of a session for four threads that are given fewer. */
@@ -83,19 +30,21 @@ static void expect_same_of_fewer(const rig *one, const rig *many, const variant 
         if (inlay_context_run(many->context, &options, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         assert_true(threads > 1 ? largest <= threads : largest == 0);
-        compare(one, many, v, threads == 1 ? "1 of 4" : "3 of 4", script);
+        same_bits_compare(one, many, v, threads == 1 ? "1 of 4 threads" : "3 of 4 threads", script);
     }
 }
 
 static void expect_same(const char *script, int64_t opset, const variant *v)
 {
     static const char *const threads[] = { "2", "3", "4" };
-    rig one = run(script, opset, v, "1");
+    rig one = same_bits_run(script, opset, v, "1", NULL);
 
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-        rig many = run(script, opset, v, threads[t]);
+        rig many = same_bits_run(script, opset, v, threads[t], NULL);
+        char other[16];
 
-        compare(&one, &many, v, threads[t], script);
+        (void)snprintf(other, sizeof other, "%s threads", threads[t]);
+        same_bits_compare(&one, &many, v, other, script);
         if (strcmp(threads[t], "4") == 0)
             expect_same_of_fewer(&one, &many, v, script);
         rig_close(&many);
@@ -108,7 +57,7 @@ static void fewer_threads(void **state)
 {
     static const variant v = { "reference", { "providers", "reference", NULL } };
     inlay_run_options options = { .struct_size = sizeof options, .max_threads = 2 };
-    rig many = run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4");
+    rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4", NULL);
 
     (void)state;
     if (threads_budget() != MOST) { /* a quota of this container */

@@ -1,0 +1,67 @@
+/* same_bits.h - a script run by some providers on so many threads, and two runs compared bit by bit. */
+#ifndef EXEC_SAME_BITS_H
+#define EXEC_SAME_BITS_H
+#include "graph_script.h"
+#include <sched.h>
+
+enum { SAME_BITS_THREADS = 4 };
+
+/* This process has four CPUs, whatever the machine has: a session takes no more threads than there are. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < SAME_BITS_THREADS; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
+}
+
+/* Options in pairs of name and value, ended by NULL. */
+typedef struct variant {
+    const char *name;
+    const char *const options[10];
+} variant;
+
+/* more: options beyond the variant's, in the same form; NULL = none. */
+static inline rig same_bits_run(const char *script, int64_t opset, const variant *v, const char *threads,
+                                const char *const *more)
+{
+    const char *options[20] = { "intra_threads", threads };
+    uint32_t n = 2;
+    wire w = { 0 };
+    rig r;
+
+    for (int i = 0; v->options[i] != NULL; i++)
+        options[n++] = v->options[i];
+    for (int i = 0; more != NULL && more[i] != NULL; i++)
+        options[n++] = more[i];
+    script_model(&w, script, opset);
+    r = rig_open(&w, options);
+    script_feed(&r, 5);
+    rig_run(&r);
+    return r;
+}
+
+/* other: what of the second run is not as in the first. */
+static inline void same_bits_compare(const rig *one, const rig *many, const variant *v, const char *other,
+                                     const char *script)
+{
+    for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
+        const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
+        const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
+        int64_t count = inlay_value_count(a), differ = 0, first = -1;
+
+        assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
+        assert_int_equal(inlay_value_bytes(a), count * 4);
+        for (int64_t i = 0; i < count; i++) {
+            first = first < 0 && x[i] != y[i] ? i : first;
+            differ += x[i] != y[i];
+        }
+        if (differ > 0)
+            fail_msg("%s, %s: %lld of %lld are other bits, the first is %lld (%.9g, %.9g), in\n%s\n", v->name, other,
+                     (long long)differ, (long long)count, (long long)first,
+                     (double)((const float *)inlay_value_data(a))[first],
+                     (double)((const float *)inlay_value_data(b))[first], script);
+    }
+}
+#endif
