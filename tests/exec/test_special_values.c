@@ -29,7 +29,7 @@ static bool try_open(const char *script, const char *const *options, rig *out)
     inlay_diag diag = INLAY_DIAG_INIT;
     wire w = { 0 };
 
-    script_model(&w, script, 23);
+    script_model(&w, script, 24);
     return rig_try_open(&w, options, out, &diag) == INLAY_OK;
 }
 
@@ -204,10 +204,191 @@ static void attention(void **state)
     expect_none_wrong();
 }
 
+/* ------------------------------------------------------------------ the whole range of numbers */
+
+/* Operators of x, [8,7], or of x4, the same as [2,4,7,1] ("4" in front). */
+static const char *const ranged[] = {
+    "Softmax(x)",
+    "Softmax(x) axis=0",
+    "LogSoftmax(x)",
+    "LogSoftmax(x) axis=0",
+    "Hardmax(x)",
+    "ReduceSum(x, last)",
+    "ReduceMean(x, last)",
+    "ReduceMean(x, first)",
+    "ReduceMax(x, last)",
+    "ReduceMin(x, last)",
+    "ReduceL1(x, last)",
+    "ReduceL2(x, last)",
+    "ReduceL2(x, first)",
+    "ReduceSumSquare(x, last)",
+    "ReduceLogSum(x, last)",
+    "ReduceLogSumExp(x, last)",
+    "ReduceLogSumExp(x, first)",
+    "LpNormalization(x) p=2",
+    "LpNormalization(x) p=1 axis=0",
+    "LayerNormalization(x, ones)",
+    "RMSNormalization(x, ones)",
+    "4LRN(x4) size=3",
+    "4LRN(x4) size=3 beta=0.5 alpha=0.1",
+    "4InstanceNormalization(x4, four, four)",
+    "4GroupNormalization(x4, four, four) num_groups=2",
+    "4GlobalAveragePool(x4)",
+    "4GlobalLpPool(x4) p=2",
+    "4MeanVarianceNormalization(x4)",
+    "Softplus(x)",
+    "Softsign(x)",
+    "Sigmoid(x)",
+    "HardSigmoid(x)",
+    "HardSwish(x)",
+    "Swish(x)",
+    "Swish(x) alpha=-1.702",
+    "Mish(x)",
+    "Gelu(x)",
+    "Gelu(x) approximate=tanh",
+    "Elu(x)",
+    "Selu(x)",
+    "Celu(x)",
+    "Tanh(x)",
+    "Erf(x)",
+    "Exp(x)",
+    "Log(x)",
+    "Sqrt(x)",
+    "Reciprocal(x)",
+    "Sinh(x)",
+    "Cosh(x)",
+    "Asinh(x)",
+    "Acosh(x)",
+    "Atan(x)",
+    "Atanh(x)",
+    "Pow(x, two)",
+    "Pow(x, half)",
+    "Pow(x, less)",
+    "Floor(x)",
+    "Round(x)",
+};
+
+enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
+
+/* Rows of 7: sizes that come together; such that squares of them overflow, or are 0; and with something odd. */
+static void fill_range(float *x, int row, size_t set)
+{
+    static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
+                                       { 1e8f, 1e13f, 1e15f, 1e16f, 1e17f, 1e18f, 0, 3 },
+                                       { 1e-45f, 1e-38f, 1e-30f, 1e-19f, 1e19f, 1e20f, 1e30f, 1e37f } };
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 3.4028235e38f, -3.4028235e38f };
+    for (int i = 0; i < 7; i++) {
+        const float size = sizes[set < 3 ? set : 0][row];
+
+        x[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
+    }
+    if (set >= ODD_SETS) /* the same with one odd number, and a row of it */
+        x[row % 7] = odd[set - ODD_SETS];
+    for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
+        x[i] = odd[set - ODD_SETS];
+}
+
+static void feed_range(rig *r, size_t set)
+{
+    float *x;
+    inlay_value *v = NULL;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 7 }, &v, NULL), INLAY_OK);
+    x = inlay_value_data(v);
+    for (int row = 0; row < 8; row++)
+        fill_range(x + row * 7, row, set);
+    rig_bind(r, 0, v);
+}
+
+/* Within a thousandth part, and what comes of subnormal numbers within what those can say; the largest and infinity are
+ * one. */
+static bool is_close(float x, float y)
+{
+    if (isnan(x) || isnan(y))
+        return isnan(x) && isnan(y);
+    if (fabsf(x) > 3.39e38f && fabsf(y) > 3.39e38f)
+        return signbit(x) == signbit(y);
+    return fabsf(x - y) <= 1e-3f * fabsf(y) || fabsf(x - y) <= 1e-6f;
+}
+
+static void compare_range(const rig *got, const rig *want, const char *op, const char *setting, size_t set)
+{
+    const inlay_value *a = inlay_context_output(got->context, 0), *b = inlay_context_output(want->context, 0);
+    const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+
+    assert_int_equal(inlay_value_count(a), inlay_value_count(b));
+    for (int64_t i = 0; i < inlay_value_count(b); i++)
+        if (!is_close(x[i], y[i])) {
+            print_error("%s, %s, set %zu: element %lld is %g, not %g\n", op, setting, set, (long long)i, (double)x[i],
+                        (double)y[i]);
+            wrong++;
+            break;
+        }
+}
+
+static void expect_range(const rig *want, const char *op, const char *setting, const char *script,
+                         const char *const *options, size_t set)
+{
+    rig got;
+
+    if (!try_open(script, options, &got))
+        fail_msg("%s does not open\n%s", setting, script);
+    feed_range(&got, set);
+    rig_run(&got);
+    compare_range(&got, want, op, setting, set);
+    rig_close(&got);
+}
+
+static void write_range(char *script, size_t room, const char *op, bool wide)
+{
+    const bool images = *op == '4';
+    const char *in = op + images, *cast = wide ? "x = Cast(xf) to=11\n" : "";
+
+    (void)snprintf(script, room,
+                   "%s : 8,7\n%sshape = i[4] 2,4,7,1\nlast = i[1] 1\nfirst = i[1] 0\nones%s = [7] 1,1,1,1,1,1,1\n"
+                   "four%s = [4] 1,1,1,1\ntwo%s = [] 2\nhalf%s = [] 0.5\nless%s = [] -0.75\n%s%s%s = %s\n%s-> y",
+                   wide ? "xf" : "x", cast, wide ? "f" : "", wide ? "f" : "", wide ? "f" : "", wide ? "f" : "",
+                   wide ? "f" : "",
+                   wide ? "ones = Cast(onesf) to=11\nfour = Cast(fourf) to=11\ntwo = Cast(twof) to=11\n"
+                          "half = Cast(halff) to=11\nless = Cast(lessf) to=11\n"
+                        : "",
+                   images ? "x4 = Reshape(x, shape)\n" : "", wide ? "d" : "y", in, wide ? "y = Cast(d) to=1\n" : "");
+}
+
+static void whole_range(void **state)
+{
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++)
+        for (size_t set = 0; set < SETS; set++) {
+            char script[1024], wide[1400];
+            rig level_0, exact;
+
+            write_range(script, sizeof script, ranged[i], false);
+            write_range(wide, sizeof wide, ranged[i], true);
+            if (!try_open(script, plain, &level_0))
+                fail_msg("does not open:\n%s", script);
+            feed_range(&level_0, set);
+            rig_run(&level_0);
+            if (set != OVERFLOWING && set < LARGEST && try_open(wide, plain, &exact)) { /* Celu is of float alone */
+                feed_range(&exact, set);
+                rig_run(&exact);
+                compare_range(&level_0, &exact, ranged[i], "level 0 beside double", set);
+                rig_close(&exact);
+            }
+            for (size_t k = 0; k < SETTINGS; k++)
+                if (there[k] && (settings[k].options != device || (set + i) % 4 == 2))
+                    expect_range(&level_0, ranged[i], settings[k].name, script, settings[k].options, set);
+            rig_close(&level_0);
+        }
+    expect_none_wrong();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention),
+        cmocka_unit_test(whole_range),
     };
 
     return cmocka_run_group_tests(tests, find_providers, NULL);
