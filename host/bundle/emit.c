@@ -447,7 +447,8 @@ static void put_packs(emitter *e)
     (void)fprintf(e->to, "static const bundle_pack packs[] = {\n");
     for (uint32_t i = 0; i < e->f->pack_count; i++)
         (void)fprintf(e->to, "    { { %" PRIu64 "u, %" PRIu64 "u }, %" PRIu64 "u, %" PRIu64 "u },\n",
-                      e->f->packs[i].key[0], e->f->packs[i].key[1], e->f->packs[i].bytes, e->f->packs[i].offset);
+                      e->f->packs[i].key[0], e->f->packs[i].key[1], e->f->packs[i].bytes,
+                      e->f->packs[i].kept ? e->f->packs[i].offset : UINT64_MAX);
     (void)fprintf(e->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
@@ -517,10 +518,11 @@ static void put_model(emitter *e)
         "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
         "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
-        "    .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
+        "    .packs_first = %d, .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64
+        "u,\n};\n\n",
         e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0", e->n->name,
-        regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count, e->f->packs_levels,
-        e->f->unread == NULL, e->f->only_level, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
+        regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count, e->f->packs_levels, !e->f->drops,
+        e->f->first, e->f->only_level, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
         e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
 }
 
