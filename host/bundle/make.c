@@ -194,6 +194,11 @@ static inlay_status write_sources(maker *m, bool first, bool prepares)
         goto done;
     }
     status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        (void)fclose(data);
+        goto done;
+    }
     m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
     INLAY_TRY(maker_close_file(m, f, "model.c"));
     INLAY_TRY(maker_close_file(m, data, "data.bin"));

@@ -17,7 +17,8 @@ static const char doc[] =
     "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
     "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn "
     "has "
-    "of its own, never on libdnnl: where `inlay run` uses that library, results differ in the last digits. Of control "
+    "of its own, never on libdnnl, with the precision and the options of providers that are given here: where `inlay "
+    "run` uses that library, results differ in the last digits. Of control "
     "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
@@ -170,6 +171,7 @@ static inlay_status set_options(const bundle_args *args, cli_common *common, con
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
+    INLAY_TRY(inlay_options_set(common->options, "onednn.pairs", "0", diag)); /* whether they pay is measured */
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
     return status;

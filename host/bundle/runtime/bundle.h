@@ -62,6 +62,8 @@ typedef struct bundle_pack {
 enum { BUNDLE_REFERENCE, BUNDLE_ONEDNN, BUNDLE_PROVIDERS };
 typedef struct bundle_model {
     const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: not needed */
+    const inlay_option_value *options[BUNDLE_PROVIDERS]; /* [option_counts] what they are opened with */
+    uint32_t option_counts[BUNDLE_PROVIDERS];
     const bundle_region *regions;
     const bundle_step *steps;
     const bundle_tensor *inputs, *outputs;

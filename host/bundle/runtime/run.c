@@ -279,11 +279,13 @@ static void *take(uint64_t count, uint64_t bytes)
 
 static inlay_status open_providers(const inlay_provider **tables, void **states)
 {
-    const inlay_create_args args = {
-        .struct_size = sizeof args, .option_stride = sizeof(inlay_option_value), .first_domain = 1, .max_threads = 1
-    };
-
     for (uint32_t i = 0; i < BUNDLE_PROVIDERS; i++) {
+        const inlay_create_args args = { .struct_size = sizeof args,
+                                         .options = now->options[i],
+                                         .option_count = now->option_counts[i],
+                                         .option_stride = sizeof *now->options[i],
+                                         .first_domain = 1,
+                                         .max_threads = 1 };
         inlay_status status;
 
         if (now->providers[i] == NULL)
