@@ -367,7 +367,7 @@ inlay_status bundle_collect(const inlay_session *s, bundle_collection *out, inla
     inlay_status status;
     uint32_t main;
 
-    *out = (bundle_collection){ 0 };
+    *out = (bundle_collection){ .providers = s->providers, .provider_count = s->env.provider_count };
     INLAY_TRY(collect_part(&k, s->main, &main));
     INLAY_TRY(add_inputs(&k));
     INLAY_TRY(collect_walk(&k, main));

@@ -41,6 +41,8 @@ typedef struct bundle_collection {
     uint32_t part_count, item_count, step_count;
     uint32_t part_capacity, item_capacity, step_capacity;
     uint64_t slab_bytes, lower_bound_bytes;
+    const part_provider *providers; /* [provider_count] the session's */
+    uint32_t provider_count;
 } bundle_collection;
 
 /* Lists what a run of the session does; memory is the collection's, but it borrows the session. INLAY_UNSUPPORTED names

@@ -447,7 +447,8 @@ static void put_packs(emitter *e)
     (void)fprintf(e->to, "static const bundle_pack packs[] = {\n");
     for (uint32_t i = 0; i < e->f->pack_count; i++)
         (void)fprintf(e->to, "    { { %" PRIu64 "u, %" PRIu64 "u }, %" PRIu64 "u, %" PRIu64 "u },\n",
-                      e->f->packs[i].key[0], e->f->packs[i].key[1], e->f->packs[i].bytes, e->f->packs[i].offset);
+                      e->f->packs[i].key[0], e->f->packs[i].key[1], e->f->packs[i].bytes,
+                      e->f->packs[i].kept ? e->f->packs[i].offset : UINT64_MAX);
     (void)fprintf(e->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
@@ -504,7 +505,40 @@ static void put_providers(emitter *e)
     (void)fprintf(e->to, "};\n\n    return bundled_reference(host, tables, %u);\n}\n", count);
 }
 
-static void put_model(emitter *e)
+/* What a provider's create gets: every option, with its default where nothing was set. */
+static uint32_t put_options(emitter *e, const char *name, inlay_diag *diag, inlay_status *status)
+{
+    uint32_t count = 0;
+
+    (void)fprintf(e->to, "static const inlay_option_value options_%s[] = {\n", name);
+    for (uint32_t i = 0; i < e->c->provider_count; i++) {
+        const part_provider *p = &e->c->providers[i];
+        inlay_option_value *values;
+
+        if (strcmp(p->name, name) != 0 || p->table->option_stride != sizeof *p->table->options)
+            continue;
+        count = p->table->option_count;
+        values = arena_array(&e->c->a, (size_t)count + 1, sizeof *values);
+        if (values == NULL)
+            *status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the bundle");
+        else
+            *status =
+                provider_parse_options(name, p->table->options, count, p->settings, p->setting_count, values, diag);
+        for (uint32_t k = 0; *status == INLAY_OK && k < count; k++) {
+            (void)fputs("    { .name = ", e->to);
+            put_text(e, values[k].name, strlen(values[k].name));
+            (void)fprintf(e->to, ", .i = %" PRId64 ", .f = ", values[k].i);
+            put_double(e, values[k].f);
+            (void)fputs(", .s = ", e->to);
+            put_text(e, values[k].s != NULL ? values[k].s : "", values[k].s != NULL ? strlen(values[k].s) : 0);
+            (void)fputs(" },\n", e->to);
+        }
+    }
+    (void)fputs("    { .name = 0 } };\n", e->to);
+    return count;
+}
+
+static void put_model(emitter *e, const uint32_t *option_counts)
 {
     const graph *g = e->c->parts[0].p->graph;
     uint32_t regions = 0;
@@ -514,14 +548,17 @@ static void put_model(emitter *e)
     (void)fprintf(
         e->to,
         "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
+        "    .options = { options_reference, options_onednn }, .option_counts = { %u, %u },\n"
         "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
         "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
-        "    .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64 "u,\n};\n\n",
-        e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0", e->n->name,
-        regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count, e->f->packs_levels,
-        e->f->unread == NULL, e->f->only_level, e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0",
-        e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
+        "    .packs_first = %d, .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64
+        "u,\n};\n\n",
+        e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0",
+        option_counts[0], option_counts[1], e->n->name, regions, e->c->step_count, g->input_count, g->output_count,
+        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level,
+        e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "",
+        e->c->slab_bytes, e->f->arena_bytes);
 }
 
 /* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,
@@ -574,6 +611,8 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, cons
                                 inlay_diag *diag)
 {
     emitter e = { .to = to, .data = data, .c = c, .n = n, .f = f };
+    uint32_t option_counts[2] = { 0 };
+    inlay_status status = INLAY_OK;
 
     if (!number_values(&e))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the bundle");
@@ -592,7 +631,10 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, cons
     put_tensors(&e, "tensors_out", c->parts[0].p->graph->outputs, c->parts[0].p->graph->output_count);
     put_packs(&e);
     put_providers(&e);
-    put_model(&e);
+    option_counts[0] = put_options(&e, "reference", diag, &status);
+    if (status == INLAY_OK)
+        option_counts[1] = put_options(&e, "onednn", diag, &status);
+    put_model(&e, option_counts);
     put_functions(&e);
-    return INLAY_OK;
+    return status;
 }

@@ -9,7 +9,7 @@
 typedef struct bundle_pack_entry {
     uint64_t key[2];
     uint64_t bytes, offset;
-    uint64_t hash; /* of the contents */
+    bool kept; /* in the program; otherwise made when it starts */
 } bundle_pack_entry;
 typedef struct bundle_facts {
     bundle_pack_entry *packs; /* [pack_count] sorted by key; offsets in the file of packs */
@@ -19,9 +19,11 @@ typedef struct bundle_facts {
     uint64_t arena_bytes; /* 0: not known yet */
     bool first;           /* the program is for its first run: what it lacks, it names */
     uint32_t only_level;  /* see bundle_model */
-    uint8_t **unread;     /* [part_count][value_count] 1 = no region reads the constant itself; NULL: not known yet */
-    uint32_t **value;     /* out, with the source: [part_count][value_count] the number of a value there */
-    uint32_t *values;     /* out: [part_count] how many values there are */
+    uint8_t *
+        *unread; /* [part_count][value_count] 1 = the constant is left out: packs stand for it; NULL: not known yet */
+    bool drops;  /* constants are left out */
+    uint32_t **value; /* out, with the source: [part_count][value_count] the number of a value there */
+    uint32_t *values; /* out: [part_count] how many values there are */
 } bundle_facts;
 
 typedef struct bundle_names {

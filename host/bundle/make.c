@@ -175,7 +175,8 @@ done:
     return status;
 }
 
-static inlay_status write_sources(maker *m, bool first)
+/* prepares: the main program is that of first runs. */
+static inlay_status write_sources(maker *m, bool first, bool prepares)
 {
     FILE *f = NULL, *data = NULL;
     inlay_status status;
@@ -195,11 +196,16 @@ static inlay_status write_sources(maker *m, bool first)
         goto done;
     }
     status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        (void)fclose(data);
+        goto done;
+    }
     m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
     INLAY_TRY(maker_close_file(m, f, "model.c"));
     INLAY_TRY(maker_close_file(m, data, "data.bin"));
     INLAY_TRY(maker_write_file(m, "main.c", &f));
-    if (first)
+    if (prepares)
         (void)fprintf(f,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
                       "int bundle_prepare(const bundle_model *m, const char *path, int plain);\n"
@@ -420,11 +426,11 @@ static inlay_status tell(const maker *m, double fraction, const char *what)
     return INLAY_OK;
 }
 
-static inlay_status build(maker *m, bool first, const char *output)
+static inlay_status build(maker *m, bool first, bool prepares, const char *output)
 {
     inlay_status status;
 
-    INLAY_TRY(write_sources(m, first));
+    INLAY_TRY(write_sources(m, first, prepares));
     INLAY_TRY(compile(m, "model.c", "model.o"));
     INLAY_TRY(compile(m, "main.c", "main.o"));
     INLAY_TRY(compile(m, "data.s", "data.o"));
@@ -442,7 +448,7 @@ static inlay_status build_again(maker *m, const char *output)
 {
     inlay_status status;
 
-    INLAY_TRY(write_sources(m, true));
+    INLAY_TRY(write_sources(m, true, true));
     INLAY_TRY(compile(m, "model.c", "model.o"));
     INLAY_TRY(maker_write_stubs(m));
     INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
@@ -461,6 +467,22 @@ static const char *default_name(maker *m)
         base += 3;
     name = arena_string_n(&m->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
     return name != NULL && name[0] != '\0' ? name : "model";
+}
+
+/* With packs in the program a start takes less of the arena than the first runs did: how much, runs of it tell. */
+static inlay_status measure_arena(maker *m)
+{
+    const uint32_t count = maker_level_count(m);
+    inlay_status status;
+
+    if (m->job->pack_count == 0)
+        return INLAY_OK;
+    INLAY_TRY(build(m, false, true, maker_path(m, m->job->dir, "measured")));
+    for (uint32_t level = 0; level < count; level++)
+        INLAY_TRY(maker_first_run(m, "measured", level, &(bool){ false }));
+    status = maker_read_arena(m, count);
+done:
+    return status;
 }
 
 inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
@@ -483,12 +505,12 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     INLAY_TRY(maker_find_needs(&m));
     INLAY_TRY(tell(&m, 0.1, "compiling"));
-    INLAY_TRY(build(&m, true, maker_path(&m, job->dir, "first")));
+    INLAY_TRY(build(&m, true, true, maker_path(&m, job->dir, "first")));
     INLAY_TRY(tell(&m, 0.5, "packing"));
     for (uint32_t level = 0; level < maker_level_count(&m);) {
         bool again = false;
 
-        INLAY_TRY(maker_first_run(&m, level, &again));
+        INLAY_TRY(maker_first_run(&m, "first", level, &again));
         if (again)
             INLAY_TRY(build_again(&m, maker_path(&m, job->dir, "first")));
         level += !again;
@@ -498,8 +520,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     else
         maker_keep_untried(&m, NULL, 0);
     INLAY_TRY(tell(&m, 0.7, "linking"));
+    INLAY_TRY(measure_arena(&m));
     job->tried = maker_path(&m, job->dir, "whole");
-    INLAY_TRY(build(&m, false, job->tried));
+    INLAY_TRY(build(&m, false, false, job->tried));
     job->made = job->tried;
     if (job->kind != BUNDLE_PROGRAM) {
         job->made = maker_path(&m, job->dir, "made");

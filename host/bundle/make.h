@@ -12,6 +12,7 @@ typedef struct bundle_job {
     const char *target; /* "x86_64-linux-gnu" */
     const char *isa; /* "avx2": programs that are smaller and use no more; "native": that run on CPUs of this one's kind
                         alone; NULL: what each CPU has */
+    double size;     /* bytes of constants and packs together, as a multiple of the constants' */
     const char *cc;  /* NULL: the target's */
     const char *dir; /* where sources and objects are made; there */
     bundle_kind kind;
@@ -19,12 +20,13 @@ typedef struct bundle_job {
     void *user;
     /* Out */
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
-    uint32_t pack_count;
-    bool prepared;     /* it was run while it was made: starts find their packs */
-    const char *made;  /* the file, in dir */
-    const char *tried; /* a program of what was made */
-    char node[128];    /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
-    char op[64];       /* ... and its operator */
+    uint32_t pack_count;  /* in the program ... */
+    uint32_t start_count; /* ... and made when it starts */
+    bool prepared;        /* it was run while it was made: starts find their packs */
+    const char *made;     /* the file, in dir */
+    const char *tried;    /* a program of what was made */
+    char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
+    char op[64];          /* ... and its operator */
 } bundle_job;
 
 /* Does this program's installation have the run-time part for the target? */

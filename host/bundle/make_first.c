@@ -83,11 +83,11 @@ uint32_t maker_level_count(const maker *m)
     return 1 + (m->n.isa == NULL) + (bytes != NULL && bytes->needed);
 }
 
-inlay_status maker_first_run(maker *m, uint32_t level, bool *out_again)
+inlay_status maker_first_run(maker *m, const char *file, uint32_t level, bool *out_again)
 {
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
     const first_level *l = &levels[level > 0 && m->n.isa != NULL ? level + 1 : level];
-    char *started = maker_path(m, m->job->dir, "first");
+    char *started = maker_path(m, m->job->dir, file);
     char *wrote = arena_format(&m->c->a, "%s/account.%u", m->job->dir, level);
     char *argv[] = { (char *)(uintptr_t)maker_emulator(m), started, wrote,
                      (char *)(uintptr_t)(l->plain ? "plain" : "as is"), NULL };

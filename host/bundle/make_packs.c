@@ -81,49 +81,209 @@ static bool find_unread(maker *m, const unsigned char *fates)
     return m->f.unread != NULL;
 }
 
-/* Adds the packs of an account to packs.bin and the table; what is there already is not written again. */
-static bool add_packs(maker *m, const pack_account *a, FILE *to, uint64_t *at, uint32_t *capacity)
+/* ------------------------------------------------------------------ what is worth its bytes
+ *
+ * Either a constant is in the program, or all packs that were made of it are, at every level. Packs that are in the
+ * program beside what they were made of save a start some time, and nothing else. */
+
+/* A pack of an account. */
+typedef struct pack {
+    bundle_pack_entry entry;
+    const unsigned char *data;
+    uint64_t source; /* content_hash of the constant that it was made of; 0: not known */
+    uint64_t hash;   /* of its bytes */
+    uint32_t twin;   /* the first of the same bytes: itself, or an earlier one */
+} pack;
+
+/* What was made of one constant, or of constants that are not known. */
+typedef struct source {
+    uint64_t hash;
+    uint64_t packs, freed; /* bytes that its packs take, and those that go with it */
+    bool kept;
+} source;
+
+typedef struct choice {
+    pack *packs;
+    source *sources;
+    uint32_t pack_count, source_count;
+} choice;
+
+/* Lists the packs of an account. NULL out: counts them. */
+static bool list_packs(const maker *m, const pack_account *a, pack *out, uint32_t *count)
 {
-    static const char zeros[64];
-    uint64_t head[3];
+    uint64_t head[4];
 
-    for (const unsigned char *p = a->packs; p < a->end; p += head[2]) {
-        bundle_pack_entry entry;
-        uint32_t same = 0;
-
+    for (const unsigned char *p = a->packs; p < a->end; p += head[3], ++*count) {
         if ((uint64_t)(a->end - p) < sizeof head)
             return false;
         memcpy(head, p, sizeof head);
         p += sizeof head;
-        if ((uint64_t)(a->end - p) < head[2])
+        if ((uint64_t)(a->end - p) < head[3])
             return false;
-        entry = (bundle_pack_entry){
-            { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[2], *at, hash_blocks(p, (size_t)head[2], 0)
-        };
-        while (same < m->f.pack_count && (m->f.packs[same].bytes != entry.bytes || m->f.packs[same].hash != entry.hash))
-            same++;
-        if (m->f.pack_count == *capacity) {
-            bundle_pack_entry *more = arena_array(&m->c->a, *capacity = *capacity * 2 + 64, sizeof *more);
-
-            if (more == NULL)
-                return false;
-            if (m->f.pack_count > 0)
-                memcpy(more, m->f.packs, m->f.pack_count * sizeof *more);
-            m->f.packs = more;
-        }
-        if (same < m->f.pack_count) {
-            entry.offset = m->f.packs[same].offset;
-        } else {
-            const uint64_t pad = (64 - head[2] % 64) % 64;
-
-            if (fwrite(p, 1, (size_t)head[2], to) != head[2] || fwrite(zeros, 1, (size_t)pad, to) != pad)
-                return false;
-            *at += head[2] + pad;
-        }
-        m->f.packs[m->f.pack_count++] = entry;
+        if (out != NULL)
+            out[*count] = (pack){ { { head[0] ^ (a->level & m->f.packs_levels), head[1] }, head[3], 0, false },
+                                  p,
+                                  head[2],
+                                  hash_blocks(p, (size_t)head[3], 0),
+                                  *count };
     }
     return true;
 }
+
+static source *find_source(const choice *c, uint64_t hash)
+{
+    for (uint32_t i = 0; i < c->source_count; i++)
+        if (c->sources[i].hash == hash)
+            return &c->sources[i];
+    return NULL;
+}
+
+/* How many bytes a program is smaller by without the constant: 0 where somebody reads it itself. */
+static uint64_t freed_by(const maker *m, uint64_t hash)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
+        const graph *g = m->c->parts[p].p->graph;
+
+        for (uint32_t v = 0; v < g->value_count; v++) {
+            if (g->values[v].info.content_hash != hash || g->values[v].info.data == NULL)
+                continue;
+            if (m->f.unread[p][v] > 1)
+                return 0;
+            bytes += m->f.unread[p][v] == 1 ? g->values[v].info.data_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+static bool list_sources(maker *m, choice *c)
+{
+    c->sources = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *c->sources);
+    if (c->sources == NULL)
+        return false;
+    for (uint32_t i = 0; i < c->pack_count; i++) {
+        pack *p = &c->packs[i];
+        source *s = find_source(c, p->source);
+
+        for (uint32_t k = 0; k < i && p->twin == i; k++)
+            if (c->packs[k].entry.bytes == p->entry.bytes && c->packs[k].hash == p->hash)
+                p->twin = k;
+        if (s == NULL) {
+            s = &c->sources[c->source_count++];
+            *s = (source){ p->source, 0, p->source != 0 ? freed_by(m, p->source) : 0, false };
+        }
+        s->packs += p->twin == i ? p->entry.bytes : 0;
+    }
+    return true;
+}
+
+/* What the program grows by for each byte of packs, the least first. Packs of constants that are not known come before
+ * all: nothing can be left out while they are not in. */
+static int by_growth(const void *a, const void *b)
+{
+    const source *x = a, *y = b;
+    const double more_x = ((double)x->packs - (double)x->freed) / (double)(x->packs + 1);
+    const double more_y = ((double)y->packs - (double)y->freed) / (double)(y->packs + 1);
+
+    if ((x->hash == 0) != (y->hash == 0))
+        return x->hash == 0 ? -1 : 1;
+    return more_x != more_y ? (more_x < more_y ? -1 : 1) : x->hash < y->hash ? -1 : x->hash > y->hash;
+}
+
+static void choose_sources(const maker *m, choice *c)
+{
+    const double most = m->job->size * (double)m->job->data_bytes; /* the first program had all constants, no packs */
+    double total = (double)m->job->data_bytes;
+    bool all_known = true;
+
+    qsort(c->sources, c->source_count, sizeof *c->sources, by_growth);
+    for (uint32_t i = 0; i < c->source_count; i++) {
+        source *s = &c->sources[i];
+
+        if (!all_known)
+            s->freed = 0;
+        s->kept = s->packs <= s->freed || total + (double)s->packs - (double)s->freed <= most;
+        total += s->kept ? (double)s->packs - (double)s->freed : 0;
+        all_known = all_known && (s->hash != 0 || s->kept);
+    }
+}
+
+/* Constants stay whose packs do not. */
+static void keep_read(maker *m, const choice *c)
+{
+    m->f.drops = false;
+    for (uint32_t p = 0; m->f.unread != NULL && p < m->c->part_count; p++) {
+        const graph *g = m->c->parts[p].p->graph;
+
+        for (uint32_t v = 0; v < g->value_count; v++) {
+            const source *s = find_source(c, g->values[v].info.content_hash);
+
+            if (m->f.unread[p][v] == 1 && (s == NULL || s->hash == 0 || !s->kept || s->freed == 0))
+                m->f.unread[p][v] = 2;
+            m->f.drops |= m->f.unread[p][v] == 1;
+        }
+    }
+}
+
+/* Writes what is kept to packs.bin, and the table. */
+static bool write_packs(maker *m, choice *c, FILE *to)
+{
+    static const char zeros[64];
+    uint64_t at = 0;
+
+    m->f.packs = arena_array(&m->c->a, (size_t)c->pack_count + 1, sizeof *m->f.packs);
+    for (uint32_t i = 0; m->f.packs != NULL && i < c->pack_count; i++) {
+        pack *p = &c->packs[i], *twin = &c->packs[p->twin];
+        const uint64_t pad = (64 - p->entry.bytes % 64) % 64;
+
+        p->entry.kept = find_source(c, p->source)->kept;
+        if (p->entry.kept && twin->entry.kept && twin != p) {
+            p->entry.offset = twin->entry.offset;
+        } else if (p->entry.kept) {
+            p->entry.offset = at;
+            if (fwrite(p->data, 1, (size_t)p->entry.bytes, to) != p->entry.bytes || fwrite(zeros, 1, pad, to) != pad)
+                return false;
+            at += p->entry.bytes + pad;
+        }
+        m->f.packs[m->f.pack_count++] = p->entry;
+        m->job->pack_count += p->entry.kept;
+    }
+    m->f.packs_bytes = at;
+    m->job->start_count = m->f.pack_count - m->job->pack_count;
+    return m->f.packs != NULL;
+}
+
+/* Takes over the packs of `count` accounts. */
+static inlay_status take_packs(maker *m, const pack_account *list, uint32_t count)
+{
+    choice c = { 0 };
+    uint32_t total = 0;
+    FILE *to = NULL;
+    inlay_status status;
+    bool good = true;
+
+    for (uint32_t i = 0; i < count; i++)
+        good = good && list_packs(m, &list[i], NULL, &total);
+    c.packs = arena_array(&m->c->a, (size_t)total + 1, sizeof *c.packs);
+    for (uint32_t i = 0; good && c.packs != NULL && i < count; i++)
+        good = list_packs(m, &list[i], c.packs, &c.pack_count);
+    if (c.packs == NULL || !good || !list_sources(m, &c))
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
+    choose_sources(m, &c);
+    keep_read(m, &c);
+    INLAY_TRY(maker_write_file(m, "packs.bin", &to));
+    good = write_packs(m, &c, to);
+    INLAY_TRY(maker_close_file(m, to, "packs.bin"));
+    if (!good)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write the bundle's packs");
+    if (m->f.pack_count > 0)
+        qsort(m->f.packs, m->f.pack_count, sizeof *m->f.packs, by_key);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ accounts */
 
 /* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
 static uint32_t read_accounts(maker *m, uint32_t count, pack_account *list, uint64_t *levels)
@@ -178,9 +338,6 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
     pack_account list[MOST_LEVELS] = { { 0 } };
     uint64_t levels[MOST_LEVELS] = { 0 };
     const bundle_part_of *bytes = maker_part(m, "byte_set_of_cpu");
-    uint64_t at = 0;
-    uint32_t capacity = 0;
-    FILE *to = NULL;
     inlay_status status;
     bool good;
 
@@ -196,18 +353,25 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
         m->f.packs_levels = LEVEL_ALONE;
     for (uint32_t i = 0; good && (m->f.packs_levels != UINT32_MAX || is_whole(m, levels, count)) && i < count; i++)
         good = find_unread(m, list[i].fates);
-    INLAY_TRY(maker_write_file(m, "packs.bin", &to));
-    for (uint32_t i = 0; good && i < (m->f.packs_levels == 0 ? 1 : count); i++)
-        good = add_packs(m, &list[i], to, &at, &capacity);
-    INLAY_TRY(maker_close_file(m, to, "packs.bin"));
-    m->f.packs_bytes = at;
-    m->job->pack_count = m->f.pack_count;
-    if (m->f.pack_count > 0)
-        qsort(m->f.packs, m->f.pack_count, sizeof *m->f.packs, by_key);
-    if (!good)
-        status = inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
-done:
+    status = good ? take_packs(m, list, m->f.packs_levels == 0 ? 1 : count)
+                  : inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
     for (uint32_t i = 0; i < MOST_LEVELS; i++)
         free(list[i].bytes);
     return status;
+}
+
+inlay_status maker_read_arena(maker *m, uint32_t count)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        pack_account a = { 0 };
+
+        if (!read_account(m, i, &a))
+            return inlay_fail(m->diag, INLAY_IO_ERROR, "the bundle's run left no readable account");
+        most = a.arena_bytes > most ? a.arena_bytes : most;
+        free(a.bytes);
+    }
+    m->f.arena_bytes = (most + 4095) / 4096 * 4096;
+    return INLAY_OK;
 }

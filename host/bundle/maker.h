@@ -39,9 +39,9 @@ bundle_part_of *maker_part(const maker *m, const char *name);
 const char *maker_emulator(const maker *m);
 /* At how many levels of instructions the program is run first. */
 uint32_t maker_level_count(const maker *m);
-/* Runs it at one of them. *out_again is set where it lacks parts: it is to be built once more, and run again.
- * INLAY_UNSUPPORTED: the job's node cannot be compiled. */
-INLAY_NODISCARD inlay_status maker_first_run(maker *m, uint32_t level, bool *out_again);
+/* Runs the program `file` of the job's folder at one of them. *out_again is set where it lacks parts: it is to be built
+ * once more, and run again. INLAY_UNSUPPORTED: the job's node cannot be compiled. */
+INLAY_NODISCARD inlay_status maker_first_run(maker *m, const char *file, uint32_t level, bool *out_again);
 
 /* stubs.s: what stands for parts of kernels in a first program that is without them. It goes on, and names itself. */
 INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
@@ -51,7 +51,10 @@ INLAY_NODISCARD inlay_status maker_write_stubs(maker *m);
 void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count);
 
 /* make_packs.c: takes over what `count` first runs wrote. Packs that are the same at every level count for all of them,
- * the others for their own. What they were made of is left out, but where CPUs differ in products of bytes in ways that
- * this one cannot try. */
+ * the others for their own. As many stay in the program as the job's size allows, those first that stand for what they
+ * were made of; the others are made when it starts. Constants are left out whose packs are all there, but where CPUs
+ * differ in products of bytes in ways that this one cannot try. */
 INLAY_NODISCARD inlay_status maker_read_accounts(maker *m, uint32_t count);
+/* The arena of a program with its packs, from runs of it. */
+INLAY_NODISCARD inlay_status maker_read_arena(maker *m, uint32_t count);
 #endif

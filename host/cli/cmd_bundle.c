@@ -17,7 +17,8 @@ static const char doc[] =
     "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
     "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn "
     "has "
-    "of its own, never on libdnnl: where `inlay run` uses that library, results differ in the last digits. Of control "
+    "of its own, never on libdnnl, with the precision and the options of providers that are given here: where `inlay "
+    "run` uses that library, results differ in the last digits. Of control "
     "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
@@ -27,7 +28,7 @@ static const char doc[] =
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
-enum { KEY_LIBRARY = 0x4000, KEY_OBJECT, KEY_TARGET, KEY_CC, KEY_NAME, KEY_DIM, KEY_SET, KEY_ISA, KEY_KEEP };
+enum { KEY_LIBRARY = 0x4000, KEY_OBJECT, KEY_TARGET, KEY_CC, KEY_NAME, KEY_DIM, KEY_SET, KEY_ISA, KEY_SIZE, KEY_KEEP };
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
     { "library", KEY_LIBRARY, NULL, 0, "Write a static library, and FILE's name with .h", 0 },
@@ -39,6 +40,11 @@ static const struct argp_option flags[] = {
     { "for", KEY_ISA, "avx2|native", 0,
       "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
       "weight once",
+      0 },
+    { "size", KEY_SIZE, "N", 0,
+      "The most bytes of weights, as a multiple of the model's: what kernels make of weights is in the program as far "
+      "as "
+      "that goes, and is made at each start beyond it (default: 1.15)",
       0 },
     { "cc", KEY_CC, "PROGRAM", 0, "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)", 0 },
     { "keep", KEY_KEEP, NULL, 0, "Keep sources and objects in the folder FILE.bundle", 0 },
@@ -83,6 +89,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--for is avx2 or native, not '%s'", arg);
         args->job.isa = arg;
         return 0;
+    case KEY_SIZE: {
+        char *end;
+
+        args->job.size = strtod(arg, &end);
+        if (end == arg || *end != '\0' || !(args->job.size >= 1) || args->job.size > 1000)
+            argp_error(state, "--size is a number from 1, not '%s'", arg);
+        return 0;
+    }
     case KEY_CC:
         args->job.cc = arg;
         return 0;
@@ -157,6 +171,7 @@ static inlay_status set_options(const bundle_args *args, cli_common *common, con
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
+    INLAY_TRY(inlay_options_set(common->options, "onednn.pairs", "0", diag)); /* whether they pay is measured */
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
     return status;
@@ -238,6 +253,10 @@ static int print_result(const bundle_args *args, const cli_common *common)
         (void)printf("%s: %llu bytes, of which weights %llu; arena %llu bytes\n", job->output,
                      (unsigned long long)job->file_bytes, (unsigned long long)job->data_bytes,
                      (unsigned long long)job->arena_bytes);
+        if (job->start_count > 0)
+            (void)printf("weights are packed at each start, %u of %u packs; a larger --size keeps more of them in the "
+                         "program\n",
+                         job->start_count, job->start_count + job->pack_count);
         if (!args->check.ran)
             (void)printf("not tried: nothing here runs programs of %s\n", job->target);
         else if (args->check.same)
@@ -253,11 +272,11 @@ static int print_result(const bundle_args *args, const cli_common *common)
         return CLI_OK;
     }
     return cli_print_json(common,
-                          json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
+                          json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
                                     (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
-                                    "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count, "tried",
-                                    args->check.ran, "same", args->check.ran && args->check.same, "difference",
-                                    args->check.largest),
+                                    "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count,
+                                    "packs_at_start", (int)job->start_count, "tried", args->check.ran, "same",
+                                    args->check.ran && args->check.same, "difference", args->check.largest),
                           CLI_OK);
 }
 
@@ -270,6 +289,7 @@ int cmd_bundle(int argc, char **argv)
     int code;
 
     args.job.target = bundle_native_target();
+    args.job.size = 1.15;
     cli_parse(&argp, true, argc, argv, &common, &args);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
     cli_common_deinit(&common);

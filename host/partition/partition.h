@@ -21,12 +21,14 @@ typedef struct part_provider {
     const inlay_provider *table;
     void *state;
     const char *name;
-    const char *plugin_path;               /* for messages; may be NULL */
-    const char *plugin_version, *build_id; /* of the plugin; NULL = unknown */
-    uint64_t settings_hash;                /* of the options that it was opened with; 0 = none */
-    uint32_t first_domain;                 /* host-wide id of its domains[0] */
-    uint32_t abi_minor; /* that its plugin was built for: it is not asked about operators that passes make since */
-    bool unnamed;       /* a CPU stands in for its device, and no option names it: it runs what rules name it for */
+    const char *plugin_path;                 /* for messages; may be NULL */
+    const char *plugin_version, *build_id;   /* of the plugin; NULL = unknown */
+    const struct provider_setting *settings; /* [setting_count] the options that it was opened with */
+    uint64_t settings_hash;                  /* of them; 0 = none */
+    uint32_t setting_count;
+    uint32_t first_domain; /* host-wide id of its domains[0] */
+    uint32_t abi_minor;    /* that its plugin was built for: it is not asked about operators that passes make since */
+    bool unnamed;          /* a CPU stands in for its device, and no option names it: it runs what rules name it for */
 } part_provider;
 
 /* The domain that a provider's values lie in unless a placement says otherwise. */

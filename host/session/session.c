@@ -82,14 +82,18 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
             takes_setting(s, name, shared[i].option, shared[i].value))
-            list[(*out_count)++] = (provider_setting){ shared[i].option, shared[i].value };
+            list[(*out_count)++] = (provider_setting){ shared[i].option, arena_string(&s->a, shared[i].value) };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *x = &options->settings[i];
         if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.') {
-            list[(*out_count)++] = (provider_setting){ x->name + bytes + 1, x->value };
+            list[(*out_count)++] =
+                (provider_setting){ arena_string(&s->a, x->name + bytes + 1), arena_string(&s->a, x->value) };
             (*out_own)++;
         }
     }
+    for (uint32_t i = 0; list != NULL && i < *out_count; i++)
+        if (list[i].name == NULL || list[i].value == NULL)
+            return NULL;
     return list;
 }
 
@@ -168,6 +172,8 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
                                                              .plugin_path = p->path,
                                                              .plugin_version = p->version,
                                                              .build_id = p->build_id,
+                                                             .settings = settings,
+                                                             .setting_count = count,
                                                              .settings_hash = hash_settings(settings, count),
                                                              .first_domain = p->first_domain,
                                                              .abi_minor = p->abi_minor,

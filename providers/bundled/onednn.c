@@ -14,6 +14,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     rg_state *state = calloc(1, sizeof *state);
+    bool reduced = false;
 
     (void)ctx;
     *out_state = state;
@@ -35,11 +36,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->bytes = byte_set_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
     state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
-    state->kernel = KN_COUNT;
-    state->by_model = true;
-    state->limbs = NB_EXACT;
-    state->winograd = true;
+    rg_read_options(state, args, &reduced);
+    state->pairs = false; /* whether they pay is measured, which no program does */
     state->alone = true;
+    if (reduced)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "precision reduced needs libdnnl, which this program is without");
     return INLAY_OK;
 }
 

@@ -8,11 +8,11 @@ static inlay_status open_reference(const inlay_host *host, const inlay_create_ar
 {
     reference_settings *settings = calloc(1, sizeof *settings);
 
-    (void)host, (void)args;
+    (void)host;
     *out = settings;
     if (settings == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
-    settings->engine = reference_engine;
+    reference_read_options(settings, args);
     return INLAY_OK;
 }
 

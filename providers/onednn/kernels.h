@@ -101,6 +101,8 @@ typedef struct kn_kernel {
 extern const kn_kernel kn_kernels[KN_COUNT];
 /* KN_COUNT: there is none of that name. */
 uint32_t kn_find(const char *name);
+/* Options of how numbers are computed (options.c). *out_reduced: products of bfloat16 are asked for. */
+void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_reduced);
 
 /* What was chosen for a group, in the order of preference. */
 enum { KN_BY_MODEL, KN_BY_TIME, KN_BY_OPTION, KN_ONLY };

@@ -89,8 +89,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
                            inlay_diag *diag)
 {
     rg_state *state = calloc(1, sizeof *state);
-    const char *precision = "f32", *activations = "auto";
-    bool winograd = true, pairs = true;
+    bool reduced = false;
     kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
     dnnl_status_t code;
@@ -135,33 +134,14 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, "winograd") == 0)
-            winograd = v->i != 0;
-        else if (strcmp(v->name, "pairs") == 0)
-            pairs = v->i != 0;
-        else if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
+        if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
             state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL,
             state->bytes = q_library_has_products(&why) ? NULL : state->bytes; /* which has no others */
-        else if (strcmp(v->name, "reproducible") == 0)
-            state->reproducible = v->i != 0;
-        else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
-            state->kernel = kn_find(v->s);
-        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
-            precision = v->s;
-        else if (strcmp(v->name, "activations") == 0 && v->s != NULL)
-            activations = v->s;
     }
-    state->strict = strcmp(precision, "strict") == 0;
-    state->by_model = !state->strict && strcmp(activations, "auto") == 0;
-    state->limbs = state->strict || strcmp(activations, "exact") == 0   ? NB_EXACT
-                   : strcmp(activations, "byte") == 0                   ? NB_BYTE
-                   : !state->by_model || strcmp(precision, "fast") == 0 ? NB_FINE
-                                                                        : NB_EXACT;
-    state->winograd = winograd && !state->strict;
-    state->fast = strcmp(precision, "fast") == 0;
-    state->pairs = pairs && state->fast && pairs_of_cpu() != NULL;
+    rg_read_options(state, args, &reduced);
+    state->pairs = state->pairs && pairs_of_cpu() != NULL;
     state->fast_pairs = state->pairs && pairs_are_fast();
-    state->bf16 = strcmp(precision, "reduced") == 0 && rg_has_bf16();
+    state->bf16 = reduced && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */
     code = dn_engine_create(&state->engine);

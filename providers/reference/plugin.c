@@ -29,40 +29,23 @@ static const inlay_option options[] = {
       .doc = CPU_ISA_DOC },
 };
 
-static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
-{
-    const reference_settings *settings = (const reference_settings *)(const void *)self;
-
-    return type == GEMM_F32 ? &settings->strict : gemm_kernel_best(type);
-}
-
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     reference_settings *settings = calloc(1, sizeof *settings);
     const char *isa = "auto";
     inlay_status status;
-    bool strict = false;
 
     (void)host;
     *out = settings;
     if (settings == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider reference");
-    settings->engine = reference_engine;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-        if (strcmp(v->name, "preview") == 0)
-            settings->preview = v->i != 0;
-        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
-            strict = strcmp(v->s, "strict") == 0;
-        else if (strcmp(v->name, "isa") == 0 && v->s != NULL)
+        if (strcmp(v->name, "isa") == 0 && v->s != NULL)
             isa = v->s;
     }
     status = cpu_cap(isa, diag);
-    if (strict && status == INLAY_OK) {
-        settings->engine.kernel = strict_kernel;
-        settings->strict = *gemm_kernel_best(GEMM_F32);
-        settings->strict.chain = GEMM_STRICT_CHAIN;
-    }
+    reference_read_options(settings, args);
     if (status != INLAY_OK) {
         free(settings);
         *out = NULL;

@@ -15,6 +15,8 @@ typedef struct reference_settings {
     gemm_kernel strict; /* what the engine has for floats with precision strict */
     bool preview;       /* operators of preview domains are offered */
 } reference_settings;
+/* Of all options but isa, after which kernels are chosen. */
+void reference_read_options(reference_settings *settings, const inlay_create_args *args);
 
 #define TABLE(stem) extern const kit_table reference_##stem;
 #include "kernels.def"

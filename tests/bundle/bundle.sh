@@ -80,7 +80,27 @@ if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
         holds "a program for this CPU says so on another" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "other instructions" err2'
 fi
 fails 2 "avx2 or native" mlp.onnx -o none --for sse
+does '.tried and .same' bytes.onnx -o bytes --size 10
 holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
+
+# ---- how large: weights once, unless more is asked for; what is not in the program is made when it starts
+weights=$((2 * 64 * 64 * 9 * 4))
+does ".same and .weight_bytes <= 1.16 * $weights and .packs_at_start > 0" winograd.onnx -o once
+does ".same and .weight_bytes <= 1.16 * $weights" winograd.onnx -o native --for native
+does ".same and .weight_bytes <= 1.01 * $weights" winograd.onnx -o least --size 1
+does ".same and .weight_bytes > 1.5 * $weights and .packs_at_start == 0" winograd.onnx -o all_packs --size 100
+mkdir -p packed_once packed_before
+holds "the same bits, packed before" sh -c './once -o packed_once && ./all_packs -o packed_before && cmp packed_once/0.npy packed_before/0.npy'
+for level in avx2 auto; do
+    holds "level $level packs for itself" env INLAY_ISA=$level ./once --info
+done
+fails 2 "a number from 1" mlp.onnx -o none --size 0.5
+
+# ---- precision and options of providers are the program's, too
+does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # no Winograd's algorithm
+does ".same and .packs_at_start == 0" winograd.onnx -o plain --option onednn.winograd=0
+does ".same and .packs_at_start > 0" winograd.onnx -o fast --precision fast
+fails 4 "precision reduced needs libdnnl" winograd.onnx -o none --precision reduced
 
 # ---- every part that a program may name is there, and families of kernels run
 parts=$(dirname "$inlay")/../lib/inlay/bundle/$(uname -m)-linux-gnu
@@ -103,7 +123,7 @@ done ;; esac
 exec cc "$@"
 END
 chmod +x without_data
-fails 1 "undefined reference to \`app_data'" mlp.onnx -o none --cc ./without_data
+fails 1 "undefined reference to \`app_" mlp.onnx -o none --cc ./without_data
 
 # ---- libraries and objects: a header, five symbols, a buffer of the caller's
 does '.same' mlp.onnx -o libmlp.a --library --name model # a name that a file of the making has, too

@@ -195,6 +195,8 @@ static void write_families(const char *folder)
                        "v = [1,3,3]\n-> h, l" },
         { "upsample", "x : 1,4,5,6\ns = [4] 1,1,2,2\nr = Resize(x, _, s) mode=linear\n"
                       "p = MaxPool(r) kernel_shape=3,3 strides=2,2\na = i[2] 2,3\nm = ReduceMean(p, a)\n-> m" },
+        { "winograd", "x : 1,64,28,28\na = [64,64,3,3]\nb = [64,64,3,3]\nc = Conv(x, a) pads=1,1,1,1\nr = Relu(c)\n"
+                      "d = Conv(r, b) pads=1,1,1,1\ng = GlobalAveragePool(d)\n-> g" },
         { "deconvolution", "x : 1,4,5,6\nk = [4,3,3,3]\nb = [3]\ny = ConvTranspose(x, k, b) strides=2,2\n-> y" },
     };
 

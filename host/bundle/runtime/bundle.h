@@ -50,16 +50,20 @@ typedef struct bundle_tensor {
     uint64_t bytes;
 } bundle_tensor;
 
-/* What a provider made of constants when the bundle was made: found by its key. */
+/* What a provider made of constants when the bundle was made: found by its key. Those that are not in the program are
+ * made when it starts. */
+#define BUNDLE_MADE_AT_START UINT64_MAX
 typedef struct bundle_pack {
     uint64_t key[2];
     uint64_t bytes;
-    uint64_t offset; /* in bundle_model.packs_data */
+    uint64_t offset; /* in bundle_model.packs_data, or BUNDLE_MADE_AT_START */
 } bundle_pack;
 
 enum { BUNDLE_REFERENCE, BUNDLE_ONEDNN, BUNDLE_PROVIDERS };
 typedef struct bundle_model {
     const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: not needed */
+    const inlay_option_value *options[BUNDLE_PROVIDERS]; /* [option_counts] what they are opened with */
+    uint32_t option_counts[BUNDLE_PROVIDERS];
     const bundle_region *regions;
     const bundle_step *steps;
     const bundle_tensor *inputs, *outputs;
@@ -67,7 +71,8 @@ typedef struct bundle_model {
     const char *packs_data;
     uint32_t region_count, step_count, input_count, output_count, pack_count;
     uint32_t packs_levels;  /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
-    uint32_t has_originals; /* what is not packed at this CPU's level can be packed when it starts */
+    uint32_t has_originals; /* what no pack is listed for can be packed when it starts */
+    uint32_t packs_first;   /* the bundle is being made: packs are told with their sources */
     uint32_t only_level;    /* the bundle_level() of CPUs that it is for; 0: any */
     const char *isa;        /* the most that kernels may use, NULL: what the CPU has */
     uint64_t slab_bytes;
@@ -89,8 +94,10 @@ const char *bundle_error_node(void); /* the node that it is about, or "" */
 /* The most bytes of the arena that were ever in use, and how often memory was asked for. */
 uint64_t bundle_arena_peak(void);
 uint64_t bundle_allocations(void);
-/* Calls `each` for the packs that starting had to make. Only while the bundle is made. */
-void bundle_made_packs(void (*each)(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes), void *ctx);
+/* Calls `each` for the packs that starting had to make. Only while the bundle is made. source: the content_hash of the
+ * constant that alone it was made of; 0: that is not known. */
+typedef void (*bundle_pack_fn)(void *ctx, const uint64_t key[2], uint64_t source, const void *data, uint64_t bytes);
+void bundle_made_packs(bundle_pack_fn each, void *ctx);
 /* Number of the constants of region `r` that were packed, see inlay_compile_request.constants; NULL before the start.
  */
 const uint8_t *bundle_constant_fates(uint32_t region);

@@ -16,9 +16,9 @@ enum { MOST_LACKED = 4096 };
 static const char *lacked[MOST_LACKED];
 static uint32_t lacked_count;
 
-static void write_pack(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes)
+static void write_pack(void *ctx, const uint64_t key[2], uint64_t source, const void *data, uint64_t bytes)
 {
-    const uint64_t head[3] = { key[0], key[1], bytes };
+    const uint64_t head[4] = { key[0], key[1], source, bytes };
 
     (void)fwrite(head, sizeof head, 1, ctx);
     (void)fwrite(data, 1, bytes, ctx);

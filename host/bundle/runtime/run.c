@@ -32,6 +32,7 @@ typedef struct call {
 typedef struct made {
     struct made *next;
     uint64_t key[2];
+    uint64_t source; /* see bundle_made_packs() */
     uint64_t bytes;
     void *data;
     int kept;
@@ -146,6 +147,26 @@ static void make_key(const bundle_region *r, const void *key, uint64_t key_bytes
     out[1] = b;
 }
 
+/* The constant of the region that the key names, if it is one. */
+static uint64_t find_source(const bundle_region *r, const void *key, uint64_t key_bytes)
+{
+    uint64_t found = 0, word;
+
+    for (uint64_t at = 0; at + sizeof word <= key_bytes; at += sizeof word) {
+        memcpy(&word, (const char *)key + at, sizeof word);
+        for (uint32_t v = 0; word != 0 && word != found && v < r->graph->value_count; v++) {
+            const inlay_value_info *info = inlay_graph_value(r->graph, v);
+
+            if (info->content_hash != word || info->data == NULL)
+                continue;
+            if (found != 0)
+                return 0;
+            found = word;
+        }
+    }
+    return found;
+}
+
 static const bundle_pack *find_pack(const uint64_t known[2], uint64_t bytes)
 {
     const uint64_t key[2] = { known[0] ^ (bundle_level() & now->packs_levels), known[1] };
@@ -176,12 +197,12 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
     make_key(compile, key, key_bytes, k);
     p = find_pack(k, bytes);
     *out_known = 0;
-    if (p != NULL) {
+    if (p != NULL && p->offset != BUNDLE_MADE_AT_START) {
         *out_data = (void *)(uintptr_t)(now->packs_data + p->offset);
         *out_known = 1;
         return INLAY_OK;
     }
-    if (now->has_originals == 0)
+    if (p == NULL && now->has_originals == 0)
         return inlay_fail(&diag, INLAY_INTERNAL,
                           "the program was made without weights for this CPU; INLAY_ISA=avx2 in "
                           "the environment may help");
@@ -197,7 +218,11 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
     if (m == NULL || *out_data == NULL)
         return INLAY_OUT_OF_MEMORY;
     memset(*out_data, 0, bytes); /* what is never written is the same in every bundle */
-    *m = (made){ .next = made_packs, .key = { k[0], k[1] }, .bytes = bytes, .data = *out_data };
+    *m = (made){ .next = made_packs,
+                 .key = { k[0], k[1] },
+                 .source = now->packs_first != 0 ? find_source(compile, key, key_bytes) : 0,
+                 .bytes = bytes,
+                 .data = *out_data };
     made_packs = m;
     return INLAY_OK;
 }
@@ -209,11 +234,11 @@ static void packs_keep(void *ctx, void *compile, const void *data)
         m->kept |= m->data == data;
 }
 
-void bundle_made_packs(void (*each)(void *ctx, const uint64_t key[2], const void *data, uint64_t bytes), void *ctx)
+void bundle_made_packs(bundle_pack_fn each, void *ctx)
 {
     for (const made *m = made_packs; m != NULL; m = m->next)
         if (m->kept)
-            each(ctx, m->key, m->data, m->bytes);
+            each(ctx, m->key, m->source, m->data, m->bytes);
 }
 
 static const void *host_extension(void *ctx, const char *name)
@@ -254,11 +279,13 @@ static void *take(uint64_t count, uint64_t bytes)
 
 static inlay_status open_providers(const inlay_provider **tables, void **states)
 {
-    const inlay_create_args args = {
-        .struct_size = sizeof args, .option_stride = sizeof(inlay_option_value), .first_domain = 1, .max_threads = 1
-    };
-
     for (uint32_t i = 0; i < BUNDLE_PROVIDERS; i++) {
+        const inlay_create_args args = { .struct_size = sizeof args,
+                                         .options = now->options[i],
+                                         .option_count = now->option_counts[i],
+                                         .option_stride = sizeof *now->options[i],
+                                         .first_domain = 1,
+                                         .max_threads = 1 };
         inlay_status status;
 
         if (now->providers[i] == NULL)
