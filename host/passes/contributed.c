@@ -2,8 +2,9 @@
  *
  *     BiasGelu(a, b)  ->  Gelu(Add(a, b))
  *
- * Level 0: no provider runs them. A node that ONNX's operators cannot say is left as it is, with the
- * reason (spell_refuse), which the error names when no provider runs it. Their definitions are in "ContribOperators.md" of that project. */
+ * Level 0: no provider runs them. A node that ONNX's operators cannot say is left as it is, with the reason
+ * (spell_refuse), which the error names when no provider runs it. The definitions are in "ContribOperators.md" of that
+ * project. */
 #include "passes/contributed.h"
 #include <string.h>
 

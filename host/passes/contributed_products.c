@@ -282,15 +282,33 @@ static uint32_t one_or_more(spell *b, uint32_t v)
     return spell_op(b, "Reshape", 13, v, spell_integers(b, NULL, 0));
 }
 
+/* v, of which a run alone knows whether it is one number or one for each index of the axis, as the latter. */
+static uint32_t for_each_index(spell *b, uint32_t v, uint32_t x, int64_t axis)
+{
+    if (v == INLAY_NONE)
+        return v;
+    return spell_op(b, "Expand", 13, v,
+                    spell_op(b, "Gather", 13, spell_typed(b, "Shape", 13, INLAY_INT64, x), spell_list(b, axis)));
+}
+
 void spell_linear(spell *b)
 {
     const bool back = b->n->info.op_type.data[0] == 'D';
-    const uint32_t x = spell_in(b, 0), scale = one_or_more(b, spell_in(b, 1)), zero = one_or_more(b, spell_in(b, 2));
+    const int64_t axis = rw_attr_int(b->n, "axis", 1);
+    const uint32_t x = spell_in(b, 0), rank = spell_rank(b, x);
+    const inlay_value_info *of_scale = rw_info(b->w, spell_in(b, 1));
+    const bool has_axis = graph_attr(b->n, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
+    const bool open = of_scale->rank != 0 && rw_dim(of_scale, 0) < 0 && has_axis;
+    uint32_t scale = one_or_more(b, spell_in(b, 1)), zero = one_or_more(b, spell_in(b, 2)), y;
     const inlay_dtype to = back ? spell_dtype(b, scale) : zero == INLAY_NONE ? INLAY_UINT8 : spell_dtype(b, zero);
-    uint32_t y = spell_typed(b, back ? "DequantizeLinear" : "QuantizeLinear", 21, to, x, scale, zero);
 
-    if (spell_rank(b, scale) == 1)
-        spell_int(b, "axis", rw_attr_int(b->n, "axis", 1));
+    if (open) {
+        scale = for_each_index(b, scale, x, axis);
+        zero = for_each_index(b, zero, x, axis);
+    }
+    y = spell_typed(b, back ? "DequantizeLinear" : "QuantizeLinear", 21, to, x, scale, zero);
+    if (open || spell_rank(b, scale) == 1)
+        spell_int(b, "axis", axis);
     spell_output(b, 0, y);
 }
 

@@ -5,12 +5,10 @@
  *         ->  QuantizeLinear(Add(DequantizeLinear(a, scale, zero), DequantizeLinear(b, scale, zero)), scale, zero)
  *
  * Level 0: nobody else runs them. Providers join the pieces again (providers/onednn: quant_chain.c), and quantized_ops
- * makes products of QGemm. Images with channels last stay as they are, and so nobody runs those. */
+ * makes products of QGemm. Pass contributed has those of images with channels last. */
 #include "base/element.h"
-#include "passes/rewrite.h"
+#include "passes/spell.h"
 #include <string.h>
-
-enum { MOST_INPUTS = 64 };
 
 /* A function of `count` dequantized inputs (0: all the rest), three inputs of the node each, from `first` on; before
  * them one input is passed on as it is where `condition`. The scale of the result is input `result`, its zero point the
@@ -78,7 +76,7 @@ static inlay_status dequantize(rewrite *w, const graph_node *n, uint32_t at, int
         return INLAY_OK;
     }
     back = make_linear(w, n, "DequantizeLinear", x, at + 1, rw_info(w, x)->dtype,
-                       scale->rank == 1 && axis >= 0 ? axis : -1);
+                       scale->rank != 0 && axis >= 0 ? axis : -1);
     status = back == NULL ? rw_no_memory(w) : rw_insert(w, back, INLAY_FLOAT);
     if (status == INLAY_OK)
         *out = back->info.outputs[0];
@@ -99,17 +97,15 @@ static bool copy_attributes(rewrite *w, const graph_node *n, graph_node *fresh)
     return true;
 }
 
-/* The bias of QGemm, int32 in units of alpha times both scales, as floats. *out is INLAY_NONE: these can't be told. */
-static inlay_status bias_of(rewrite *w, const graph_node *n, uint32_t *out)
+/* The product of both scales of QGemm and alpha, which are the units of its bias, as one constant. INLAY_NONE: the
+ * scales are no constants, or of other shapes than the bias goes with. */
+static inlay_status constant_units(rewrite *w, const graph_node *n, uint32_t *out)
 {
     const uint32_t bias = rw_input(w, n, 6), a = rw_input(w, n, 1), b = rw_input(w, n, 4);
     const float *one = rw_floats(w, a), *each = rw_floats(w, b);
     const inlay_value_info *info = rw_info(w, bias), *scales = rw_info(w, b);
     const int64_t count = scales->rank == 0 ? 1 : rw_dim(scales, 0);
     const double alpha = rw_attr_float(n, "alpha", 1);
-    uint32_t scale;
-    graph_node *back;
-    inlay_status status;
     float *units;
 
     *out = INLAY_NONE;
@@ -121,13 +117,29 @@ static inlay_status bias_of(rewrite *w, const graph_node *n, uint32_t *out)
         return rw_no_memory(w);
     for (int64_t i = 0; i < count; i++)
         units[i] = (float)(alpha * (double)one[0] * (double)each[i]);
-    scale = rw_constant(w, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
-    back = scale == INLAY_NONE ? NULL : rw_make(w, "DequantizeLinear", 13, n, (const uint32_t[]){ bias, scale }, 2, 1);
-    if (back == NULL || graph_set_attr_int(w->g, back, "axis", 0) != INLAY_OK)
-        return rw_no_memory(w);
-    status = rw_insert(w, back, INLAY_FLOAT);
-    if (status == INLAY_OK)
-        *out = back->info.outputs[0];
+    *out = rw_constant(w, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
+    return *out == INLAY_NONE ? rw_no_memory(w) : INLAY_OK;
+}
+
+/* The bias of QGemm, int32 in units of alpha times both scales, as floats: DequantizeLinear, as passes read it, of a
+ * constant scale, and otherwise a product. */
+static inlay_status bias_of(rewrite *w, graph_node *n, uint32_t *out)
+{
+    spell b = { .w = w, .n = n };
+    uint32_t units;
+    inlay_status status = INLAY_OK;
+
+    INLAY_TRY(constant_units(w, n, &units));
+    if (units != INLAY_NONE) {
+        *out = spell_typed(&b, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(w, n, 6), units);
+        spell_int(&b, "axis", 0);
+    } else {
+        units = spell_op(&b, "Mul", 14, rw_input(w, n, 1), rw_input(w, n, 4));
+        units = spell_op(&b, "Mul", 14, units, spell_number(&b, INLAY_FLOAT, rw_attr_float(n, "alpha", 1)));
+        *out = spell_op(&b, "Mul", 14, spell_cast(&b, rw_input(w, n, 6), INLAY_FLOAT), units);
+    }
+    status = b.status;
+done:
     return status;
 }
 
@@ -151,29 +163,38 @@ static inlay_status replace(rewrite *w, graph_node *n, const contributed *c, con
     return end == NULL ? rw_no_memory(w) : rw_replace(w, n, end);
 }
 
+/* Why the node is left as it is; NULL: it is not. */
+static const char *why_not(const rewrite *w, const graph_node *n, const contributed *c, uint32_t operands)
+{
+    if (operands == 0 || n->info.input_count < c->first + 3 * operands - 1 ||
+        (c->count == 0 && n->info.input_count != c->first + 3 * operands))
+        return "its inputs are not an operand, its scale and its zero point each";
+    for (uint32_t i = 0; i < operands; i++)
+        if (rw_input(w, n, c->first + 3 * i) == INLAY_NONE || rw_input(w, n, c->first + 3 * i + 1) == INLAY_NONE)
+            return "an operand or its scale is missing";
+    return NULL;
+}
+
 static inlay_status match(rewrite *w, graph_node *n)
 {
     const contributed *c = row_of(n);
     const bool gemm = c != NULL && strcmp(c->op, "Gemm") == 0;
-    uint32_t inputs[MOST_INPUTS], count = 0, operands;
+    uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;
 
     if (c == NULL || rw_attr_int(n, "channels_last", 0) != 0)
         return INLAY_OK;
     operands = c->count > 0 ? c->count : (n->info.input_count - c->first) / 3;
-    if (operands == 0 || operands > MOST_INPUTS - 1 || n->info.input_count < c->first + 3 * operands - 1 ||
-        (c->count == 0 && n->info.input_count != c->first + 3 * operands))
+    n->not_lowered = why_not(w, n, c, operands);
+    if (n->not_lowered != NULL)
         return INLAY_OK;
+    inputs = arena_array(&w->scratch, (size_t)operands + 2, sizeof *inputs);
+    if (inputs == NULL)
+        return rw_no_memory(w);
     if (c->condition)
         inputs[count++] = rw_input(w, n, 0);
-    for (uint32_t i = 0; i < operands; i++) /* all there? */
-        if (rw_input(w, n, c->first + 3 * i) == INLAY_NONE || rw_input(w, n, c->first + 3 * i + 1) == INLAY_NONE)
-            return INLAY_OK;
-    if (gemm && rw_input(w, n, 6) != INLAY_NONE) {
+    if (gemm && rw_input(w, n, 6) != INLAY_NONE)
         INLAY_TRY(bias_of(w, n, &inputs[2]));
-        if (inputs[2] == INLAY_NONE)
-            return INLAY_OK;
-    }
     for (uint32_t i = 0; i < operands; i++)
         INLAY_TRY(dequantize(w, n, c->first + 3 * i, gemm && i == 1 ? rw_attr_int(n, "transB", 0) == 0 : -1,
                              &inputs[count++]));

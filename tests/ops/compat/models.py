@@ -31,7 +31,7 @@ def info(name, shape, dtype=F):
 
 
 def constant(name, array):
-    return numpy_helper.from_array(np.ascontiguousarray(array), name)
+    return numpy_helper.from_array(np.asarray(array, order="C"), name)
 
 
 def model(nodes, inputs, outputs, constants=(), imports=(("", 13),), values=(), ir=8):
