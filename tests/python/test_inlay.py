@@ -384,7 +384,7 @@ class Neighbours(unittest.TestCase):
             np.testing.assert_array_equal(session.run([x])["y"], wanted)
 
     def test_no_file_passes_for_a_library(self):
-        """threadpoolctl, and with it scikit-learn, knows libraries by what their file names begin with, and calls them."""
+        """threadpoolctl, and with it scikit-learn, knows libraries by how their file names begin, and calls them."""
         kinds = {("libopenblas", "openblas"): ("openblas_get_num_threads",),
                  ("mkl_rt", "libmkl_rt"): ("MKL_Get_Max_Threads",), ("libblis",): ("bli_thread_get_num_threads",),
                  ("libflexiblas",): ("flexiblas_get_num_threads",),
@@ -411,7 +411,8 @@ class Neighbours(unittest.TestCase):
 def ml_model(op, attribute, x, y):
     """y = op(x) of ai.onnx.ml; x and y: TypeProtos."""
     node = field(1, "x") + field(2, "y") + field(4, op) + field(5, attribute) + field(7, "ai.onnx.ml")
-    graph = field(1, node) + field(2, "g") + field(11, field(1, "x") + field(2, x)) + field(12, field(1, "y") + field(2, y))
+    values = field(11, field(1, "x") + field(2, x)) + field(12, field(1, "y") + field(2, y))
+    graph = field(1, node) + field(2, "g") + values
     return (field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(8, field(1, "ai.onnx.ml") + field(2, 1))
             + field(7, graph))
 
@@ -433,9 +434,9 @@ class Maps(unittest.TestCase):
 
     def test_as_outputs(self):
         x = np.array([[0.25, 0.75], [1, 0]], np.float32)
-        for attribute, key, names in ((field(1, "classlabels_int64s") + field(8, 5) + field(8, 7) + field(20, 7), 7, (5, 7)),
-                                      (field(1, "classlabels_strings") + field(9, "a") + field(9, "b") + field(20, 8), 8,
-                                       ("a", "b"))):
+        numbers = field(1, "classlabels_int64s") + field(8, 5) + field(8, 7) + field(20, 7)
+        texts = field(1, "classlabels_strings") + field(9, "a") + field(9, "b") + field(20, 8)
+        for attribute, key, names in ((numbers, 7, (5, 7)), (texts, 8, ("a", "b"))):
             y = field(4, field(1, field(5, field(1, key) + field(2, tensor_type(1)))))
             got, info, out = self.run_all(ml_model("ZipMap", attribute, tensor_type(1, None, 2), y), x)
             self.assertEqual(got, [dict(zip(names, row)) for row in x.tolist()])

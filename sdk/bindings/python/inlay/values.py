@@ -134,9 +134,13 @@ class Value:
         """A map. dtype, key_dtype: of its values and keys (int64 or string); None: as they are."""
         if key_dtype is None:
             key_dtype = "string" if any(isinstance(key, (str, bytes)) for key in data) else "int64"
-        items = [cls._of_array(np.array(list(part), object if number_of(kind) == STRING else DTYPES[number_of(kind)][1]),
-                               None) if kind is not None else cls._of_array(list(part), None)
-                 for part, kind in ((data.keys(), key_dtype), (data.values(), dtype))]
+
+        def column(part, kind):
+            number = None if kind is None else number_of(kind)
+            return cls._of_array(np.array(list(part), object if number == STRING else None),
+                                 None if number == STRING else number)
+
+        items = [column(data.keys(), key_dtype), column(data.values(), dtype)]
         handles = (ctypes.c_void_p * 2)(*(v._handle for v in items))
         out = ctypes.c_void_p()
         check(lib.value_create_list, MAP, lib.value_dtype(items[1]._handle), handles, 2, ctypes.byref(out))
