@@ -238,6 +238,42 @@ static void test_before_and_after(void **state)
     }
 }
 
+/* A device is the parent's: its session is refused, one of the child's own runs. */
+static bool be_without_device(void *user)
+{
+    const family *f = user;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    uint64_t digest = run_once(f->session, f->context, &status, &diag);
+
+    if (status != INLAY_UNSUPPORTED || strstr(diag.text, "runs on a device (provider vulkan)") == NULL)
+        return expect("a session on a device", digest, 0, status, &diag);
+    if (inlay_context_run_async(f->context, NULL, NULL, NULL, &diag) != INLAY_UNSUPPORTED)
+        return false;
+    inlay_context_destroy(f->context); /* both do nothing */
+    inlay_session_destroy(f->session);
+    digest = run_anew(f->providers, f->threads, &status, &diag);
+    return expect("the child's own device", digest, f->digest, status, &diag);
+}
+
+static void test_device(void **state)
+{
+    family f = { .providers = "vulkan", .threads = 2 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    (void)state;
+    if (make_session(f.providers, f.threads, &f.session, &diag) != INLAY_OK)
+        skip();
+    assert_int_equal(inlay_context_create(f.session, &f.context, &diag), INLAY_OK);
+    f.digest = run_once(f.session, f.context, &status, &diag);
+    assert_int_equal(status, INLAY_OK);
+    in_child(be_without_device, &f);
+    assert_true(run_once(f.session, f.context, &status, &diag) == f.digest);
+    inlay_context_destroy(f.context);
+    inlay_session_destroy(f.session);
+}
+
 /* A child whose parent has only made a session, or nothing yet. */
 static bool be_first(void *user)
 {
@@ -395,10 +431,8 @@ static void test_runs_that_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_in_child),
-        cmocka_unit_test(test_before_and_after),
-        cmocka_unit_test(test_others_at_work),
-        cmocka_unit_test(test_runs_that_go_on),
+        cmocka_unit_test(test_first_in_child), cmocka_unit_test(test_before_and_after), cmocka_unit_test(test_device),
+        cmocka_unit_test(test_others_at_work), cmocka_unit_test(test_runs_that_go_on),
     };
     int failures;
 

@@ -384,7 +384,7 @@ class Neighbours(unittest.TestCase):
             np.testing.assert_array_equal(session.run([x])["y"], wanted)
 
     def test_no_file_passes_for_a_library(self):
-        """threadpoolctl, and with it scikit-learn, knows libraries by what their file names begin with, and calls them."""
+        """threadpoolctl, and with it scikit-learn, knows libraries by how their file names begin, and calls them."""
         kinds = {("libopenblas", "openblas"): ("openblas_get_num_threads",),
                  ("mkl_rt", "libmkl_rt"): ("MKL_Get_Max_Threads",), ("libblis",): ("bli_thread_get_num_threads",),
                  ("libflexiblas",): ("flexiblas_get_num_threads",),
@@ -406,6 +406,63 @@ class Neighbours(unittest.TestCase):
                 if os.path.basename(path).lower().startswith(names):
                     library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD)
                     self.assertTrue(any(hasattr(library, symbol) for symbol in symbols), path)
+
+
+def ml_model(op, attribute, x, y):
+    """y = op(x) of ai.onnx.ml; x and y: TypeProtos."""
+    node = field(1, "x") + field(2, "y") + field(4, op) + field(5, attribute) + field(7, "ai.onnx.ml")
+    values = field(11, field(1, "x") + field(2, x)) + field(12, field(1, "y") + field(2, y))
+    graph = field(1, node) + field(2, "g") + values
+    return (field(1, 8) + field(8, field(1, "") + field(2, 17)) + field(8, field(1, "ai.onnx.ml") + field(2, 1))
+            + field(7, graph))
+
+
+def tensor_type(dtype, *axes):
+    shape = b"".join(field(1, field(1, n) if n is not None else b"") for n in axes)
+    return field(1, field(1, dtype) + (field(2, shape) if axes else b""))
+
+
+class Maps(unittest.TestCase):
+    def run_all(self, model, feed):
+        """The output, by both interfaces, and the types as ONNX Runtime tells them."""
+        from inlay.compat import onnxruntime as ort
+        session = ort.InferenceSession(model)
+        got = session.run(None, {"x": feed})[0]
+        ours = inlay.Session(model, config=False).run([feed])["y"]
+        self.assertEqual(repr(got), repr(ours))
+        return got, session.get_inputs()[0], session.get_outputs()[0]
+
+    def test_as_outputs(self):
+        x = np.array([[0.25, 0.75], [1, 0]], np.float32)
+        numbers = field(1, "classlabels_int64s") + field(8, 5) + field(8, 7) + field(20, 7)
+        texts = field(1, "classlabels_strings") + field(9, "a") + field(9, "b") + field(20, 8)
+        for attribute, key, names in ((numbers, 7, (5, 7)), (texts, 8, ("a", "b"))):
+            y = field(4, field(1, field(5, field(1, key) + field(2, tensor_type(1)))))
+            got, info, out = self.run_all(ml_model("ZipMap", attribute, tensor_type(1, None, 2), y), x)
+            self.assertEqual(got, [dict(zip(names, row)) for row in x.tolist()])
+            self.assertEqual(info.shape, [None, 2])
+            self.assertEqual(out.type, f"seq(map({'int64' if key == 7 else 'string'},tensor(float)))")
+
+    def test_as_inputs(self):
+        attribute = field(1, "string_vocabulary") + b"".join(field(9, name) for name in "abc") + field(20, 8)
+        x = field(5, field(1, 8) + field(2, tensor_type(1)))
+        model = ml_model("DictVectorizer", attribute, x, tensor_type(1, None, 3))
+        for feed, wanted in (({"a": 1, "c": 2.5}, [1, 0, 2.5]), ({}, [0, 0, 0])):
+            got, info, _ = self.run_all(model, feed)
+            np.testing.assert_array_equal(got.reshape(-1), wanted)
+            self.assertEqual(info.type, "map(string,tensor(float))")
+        self.assertEqual(Value.of({3: 1.5, -4: 2}).to_python(), {3: 1.5, -4: 2.0})
+
+    def test_objects(self):
+        """ONNX Runtime takes str() of what pandas has among texts; inlay's own interface refuses it."""
+        from inlay.compat import onnxruntime as ort
+        attribute = field(1, "classes_strings") + field(9, "nan") + field(9, "q") + field(20, 8)
+        model = ml_model("LabelEncoder", attribute, tensor_type(8, None), tensor_type(7, None))
+        x = ["q", float("nan"), 3.5]
+        for feed in (x, np.array(x, object)):
+            self.assertEqual(ort.InferenceSession(model).run(None, {"x": feed})[0].tolist(), [1, 0, -1])
+        with self.assertRaises(TypeError):
+            inlay.Session(model, config=False).run([np.array(x, object)])
 
 
 class OnnxRuntime(unittest.TestCase):

@@ -48,6 +48,8 @@ class Info(NamedTuple):
     dtype: str
     shape: Optional[Tuple[Union[int, str, None], ...]]
     optional: bool
+    key_dtype: str = ""  #: of maps and of sequences of maps: "int64" or "string"
+    sparse: bool = False  #: the file declares a sparse tensor
 
 
 class Provider(NamedTuple):
@@ -442,7 +444,8 @@ class Session:
                 shape = tuple(info.dims[d] if info.dims[d] >= 0 else _text(info.dim_names[d]) or None
                               for d in range(info.rank))
             out.append(Info(_text(info.name), _KINDS.get(info.kind, "tensor"), DTYPES.get(info.dtype, ("undefined",))[0],
-                            shape, bool(info.optional)))
+                            shape, bool(info.optional), DTYPES[info.key_dtype][0] if info.key_dtype else "",
+                            bool(info.sparse)))
         return tuple(out)
 
     @property
@@ -514,6 +517,11 @@ class Session:
     def _value(info, data):
         if isinstance(data, Value):
             return data
+        if info.kind == "map" and isinstance(data, Mapping):
+            return Value.map_of(data, info.dtype, info.key_dtype)
+        if info.kind == "sequence" and info.key_dtype and isinstance(data, (list, tuple)):
+            return Value.list_of([item if isinstance(item, Value) else Value.map_of(item, info.dtype, info.key_dtype)
+                                  for item in data], dtype=info.dtype)
         if info.kind == "sequence" and isinstance(data, (list, tuple)):
             return Value.list_of(data, dtype=info.dtype if not data else None)
         if info.kind == "optional":
@@ -546,7 +554,8 @@ class Session:
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Any]:
         """Runs the model and returns its outputs, or those that are named, as numpy's arrays (lists of them for
-        sequences). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts. timeout: seconds.
+        sequences, dicts for maps). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts, dicts.
+        timeout: seconds.
         max_threads: of the session's intra_threads; 0 = all of them."""
         wanted = None if outputs is None else [self._output_index(name) for name in outputs]
         with self.borrow_context() as context:

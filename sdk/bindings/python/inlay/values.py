@@ -1,6 +1,6 @@
 """Tensors and lists of them, between Python and the runtime without copies wherever memory allows it."""
 import ctypes
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -83,7 +83,7 @@ _capsule = _Capsule()
 
 
 class Value:
-    """A value of the runtime: a tensor, or a list of values (a sequence or an optional).
+    """A value of the runtime: a tensor, a list of values (a sequence or an optional), or a map.
 
     Tensors share memory with what they were made of. ``numpy()``, ``numpy.asarray()`` and DLPack
     (``torch.from_dlpack(value)``) give views that keep the value alive. Shapes never change; contents may be written by
@@ -104,7 +104,8 @@ class Value:
     @classmethod
     def of(cls, data: Any, dtype: Any = None) -> "Value":
         """A value of whatever data is: a Value, numpy's array, anything with ``__dlpack__`` on the CPU (a torch
-        tensor), a list or tuple of numbers, a str, bytes, a Python number; None: an optional that is empty.
+        tensor), a list or tuple of numbers, a str, bytes, a Python number; a dict: a map; None: an optional that is
+        empty.
 
         Dense arrays are borrowed, not copied. dtype: ONNX's element type, for what numpy has no type for ("bfloat16":
         an array of uint16), and for numbers."""
@@ -112,6 +113,8 @@ class Value:
             return data
         if data is None:
             return cls.list_of([], dtype=dtype or "float", kind=OPTIONAL)
+        if isinstance(data, Mapping):
+            return cls.map_of(data, dtype)
         if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__dlpack__"):
             return cls._of_dlpack(data)
         return cls._of_array(data, dtype)
@@ -125,6 +128,23 @@ class Value:
         out = ctypes.c_void_p()
         check(lib.value_create_list, kind, number, handles, len(values), ctypes.byref(out))
         return cls(out.value, values)
+
+    @classmethod
+    def map_of(cls, data: Mapping[Any, Any], dtype: Any = None, key_dtype: Any = None) -> "Value":
+        """A map. dtype, key_dtype: of its values and keys (int64 or string); None: as they are."""
+        if key_dtype is None:
+            key_dtype = "string" if any(isinstance(key, (str, bytes)) for key in data) else "int64"
+
+        def column(part, kind):
+            number = None if kind is None else number_of(kind)
+            return cls._of_array(np.array(list(part), object if number == STRING else None),
+                                 None if number == STRING else number)
+
+        items = [column(data.keys(), key_dtype), column(data.values(), dtype)]
+        handles = (ctypes.c_void_p * 2)(*(v._handle for v in items))
+        out = ctypes.c_void_p()
+        check(lib.value_create_list, MAP, lib.value_dtype(items[1]._handle), handles, 2, ctypes.byref(out))
+        return cls(out.value, items)
 
     @classmethod
     def _of_array(cls, data, dtype):
@@ -231,13 +251,15 @@ class Value:
         return out.reshape(self.shape)
 
     def to_python(self) -> Any:
-        """An array, a list of such, or None for an optional that is empty."""
+        """An array, a list of such, a dict for a map, or None for an optional that is empty."""
         kind = lib.value_kind(self._handle)
         if kind == TENSOR:
             return self.numpy()
         if kind == OPTIONAL:
             items = self.items()
             return items[0].to_python() if items else None
+        if kind == MAP:
+            return dict(zip(*(i.numpy().tolist() for i in self.items())))
         return [i.to_python() for i in self.items()]
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:

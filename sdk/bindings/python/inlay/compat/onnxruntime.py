@@ -7,6 +7,7 @@ choice; inlay's names ("onednn") are taken as they are."""
 import json
 import logging
 import os
+import re
 import tempfile
 import threading
 import time
@@ -138,10 +139,13 @@ class NodeArg:
     """An input or output."""
 
     def __init__(self, info: inlay.Info):
-        inner = f"tensor({info.dtype})"
+        inner = f"sparse_tensor({info.dtype})" if info.sparse else f"tensor({info.dtype})"
+        inner = f"map({info.key_dtype},{inner})" if info.key_dtype else inner
         self.name = info.name
         self.type = {"sequence": f"seq({inner})", "optional": f"optional({inner})"}.get(info.kind, inner)
-        self.shape = list(info.shape) if info.shape is not None else []
+        # "X[0]" is inlay's name for an axis that the file gives none
+        self.shape = [None if isinstance(size, str) and re.search(r"\[\d+\]", size) else size
+                      for size in info.shape or ()]
 
     def __repr__(self) -> str:
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
@@ -307,6 +311,18 @@ def disable_telemetry_events() -> None:
     """Nothing is sent."""
 
 
+def _texts(info: inlay.Info, data: Any) -> Any:
+    """For an input of texts, objects as pandas gives them (a NaN among texts): str() of each, as ONNX Runtime does."""
+    if info.kind != "tensor" or info.dtype != "string" or not isinstance(data, (np.ndarray, list, tuple)):
+        return data
+    array = np.asarray(data, None if isinstance(data, np.ndarray) else object)
+    if array.dtype.kind != "O":
+        return data
+    texts = np.empty(array.size, object)
+    texts[:] = [item if isinstance(item, (str, bytes)) else str(item) for item in array.reshape(-1).tolist()]
+    return texts.reshape(array.shape)
+
+
 class InferenceSession:
     """A model that runs on inlay."""
 
@@ -359,6 +375,7 @@ class InferenceSession:
     def _run(self, input_feed, run_options, outputs=None):
         session = self._session
         feed = {name: data._value if isinstance(data, OrtValue) else data for name, data in input_feed.items()}
+        feed.update({i.name: _texts(i, feed[i.name]) for i in session.inputs if i.name in feed})
         missing = [i.name for i in session.inputs if not i.optional and i.kind != "optional" and i.name not in feed]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
