@@ -238,7 +238,7 @@ bool world_open(check *c, const char *name, bool with_reference, world *w)
     if (c->args->with != NULL)
         add_peer(c, name, w, c->args->with);
     if (plugin_default_dir(dir, sizeof dir) != NULL) {
-        (void)snprintf(path, sizeof path, "%s/reference.so", dir);
+        (void)snprintf(path, sizeof path, "%s/inlay-reference.so", dir);
         w->is_reference = same_file(path, c->args->file);
         if (with_reference && !w->is_reference && access(path, F_OK) == 0)
             add_peer(c, name, w, path);

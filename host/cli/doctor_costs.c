@@ -146,7 +146,8 @@ static double copies_ns(const json_t *of, size_t region)
     return sum;
 }
 
-/* What `provider` asks for the nodes of a region, one by one, if it takes them all; otherwise infinity. */
+/* What `provider` asks for the nodes of a region, one by one, if it takes them all; otherwise infinity. As offers are
+ * compared, for what was measured in this process decides nothing. */
 static double price_by(const json_t *nodes, const json_t *region, const char *provider)
 {
     const json_t *index, *offer;
@@ -159,14 +160,14 @@ static double price_by(const json_t *nodes, const json_t *region, const char *pr
         json_array_foreach(json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "offers"), k,
                            offer)
             if (strcmp(text_of(offer, "provider"), provider) == 0 && json_object_get(offer, "nodes") == NULL)
-                least = fmin(least, number_of(offer, "cost_ns", INFINITY));
+                least = fmin(least, number_of(offer, "compared_ns", INFINITY));
         sum += least;
     }
     return sum;
 }
 
-/* Could the provider of the region in the middle as well have its neighbours? */
-static bool is_by_price(const json_t *of, size_t at, const char *own)
+/* Could the provider of the region in the middle as well have its neighbours, which are `theirs`? */
+static bool is_by_price(const json_t *of, size_t at, const char *own, const char *theirs)
 {
     const json_t *nodes = json_object_get(of, "nodes"), *regions = json_object_get(of, "regions");
     double asked = 0, paid = 0;
@@ -175,7 +176,7 @@ static bool is_by_price(const json_t *of, size_t at, const char *own)
         const json_t *region = json_array_get(regions, side == 0 ? at - 1 : at + 1);
 
         asked += price_by(nodes, region, own);
-        paid += number_of(region, "cost_ns", 0);
+        paid += price_by(nodes, region, theirs);
     }
     return asked <= CLOSE_PRICES * paid;
 }
@@ -195,7 +196,7 @@ static void look_split(doctor *d, const json_t *of, size_t at, double least_ns, 
     doctor_finding *f;
 
     if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns ||
-        (by_price && is_by_price(of, at, own)))
+        (by_price && is_by_price(of, at, own, before)))
         return;
     f = doctor_add(d, DOCTOR_REGION_SPLIT, d->model->main, n, INLAY_NONE,
                    "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,

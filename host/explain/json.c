@@ -85,6 +85,7 @@ static void tell_node(teller *t, const facts_graph *g, uint32_t index)
         json_open(j, NULL, '{', true);
         json_text(j, "provider", facts_provider_name(t->f, parts->offers[o].provider));
         json_number(j, "cost_ns", facts_told(t->f, &parts->offers[o], parts->offers[o].cost.ns));
+        json_number(j, "compared_ns", parts->offers[o].cost.ns);
         json_text(j, "price", cost_source_name(parts->offers[o].cost_source));
         if (parts->offers[o].node_count > 1)
             json_whole(j, "nodes", parts->offers[o].node_count);

@@ -220,6 +220,33 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
         out->status = admit_begin(search, &out->a, &out->why);
 }
 
+/* Who brings one of these providers already: names separated by spaces, as a note has them. NULL: nobody. */
+static const plugin_provider *first_of(const plugin_set *set, const char *names)
+{
+    for (uint32_t i = 0; i < set->provider_count; i++)
+        if (note_lists(names, set->providers[i]->table.name))
+            return set->providers[i];
+    return NULL;
+}
+
+/* The first file that brings a provider keeps it: an older copy that an upgrade left behind, or one of the system's
+ * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
+static inlay_status check_first(const plugin_set *set, candidate *c, const plugin_module *m)
+{
+    const plugin_provider *first = m == NULL ? first_of(set, c->a.facts.providers) : NULL;
+
+    for (uint32_t i = 0; m != NULL && i < set->module_count; i++)
+        if (set->modules[i] == m)
+            return INLAY_OK; /* the same file under another name */
+    for (uint32_t p = 0; m != NULL && first == NULL && p < m->file.provider_count; p++)
+        first = plugin_set_find(set, m->providers[p].table.name);
+    if (first == NULL)
+        return INLAY_OK;
+    c->a.outcome = PLUGIN_SHADOWED;
+    return inlay_fail(&c->why, INLAY_UNSUPPORTED, "provider '%s' comes from %s already; remove one of the two files",
+                      first->table.name, first->file->path);
+}
+
 /* It runs, but leaves traces in the process. */
 static void warn_of_manners(const plugin_set *set, const candidate *c)
 {
@@ -242,6 +269,8 @@ static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
 
     if (status == INLAY_OK)
         m = registry_find(&c->a.st); /* perhaps since a moment ago, under another name */
+    if (status == INLAY_OK)
+        status = check_first(set, c, m);
     if (status == INLAY_OK && m == NULL) {
         status = admit_finish(&c->a, &c->why);
         if (status == INLAY_OK)
@@ -254,6 +283,12 @@ static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
                          "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
             warn_of_manners(set, c);
+            m->references++; /* what follows may fail */
+            status = check_first(set, c, m);
+            if (status != INLAY_OK)
+                registry_put(m);
+            else
+                m->references--;
         }
     }
     if (status == INLAY_OUT_OF_MEMORY) {
@@ -413,17 +448,24 @@ const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
     return i < set->provider_count ? set->providers[i] : NULL;
 }
 
-/* The file's own name: "blur" of blur.so and libblur.so. */
+/* The file's own name: "blur" of blur.so, libblur.so and inlay-blur.so. */
 static bool is_stem(const char *path, const char *name)
 {
+    static const char *const prefixes[] = { "lib", "inlay-" };
     const char *stem = strrchr(path, '/');
     size_t bytes = strlen(name);
 
     stem = stem != NULL ? stem + 1 : path;
     if (strcmp(stem, name) == 0)
         return true;
-    if (strncmp(stem, "lib", 3) == 0 && strncmp(stem + 3, name, bytes) == 0)
-        stem += 3;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        const size_t prefix = strlen(prefixes[i]);
+
+        if (strncmp(stem, prefixes[i], prefix) == 0 && strncmp(stem + prefix, name, bytes) == 0) {
+            stem += prefix;
+            break;
+        }
+    }
     return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0;
 }
 

@@ -22,6 +22,7 @@ typedef struct plugin_set plugin_set;
 #define PLUGIN_OUTCOMES(X)                                                                                             \
     X(LOADED, "loaded")                                                                                                \
     X(NOT_ELF, "not an ELF file")                                                                                      \
+    X(SHADOWED, "shadowed")       /* a file before it brings a provider of the same name */                            \
     X(REFUSED, "refused")         /* by a rule, the note, the plugin itself, or what it says */                        \
     X(CRASHED, "crashed")         /* just now, when it was tried */                                                    \
     X(HUNG, "hung")               /* likewise */                                                                       \

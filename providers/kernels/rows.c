@@ -307,16 +307,17 @@ VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float 
     }
 }
 
-/* VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. */
+/* At most VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. How many rows
+ * there are changes no bit of any: a loop is cut where it happens to be. */
 enum { SHORT = 4 };
-VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors)
+VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors, const int rows)
 {
     const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
     const vec lowest = vec_set(-INFINITY);
     vec joined[VEC_LANES], e[VEC_LANES][SHORT];
     float ends[VEC_LANES];
 
-    for (int r = 0; r < VEC_LANES; r++) {
+    for (int r = 0; r < rows; r++) {
         vec top = lowest;
 
         VEC_UNROLL
@@ -328,8 +329,10 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
         }
         joined[r] = top;
     }
+    for (int r = rows; r < VEC_LANES; r++)
+        joined[r] = vec_zero();
     vec_store(ends, vec_tops(joined));
-    for (int r = 0; r < VEC_LANES; r++) {
+    for (int r = 0; r < rows; r++) {
         const vec top = vec_set(ends[r]);
         vec sum = vec_zero();
 
@@ -342,7 +345,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
         joined[r] = sum;
     }
     vec_store(ends, vec_div(vec_set(1), vec_sums(joined)));
-    for (int r = 0; r < VEC_LANES; r++) {
+    for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             const vec p = vec_mul(e[r][v], vec_set(ends[r]));
@@ -361,11 +364,16 @@ KERNEL_PART(void, row_softmax, const float *x, float *y, int64_t count, int64_t 
 
     for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
         if (vectors == 1)
-            softmax_together(x, y, n, 1);
+            softmax_together(x, y, n, 1, VEC_LANES);
         else if (vectors == 2)
-            softmax_together(x, y, n, 2);
+            softmax_together(x, y, n, 2, VEC_LANES);
         else
-            softmax_together(x, y, n, (int)vectors);
+            softmax_together(x, y, n, (int)vectors, VEC_LANES);
+    }
+    if (vectors <= SHORT) {
+        if (count > 0)
+            softmax_together(x, y, n, (int)vectors, (int)count);
+        return;
     }
     for (int64_t r = 0; r < count; r++, x += n, y += n) {
         const float top = top_of_row(x, n, 1, NULL);

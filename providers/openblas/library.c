@@ -50,10 +50,17 @@ bool blas_core_is_avx512(const char *core)
  * two more entries, takes its place while the library is loaded. Who reads `environ` meanwhile finds either of them,
  * both complete. Ours is kept for good, since somebody may still be reading it. */
 
-typedef struct environment {
+/* An attempt to load a library, kept for good with its environment. One that failed is not repeated: a session that is
+ * opened where the library is missing costs neither a search nor memory after the first. */
+typedef struct attempt {
+    struct attempt *next;
     char core[64], threads[32];
     char **before, **array;
-} environment;
+    char *missing; /* the library's name when there was none; owned */
+    char why[320]; /* what the loader said */
+} attempt;
+
+static attempt *attempts; /* the newest first; reachable, so that nobody takes them for leaks */
 
 static bool starts(const char *entry, const char *name)
 {
@@ -62,22 +69,20 @@ static bool starts(const char *entry, const char *name)
     return strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-/* core NULL: the variable stays as the user has it. false: out of memory. */
-static bool enter_environment(const char *core, environment **out)
+/* core NULL: the variable stays as the user has it. NULL: out of memory. */
+static attempt *enter_environment(const char *core)
 {
-    static environment *kept[2 * MAX_LIBRARIES]; /* reachable, so that nobody takes them for leaks */
-    static uint32_t kept_count;
-    environment *e = calloc(1, sizeof *e);
+    attempt *e = calloc(1, sizeof *e);
     size_t n = 0, used = 0;
 
-    *out = NULL;
     while (environ != NULL && environ[n] != NULL)
         n++;
-    if (e == NULL || kept_count == sizeof kept / sizeof kept[0] || (e->array = calloc(n + 3, sizeof(char *))) == NULL) {
+    if (e == NULL || (e->array = calloc(n + 3, sizeof(char *))) == NULL) {
         free(e);
-        return false;
+        return NULL;
     }
-    kept[kept_count++] = e;
+    e->next = attempts;
+    attempts = e;
     for (size_t i = 0; i < n; i++)
         if (!starts(environ[i], "OPENBLAS_NUM_THREADS") && (core == NULL || !starts(environ[i], "OPENBLAS_CORETYPE")))
             e->array[used++] = environ[i];
@@ -89,12 +94,11 @@ static bool enter_environment(const char *core, environment **out)
     }
     e->before = environ;
     __atomic_store_n(&environ, e->array, __ATOMIC_SEQ_CST);
-    *out = e;
-    return true;
+    return e;
 }
 
 /* Puts the user's array back, unless somebody else has replaced it in the meantime: then theirs stays. */
-static void leave_environment(environment *e)
+static void leave_environment(attempt *e)
 {
     char **ours = e->array;
 
@@ -203,19 +207,28 @@ static void hold_threads(const inlay_host *host, const blas_library *library, he
 
 static inlay_status load(const char *name, const char *core, void **out_handle, inlay_diag *diag)
 {
-    environment *e;
-    const char *why;
+    attempt *a = attempts;
 
-    if (!enter_environment(core, &e))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to load %s", name);
-    *out_handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    why = *out_handle == NULL ? dlerror() : NULL;
-    leave_environment(e);
+    while (a != NULL && (a->missing == NULL || strcmp(a->missing, name) != 0))
+        a = a->next;
+    if (a == NULL) {
+        a = enter_environment(core);
+        if (a == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to load %s", name);
+        *out_handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (*out_handle == NULL) {
+            const char *why = dlerror();
+
+            (void)snprintf(a->why, sizeof a->why, "%s", why != NULL ? why : name);
+            a->missing = strdup(name); /* NULL: it is searched again */
+        }
+        leave_environment(a);
+    }
     if (*out_handle == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "no OpenBLAS: install libopenblas0-pthread or set openblas.library "
                           "(%.300s)",
-                          why != NULL ? why : name);
+                          a->why);
     return INLAY_OK;
 }
 

@@ -1,6 +1,6 @@
 """Each verb of verbs.def by one table: --help and its examples, --json, bad input, Ctrl-C.
 
-  table.py INLAY VERBS_DEF PLUGINS     the executable; host/cli/verbs.def; the folder with image_decoder.so
+  table.py INLAY VERBS_DEF PLUGINS     the executable; host/cli/verbs.def; the folder with inlay-image_decoder.so
 
 Examples are those that --help prints. Each runs, in a folder with the files that it names, on the first of a few small
 models that it fits. Those that take long run with INLAY_EXAMPLES=all alone."""
@@ -172,7 +172,7 @@ def stage():
     x = numpy_helper.from_array(np.ones((2, 4), np.float32), "x").SerializeToString()
     write("onnx/test_one/test_data_set_0/input_0.pb", x)
     for name in ("mine", "blur", "fast_blur"):
-        shutil.copy(os.path.join(PLUGINS, "image_decoder.so"), "build/" + name + ".so")
+        shutil.copy(os.path.join(PLUGINS, "inlay-image_decoder.so"), "build/" + name + ".so")
     write("inlay.yaml", "policy: cost\n")
     write("differs.sh", "#!/bin/sh\nexit 1\n")
     os.chmod("differs.sh", 0o755)

@@ -2,6 +2,7 @@
 #include "at_rest.h"
 #include "blas.h"
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +28,36 @@ static inlay_status open_library(const char *name, const char *core, blas_librar
     *diag = (inlay_diag)INLAY_DIAG_INIT;
     said[0] = '\0';
     return blas_library_open(&host, name, core, out, diag);
+}
+
+/* What is missing is looked for once: sessions without end neither fail otherwise nor hold more and more. */
+static void test_missing(void **state)
+{
+    blas_library lib;
+    inlay_diag diag;
+    char first[sizeof diag.text];
+    size_t held = 0;
+
+    (void)state;
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(open_library("libno-such-blas.so.7", "auto", &lib, &diag), INLAY_UNSUPPORTED);
+        if (i == 0)
+            memcpy(first, diag.text, sizeof first);
+        if (i == 100)
+            held = mallinfo2().uordblks;
+        assert_string_equal(diag.text, first);
+    }
+    assert_true(mallinfo2().uordblks <= held);
+    assert_int_equal(setenv("LD_DEBUG_OF_NOBODY", "1", 1), 0); /* the environment is the user's again */
+    assert_string_equal(getenv("LD_DEBUG_OF_NOBODY"), "1");
+    assert_null(getenv("OPENBLAS_NUM_THREADS"));
+    for (int i = 0; i < 40; i++) { /* each missing library is one of its own */
+        char name[40];
+
+        (void)snprintf(name, sizeof name, "libno-such-blas.so.%d", 100 + i);
+        assert_int_equal(open_library(name, "auto", &lib, &diag), INLAY_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, name));
+    }
 }
 
 static int thread_count(void)
@@ -178,10 +209,8 @@ static void test_many_callers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_awaited),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_many_callers),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_missing),      cmocka_unit_test(test_awaited),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_many_callers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

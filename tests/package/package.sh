@@ -32,7 +32,7 @@ for page in inlay inlay-run inlay-plugin-check; do
     [ -n "$sanitize" ] || ! command -v help2man >/dev/null || grep -q '^\.SH DESCRIPTION' "$prefix/share/man/man1/$page.1" ||
         die "$page has no manual page"
 done
-[ -e "$lib/inlay/plugins/reference.so" ] || die "the reference provider is not installed"
+[ -e "$lib/inlay/plugins/inlay-reference.so" ] || die "the reference provider is not installed"
 [ -e "$prefix/include/inlay/inlay.hpp" ] || die "include/inlay/inlay.hpp is not installed"
 # The drop-in for ONNX Runtime finds libinlay from where it lies.
 drop_in=$lib/inlay/onnxruntime/libonnxruntime.so.1

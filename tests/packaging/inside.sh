@@ -84,11 +84,11 @@ ok "an older build is installed" get install $older/*.deb
 AUTOPKGTEST_TMP=/tmp/upgrade
 mkdir $AUTOPKGTEST_TMP
 . /autopkgtests/model
-plugins=$(dirname "$(dpkg -L inlay-provider-reference | grep '/reference\.so$')")
+plugins=$(dirname "$(dpkg -L inlay-provider-reference | grep '/inlay-reference\.so$')")
 mkdir -p /etc/inlay
 echo 'intra_threads: 1' >/etc/inlay/inlay.yaml
 ok "the older build runs a model" inlay run model.onnx --seed 1
-cp "$plugins/reference.so" "$plugins/of-the-site.so" # any plugin that no package brought
+cp "$plugins/inlay-reference.so" "$plugins/of-the-site.so" # any plugin that no package brought
 find cache -type f | sort >/tmp/cache-before
 mapfile -t new < <(for file in $older/*.deb; do echo "/packages/$(basename "$file")"; done)
 ok "it is upgraded" get install "${new[@]}"
