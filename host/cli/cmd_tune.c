@@ -71,6 +71,8 @@ static void note_change(void *user, const inlay_tune_change *c)
 
 static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *r, changes *x)
 {
+    const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* what was measured until then is kept, and told */
+
     if (common->json) {
         json_t *list = x->list;
         x->list = NULL;
@@ -83,7 +85,7 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                       r->measured_ns * 1e-6, "after_ms", r->after_ns * 1e-6, "seconds", r->seconds, "run_before_ms",
                       r->run_before_ns * 1e-6, "run_after_ms", r->run_after_ns * 1e-6, "dropped", (int)r->dropped,
                       "changes", list),
-            CLI_OK);
+            code);
     }
     (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
                  "too dear to try%s\n",
@@ -91,8 +93,8 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                  r->pruned_count, r->stopped ? "; stopped early" : "");
     if (r->measured_count == 0 && r->known_count == 0) {
         (void)printf("expected         %10.3f ms; nothing was measured%s\n", r->before_ns * 1e-6,
-                     r->stopped ? ": --budget-s was too short for one kernel" : "");
-        return CLI_OK;
+                     r->stopped && code == CLI_OK ? ": --budget-s was too short for one kernel" : "");
+        return code;
     }
     (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
                  "%10.3f ms, %u node%s change provider\n",
@@ -105,7 +107,7 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         (void)printf("%s\n", x->lines[i]);
     if (x->count > SHOWN_CHANGES)
         (void)printf("  and %u more; --json lists all\n", x->count - SHOWN_CHANGES);
-    return CLI_OK;
+    return code;
 }
 
 static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result *result, changes *x, inlay_diag *diag)

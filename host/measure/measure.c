@@ -217,6 +217,13 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     return copy;
 }
 
+static inlay_status poll_bench(void *ctx)
+{
+    const measure_job *job = ((const bench *)ctx)->job;
+
+    return job->stop != NULL && job->stop(job->stop_ctx) ? INLAY_CANCELLED : INLAY_OK;
+}
+
 static inlay_status compile(bench *b)
 {
     const part_offer *o = b->job->offer;
@@ -237,7 +244,9 @@ static inlay_status compile(bench *b)
                                 .placement_stride = sizeof *b->placements,
                                 .profile = b->job->values,
                                 .profile_stride = sizeof *b->job->values,
-                                .max_threads = b->job->max_threads };
+                                .max_threads = b->job->max_threads,
+                                .ctx = b,
+                                .poll = poll_bench };
     inlay_status status;
 
     r.constants = arena_alloc(&b->a, (size_t)b->job->snapshot->value_count + 1);
@@ -466,6 +475,7 @@ static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *
                   .diag = diag,
                   .workspace_domain = part_default_domain(job->provider) };
     b->line = (measure_line){ .run = { .cancel = &never,
+                                       .deadline_ns = job->deadline_ns,
                                        .max_threads = job->max_threads,
                                        .ctx = b,
                                        .output_alloc = hook_output,

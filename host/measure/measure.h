@@ -26,7 +26,10 @@ typedef struct measure_job {
                                * outputs whose size the last run decided; the others stay */
     uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
     const struct run_timings *timings; /* of kernels, as the session will have them; NULL: none */
-    uint64_t device_timeout_ms;        /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
+    bool (*stop)(void *ctx);           /* NULL, or asked while the offer is compiled ... */
+    void *stop_ctx;
+    uint64_t deadline_ns;       /* ... and runs end then, on CLOCK_MONOTONIC; 0 = never */
+    uint64_t device_timeout_ms; /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
 } measure_job;
 
 /* How long, and when to give up: stop (may be NULL) is asked between runs. */
@@ -53,8 +56,8 @@ typedef struct measure_sweep {
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);
 
-/* INLAY_UNSUPPORTED: an offer that cannot be run on made-up contents. INLAY_CANCELLED: stop said so. Other failures are
- * those of the provider. */
+/* INLAY_UNSUPPORTED: an offer that cannot be run on made-up contents. INLAY_CANCELLED or
+ * INLAY_DEADLINE_EXCEEDED: stop said so, or the time is over. Other failures are those of the provider. */
 INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
                                            measurement *out, inlay_diag *diag);
 

@@ -237,6 +237,9 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
                         .values = k->in->values,
                         .max_threads = p->env->max_threads,
                         .max_bytes = p->env->max_run_bytes,
+                        .stop = stop,
+                        .stop_ctx = t,
+                        .deadline_ns = (uint64_t)(t->end * 1e9),
                         .device_timeout_ms = p->env->device_timeout_ms,
                         .weights_in = cost_weights_in(p->parts.weight_bytes) };
     within inside = { .t = t };
@@ -273,7 +276,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
             return status;
     }
     status = measure_offer(&job, &runs, &t->sweep, &got, &why);
-    if (status == INLAY_CANCELLED)
+    if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
         return INLAY_OK;                                                                     /* the loop sees it */
     t->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(job.provider->state); /* it hangs: all stays */
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)

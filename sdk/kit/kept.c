@@ -2,6 +2,7 @@
 #include "inlay/kit_region.h"
 #include <limits.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MOST_BYTES = 1 << 28, SUM_BYTES = 8 };
@@ -48,6 +49,14 @@ void *kit_kept_load(const char *dir, const char *name, const void *identity, siz
     return NULL;
 }
 
+/* To write beyond RLIMIT_FSIZE would be a signal. */
+static bool fits(size_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+}
+
 void kit_kept_save(const char *dir, const char *name, const void *identity, size_t identity_bytes, const void *data,
                    size_t bytes)
 {
@@ -58,7 +67,7 @@ void kit_kept_save(const char *dir, const char *name, const void *identity, size
 
     if (bytes < MOST_BYTES && path_of(dir, name, path) &&
         snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid()) < (int)sizeof beside)
-        f = fopen(beside, "wxe"); /* written beside, then renamed */
+        f = fits(sizeof sum + bytes) ? fopen(beside, "wxe") : NULL; /* written beside, then renamed */
     if (f == NULL)
         return;
     whole = fwrite(&sum, sizeof sum, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;

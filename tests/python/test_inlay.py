@@ -33,6 +33,33 @@ class Sessions(unittest.TestCase):
         self.assertEqual(self.session.model.producer_name, "backend-test")
         self.assertTrue(all(p.skipped is None for p in self.session.providers))
 
+    def test_profile_keeps_the_error(self):
+        """What failed in the with statement is told, not that there is no report of it."""
+        with self.session.context() as context:
+            with self.assertRaisesRegex(inlay.InvalidArgument, "no input 'z'"):
+                with context.profile() as profiling:
+                    context.run({"z": self.x})
+            with self.assertRaisesRegex(inlay.InvalidArgument, "after the with"):
+                _ = profiling.profile
+            with self.assertRaisesRegex(ZeroDivisionError, "zero"):
+                with context.profile() as profiling:
+                    context.run([self.x, self.y])
+                    _ = 1 // 0
+            self.assertTrue(str(profiling.profile))
+            with self.assertRaisesRegex(inlay.InlayError, "nothing to report"):
+                with context.profile():
+                    pass
+            self.assertEqual(context.run([self.x, self.y])["sum"].shape, (3, 4, 5))
+
+    def test_optimizes_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.onnx")
+            inlay.optimize(case("test_add"), out, config=False, level=1)
+            np.testing.assert_array_equal(inlay.Session(out).run([self.x, self.y])["sum"], self.x + self.y)
+            with self.assertRaises(inlay.InlayError):
+                inlay.optimize(case("test_add"), os.path.join(folder, "none", "out.onnx"))
+            self.assertEqual(os.listdir(folder), ["out.onnx"])
+
     def test_runs(self):
         for feeds in ({"x": self.x, "y": self.y}, [self.x, self.y], (self.x, self.y)):
             np.testing.assert_array_equal(self.session.run(feeds)["sum"], self.x + self.y)
@@ -466,6 +493,25 @@ class Maps(unittest.TestCase):
 
 
 class OnnxRuntime(unittest.TestCase):
+    def test_optimized_model(self):
+        from inlay.compat import onnxruntime as ort
+        x = np.ones((3, 4, 5), np.float32)
+        with open(case("test_add"), "rb") as f, tempfile.TemporaryDirectory() as folder:
+            for model in (case("test_add"), f.read()):
+                options = ort.SessionOptions()
+                options.optimized_model_filepath = os.path.join(folder, "out.onnx")
+                ort.InferenceSession(model, options)
+                got = ort.InferenceSession(options.optimized_model_filepath).run(None, {"x": x, "y": x})
+                np.testing.assert_array_equal(got[0], 2 * x)
+                os.unlink(options.optimized_model_filepath)
+                for name, form in (("out.ort", None), ("out.onnx", "ORT")):
+                    options.optimized_model_filepath = os.path.join(folder, name)
+                    if form is not None:
+                        options.add_session_config_entry("session.save_model_format", form)
+                    with self.assertRaisesRegex(ort.NotImplemented, "not ORT"):
+                        ort.InferenceSession(model, options)
+                    self.assertEqual(os.listdir(folder), [])
+
     def test_interface(self):
         from inlay.compat import onnxruntime as ort
         options = ort.SessionOptions()
@@ -484,6 +530,9 @@ class OnnxRuntime(unittest.TestCase):
             session.run(None, {"x": x})
         with self.assertRaises(ort.InvalidArgument):
             session.run(["nothing"], {"x": x, "y": x})
+        for wrong in (x[0], x.astype(np.int32)):  # profiled as they are, runs that fail say why
+            with self.assertRaisesRegex(inlay.InlayError, "input 'x'"):
+                session.run(None, {"x": wrong, "y": x})
         value = ort.OrtValue.ortvalue_from_numpy(x)
         self.assertEqual((value.data_type(), value.shape(), value.element_type()), ("tensor(float)", [3, 4, 5], 1))
         binding = session.io_binding()

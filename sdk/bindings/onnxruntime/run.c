@@ -237,6 +237,7 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     inlay_status status;
     struct tm parts;
     char when[64];
+    bool bad;
     FILE *f;
 
     if (localtime_r(&now, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d_%H-%M-%S", &parts) == 0)
@@ -248,7 +249,9 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, f, &diag);
     if (status == INLAY_INVALID_ARGUMENT && ftell(f) == 0) /* there was no run */
         status = fputs("{\"traceEvents\": []}\n", f) < 0 ? INLAY_IO_ERROR : INLAY_OK;
-    if (fclose(f) != 0 && status == INLAY_OK)
+    bad = ferror(f) != 0;
+    bad |= fclose(f) != 0;
+    if (bad && status == INLAY_OK)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     return ort_from(status, &diag);
 }

@@ -217,6 +217,17 @@ static OrtStatus *start_profile(OrtSession *s, const OrtSessionOptions *options)
     return ort_from(status, &diag);
 }
 
+/* ONNX Runtime writes a format of its own if the entry says so or, without it, if the name ends in .ort. */
+static bool wants_own_format(const OrtSessionOptions *options)
+{
+    const char *format = ort_pairs_get(&options->entries, "session.save_model_format");
+    const size_t bytes = strlen(options->optimized_path);
+
+    if (format != NULL && format[0] != '\0')
+        return strcmp(format, "ONNX") != 0;
+    return bytes >= 4 && strcmp(options->optimized_path + bytes - 4, ".ort") == 0;
+}
+
 static OrtStatus *save_optimized(const creation *c, const char *path)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
@@ -227,6 +238,12 @@ static OrtStatus *save_optimized(const creation *c, const char *path)
     if (path == NULL)
         return ort_fail(ORT_NOT_IMPLEMENTED,
                         "SetOptimizedModelFilePath for a model in memory is not implemented in inlay");
+    if (wants_own_format(c->options))
+        return ort_fail(
+            ORT_NOT_IMPLEMENTED,
+            "SetOptimizedModelFilePath: %s would be of the ORT format; inlay writes ONNX: name a file that does "
+            "not end in .ort, and leave session.save_model_format out",
+            c->options->optimized_path);
     args.out_path = c->options->optimized_path;
     return ort_from(inlay_optimize(path, c->to, &args, &diag), &diag);
 }

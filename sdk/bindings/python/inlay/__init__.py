@@ -9,12 +9,12 @@ from .custom import operator
 from .errors import (Busy, Cancelled, DeadlineExceeded, DeviceLost, InlayError, InputOutputError, InternalError,
                      InvalidArgument, InvalidModel, LimitExceeded, NotFound, OutOfMemory, ShapeMismatch, Unsupported)
 from .session import (Cancel, Context, Device, Info, Model, Plan, Profile, Provider, Report, Session, devices,
-                      options)
+                      optimize, options)
 from .values import Value
 
 __version__ = _lib.version().decode()
 __all__ = ["Session", "Context", "Value", "Cancel", "Device", "Info", "Model", "Plan", "Profile", "Provider", "Report",
-           "devices", "operator",
+           "devices", "operator", "optimize",
            "options",
            "InlayError", "Busy", "Cancelled", "DeadlineExceeded", "DeviceLost", "InputOutputError", "InternalError",
            "InvalidArgument", "InvalidModel", "LimitExceeded", "NotFound", "OutOfMemory", "ShapeMismatch",

@@ -65,6 +65,12 @@ class DeviceInfo(Structure):
                 ("free_bytes", c_uint64), ("kind", c_uint32), ("unified", c_uint32)]
 
 
+class OptimizeArgs(Structure):
+    _fields_ = [("struct_size", c_uint64), ("out_path", c_char_p), ("external_file", c_char_p), ("event", c_void_p),
+                ("user", c_void_p), ("with_costs", c_uint32), ("nodes_before", c_uint32), ("nodes_after", c_uint32),
+                ("reserved", c_uint32)]
+
+
 LogFn = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p)
 DeviceFn = CFUNCTYPE(None, c_void_p, POINTER(DeviceInfo))
 ProgressFn = CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
@@ -99,6 +105,7 @@ _PROTOTYPES = {
     "value_item": (c_void_p, [c_void_p, c_uint32]),
     "value_from_dlpack": (_STATUS, [c_void_p, _OUT, _DIAG]),
     "value_to_dlpack": (_STATUS, [c_void_p, _OUT, _DIAG]),
+    "optimize": (_STATUS, [c_char_p, c_void_p, POINTER(OptimizeArgs), _DIAG]),
     "session_create": (_STATUS, [c_char_p, c_void_p, _OUT, _DIAG]),
     "session_create_from_bytes": (_STATUS, [c_char_p, c_uint64, c_void_p, _OUT, _DIAG]),
     "session_destroy": (None, [c_void_p]),

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Named
 import numpy as np
 
 from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo,
-                       OptionDoc, PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
+                       OptimizeArgs, OptionDoc, PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
 from .errors import InlayError, InvalidArgument, NotFound, check
 from .values import DTYPES, NUMPY, Value
 
@@ -119,8 +119,9 @@ class Report:
     def save(self, path: Union[str, os.PathLike]) -> None:
         """Writes .html, .json or text, as the name ends."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
+        text = self._write({".html": "html", ".json": "json"}.get(ending, "text"))  # before the file is touched
         with open(path, "w", encoding="utf-8") as f:
-            f.write(self._write({".html": "html", ".json": "json"}.get(ending, "text")))
+            f.write(text)
 
 
 class Profile(Report):
@@ -334,11 +335,17 @@ class Profiling:
         check(lib.context_profile, self._context._open(), 1, self._max_events)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, failure, *_) -> None:
         handle = self._context._open()
-        for format in ("text", "json", "trace", "stacks", "html"):
-            self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
-        check(lib.context_profile, handle, 0, 0)
+        try:
+            for format in ("text", "json", "trace", "stacks", "html"):
+                self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
+        except InlayError:
+            self._kept.clear()
+            if failure is None:  # otherwise what failed in the with statement is what is told
+                raise
+        finally:
+            lib.context_profile(handle, 0, 0, None)
 
     @property
     def profile(self) -> Profile:
@@ -358,6 +365,31 @@ def _renew_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _settings_of(providers, provider_options, options):
+    """Settings as pairs, from the arguments that Session and optimize() take."""
+    settings = list(options.items())
+    if providers is not None:
+        settings.append(("providers", [providers] if isinstance(providers, str) else list(providers)))
+    for name, values in (provider_options or {}).items():
+        settings += [(f"{name}.{key}", value) for key, value in values.items()]
+    return settings
+
+
+def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, external_file: Optional[str] = None,
+             providers: Optional[Iterable[str]] = None,
+             provider_options: Optional[Mapping[str, Mapping[str, Any]]] = None,
+             config: Union[bool, str, os.PathLike] = True, **options: Any) -> None:
+    """Writes the model at path `model`, optimised, to `out`, as `inlay optimize` does; large tensors into external_file
+    beside it, if that is given. The other arguments are those of Session."""
+    made = _Options(config, _settings_of(providers, provider_options, options), None)
+    args = OptimizeArgs(struct_size=ctypes.sizeof(OptimizeArgs), out_path=os.fsencode(out),
+                        external_file=None if external_file is None else os.fsencode(external_file))
+    try:
+        check(lib.optimize, os.fsencode(model), made.handle, ctypes.byref(args))
+    finally:
+        made.close()
 
 
 class Session:
@@ -384,12 +416,7 @@ class Session:
         self._idle: List[Context] = []
         self._lock = threading.Lock()
         _sessions.add(self)
-        settings = list(options.items())
-        if providers is not None:
-            settings.append(("providers", [providers] if isinstance(providers, str) else list(providers)))
-        for name, values in (provider_options or {}).items():
-            settings += [(f"{name}.{key}", value) for key, value in values.items()]
-        made = _Options(config, settings, progress)
+        made = _Options(config, _settings_of(providers, provider_options, options), progress)
         handle = ctypes.c_void_p()
         try:
             if isinstance(model, (bytes, bytearray, memoryview)):
@@ -486,8 +513,9 @@ class Session:
 
     def save_plan(self, path: Union[str, os.PathLike]) -> None:
         """Writes who runs what; a later session follows it with the option ``plan``."""
+        text = _collect(lib.session_plan_save, self._open())  # before the file is touched
         with open(path, "w", encoding="utf-8") as f:
-            f.write(_collect(lib.session_plan_save, self._open()))
+            f.write(text)
 
     # ------------------------------------------------------------ feeds
     def _named(self, feeds):

@@ -103,7 +103,7 @@ class SessionOptions:
             name = key[len("inlay."):] if key.startswith("inlay.") else key
             if name in known:
                 out[name] = value
-            else:
+            elif key != "session.save_model_format":  # that is read where the file is written
                 _not_here(f"the session config entry {key}")
         if self.execution_mode == ExecutionMode.ORT_PARALLEL:
             _not_here("ORT_PARALLEL")
@@ -341,10 +341,25 @@ class InferenceSession:
                 own[name] = values
             elif name != "CPUExecutionProvider":
                 _not_here(name)
-        self._session = inlay.Session(path_or_bytes, names or None, provider_options=own, **self._options._settings())
+        settings = {"providers": names or None, "provider_options": own, **self._options._settings()}
+        self._session = inlay.Session(path_or_bytes, **settings)
         self._events: Optional[List[Any]] = [] if self._options.enable_profiling else None
         if self._options.optimized_model_filepath:
-            _not_here("optimized_model_filepath")
+            self._save_optimized(path_or_bytes, settings)
+
+    def _save_optimized(self, path_or_bytes, settings):
+        out = os.fspath(self._options.optimized_model_filepath)
+        form = self._options._entries.get("session.save_model_format", "ORT" if out.endswith(".ort") else "ONNX")
+        if form != "ONNX":
+            raise NotImplemented(f"{out}: inlay writes the optimised model in the format ONNX, not {form}; name a file "
+                                 "that does not end in .ort, and leave session.save_model_format out")
+        if not isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+            inlay.optimize(path_or_bytes, out, **settings)
+            return
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as f:
+            f.write(path_or_bytes)
+            f.flush()
+            inlay.optimize(f.name, out, **settings)
 
     # ------------------------------------------------------------ what it knows
     def get_inputs(self) -> List[NodeArg]:
@@ -433,8 +448,7 @@ class InferenceSession:
         if self._events is None:
             return ""
         path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path) or ".", delete=False, suffix=".json") as f:
+        with open(path, "w", encoding="utf-8") as f:
             json.dump(self._events, f)
-        os.replace(f.name, path)
         self._events = []
         return path
