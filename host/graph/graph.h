@@ -175,6 +175,8 @@ struct graph_model {
     uint32_t fault;     /* 1 + the graph_fault of the last error, 0 = none */
     graph_finding *findings, *last_finding; /* in the order in which they were found */
     uint32_t finding_count;                 /* at most 1000 are kept */
+    int64_t later_opset;                    /* inference takes a node of types that its version lacks for one of a later
+                                               version, up to this opset, as one that is to be converted; 0: it fails */
 };
 
 /* Fails with "graph 'g', node 'n' (Conv): <text>"; n and tensor may be NULL, a node without a name is called after its

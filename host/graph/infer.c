@@ -4,6 +4,7 @@
  * infer function. What the file declares about inner values fills gaps but never overrides: exporters get outputs
  * wrong. */
 #include "graph/infer.h"
+#include "graph/refit.h"
 #include <string.h>
 
 /* The context of op_infer's callbacks. */
@@ -278,9 +279,29 @@ static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
                                    type.dtype, type.map_key };
 }
 
+/* A node of types that came with a later version of its operator becomes one of that version, in a model that is to be
+ * converted (graph_model.later_opset): exporters write Conv of bfloat16 for opsets that have none. */
+static bool take_later(graph *g, graph_node *n, const op_value_type *in, op_value_type *out)
+{
+    const op_row *last = n->row, *row;
+    const char *why;
+
+    for (int64_t opset = n->opset + 1; n->row != NULL && opset <= g->model->later_opset; opset++, last = row) {
+        row =
+            strcmp(n->info.domain.data, "ai.onnx") == 0 ? op_find("ai.onnx", n->info.op_type.data, opset, NULL) : NULL;
+        if (row == NULL || row == last || !graph_refit(g, n, row, false, &why))
+            continue;
+        n->row = NULL;
+        n->schema = NULL;
+        n->opset = opset;
+        return graph_bind_node(g, n, NULL) == INLAY_OK &&
+               op_infer_types(n->schema, &n->info, in, out, NULL) == INLAY_OK;
+    }
+    return false;
+}
+
 /* The types of out[o], NULL = omitted. */
-static inlay_status infer_types(const graph *g, const graph_node *n, graph_value *const *values, arena *scratch,
-                                inlay_diag *diag)
+static inlay_status infer_types(graph *g, graph_node *n, graph_value *const *values, arena *scratch, inlay_diag *diag)
 {
     const inlay_node_info *info = &n->info;
     op_value_type small[16], *in = small, *out;
@@ -298,7 +319,7 @@ static inlay_status infer_types(const graph *g, const graph_node *n, graph_value
         out[o] = (op_value_type){ .kind = INLAY_VALUE_TENSOR };
     if (n->schema != NULL) {
         status = op_infer_types(n->schema, info, in, out, diag);
-        if (status != INLAY_OK)
+        if (status != INLAY_OK && !take_later(g, n, in, out))
             return one_line(status, diag);
     }
     derive_type(g, n, out);
@@ -338,8 +359,7 @@ static inlay_status check_outputs(inference *inf, graph *g, const graph_node *n)
 /* ------------------------------------------------------------------ graphs */
 
 /* graph_infer_apart(), of nodes with bodies, too: their outputs get their types here, and shapes from the bodies. */
-static inlay_status infer_outputs(inference *inf, graph *g, const graph_node *n, graph_value *const *out,
-                                  arena *scratch)
+static inlay_status infer_outputs(inference *inf, graph *g, graph_node *n, graph_value *const *out, arena *scratch)
 {
     const inlay_node_info *info = &n->info;
     const inlay_value_info **in = arena_array(scratch, (size_t)info->input_count + 1, sizeof *in);
@@ -362,7 +382,7 @@ done:
     return status;
 }
 
-static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
+static inlay_status infer_one(inference *inf, graph *g, graph_node *n)
 {
     const inlay_node_info *info = &n->info;
     graph_value **out = arena_array(&inf->model->arena, (size_t)info->output_count + 1, sizeof(graph_value *));
@@ -386,11 +406,11 @@ inlay_status graph_infer_apart(const graph *g, const graph_node *n, graph_value 
 {
     inference inf = { .model = g->model, .diag = diag };
 
-    return infer_outputs(&inf, (graph *)(uintptr_t)g, n, out, scratch);
+    return infer_outputs(&inf, (graph *)(uintptr_t)g, (graph_node *)(uintptr_t)n, out, scratch);
 }
 
 /* false: *status is an error that ends the inference. */
-static bool infer_or_note(inference *inf, graph *g, const graph_node *n, inlay_status *status)
+static bool infer_or_note(inference *inf, graph *g, graph_node *n, inlay_status *status)
 {
     *status = infer_one(inf, g, n);
     if (*status == INLAY_OK)

@@ -31,7 +31,7 @@ inlay_status convert_options(const inlay_options *given, inlay_options **out_opt
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const scratch *s, char *out,
                           inlay_diag *diag)
 {
-    const session_watch watch = { .newest_opset = -1 };
+    const session_watch watch = { .newest_opset = -1, .later_opset = opset };
     const session_source source = { .path = path, .fd = -1 };
     const model_save_options save = { .external_file = "tensors" };
     inlay_options *only = NULL;

@@ -290,7 +290,9 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
     if (options_int(options, OPTION_free_shapes) != 0)
         free_shapes(s->model->main);
     s->nodes_in_file = session_count_nodes(s->model->main);
+    s->model->later_opset = s->watch != NULL ? s->watch->later_opset : 0;
     INLAY_TRY(graph_infer(s->model, diag));
+    s->model->later_opset = 0;
     if (s->model->strict)
         INLAY_TRY(graph_check_declared(s->model, diag));
     INLAY_TRY(add_taps(s, options, diag));

@@ -21,6 +21,7 @@ typedef struct session_watch {
     inlay_status (*after)(void *ctx, const inlay_session *s, const char *pass); /* "" = before the first */
     void *ctx;
     int64_t newest_opset; /* of pass_ctx; -1: the one that the model imports */
+    int64_t later_opset;  /* of graph_model */
 } session_watch;
 
 /* A context, as its session knows it. */

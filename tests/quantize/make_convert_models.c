@@ -78,8 +78,10 @@ static const struct {
       "x : batch,64\n v : 64\n v = [64]\n w = [64,64]\n m = MatMul(x, w)\n y = Mul(m, v)\n z = HardSwish(y)\n"
       "-> z",
       20 },
-    { "turned.onnx",
-      "x : 5,4\n w = [5,6]\n t = Transpose(x) perm=1,0\n y = MatMul(t, w)\n u = LeakyRelu(y)\n -> u", 13 },
+    { "turned.onnx", "x : 5,4\n w = [5,6]\n t = Transpose(x) perm=1,0\n y = MatMul(t, w)\n u = LeakyRelu(y)\n -> u",
+      13 },
+    { "brains.onnx",
+      "x : bfloat16 1,2,7,7\n w : bfloat16 2,2,3,3\n c = Conv(x, w) strides=2,2\n y = GlobalAveragePool(c)\n=> y", 20 },
     { "blocks.onnx", "x : 4,6\n y = Trilu(x)\n -> y", 14 },
 };
 
