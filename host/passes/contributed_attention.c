@@ -622,6 +622,14 @@ static uint32_t rotated_first(spell *b, uint32_t x, uint32_t cosines, uint32_t s
     return joined(b, rotated(b, turns, cosines, sines, places, interleaved, 0, 0), rest, 3);
 }
 
+/* What is added to the scores of the keys that count, for as many as the buffer has; the others are hidden anyway. */
+static uint32_t for_all_keys(spell *b, uint32_t bias, uint32_t length)
+{
+    const uint32_t more = SHAPED(b, spell_op(b, "Sub", 14, length, size_of(b, bias, 3)), 1);
+
+    return spell_op(b, "Pad", 13, bias, joined(b, spell_list(b, 0, 0, 0, 0, 0, 0, 0), more, 0));
+}
+
 void spell_group_query(spell *b)
 {
     const graph_node *n = b->n;
@@ -672,6 +680,8 @@ void spell_group_query(spell *b)
     length = spell_in(b, 3) == INLAY_NONE ? rows : spell_op(b, "Max", 13, total, size_of(b, spell_in(b, 3), 2));
     h.k = present(b, spell_in(b, 3), h.k, used, length);
     h.v = present(b, spell_in(b, 4), h.v, used, length);
+    if (h.bias != INLAY_NONE && spell_in(b, 3) != INLAY_NONE)
+        h.bias = for_all_keys(b, h.bias, length);
     spell_output(b, 1, h.k);
     spell_output(b, 2, h.v);
     h.mask = seen_keys(b, places, length, window);

@@ -1,4 +1,5 @@
 #include "passes/spell.h"
+#include "base/check.h"
 #include "base/element.h"
 #include <string.h>
 
@@ -168,6 +169,7 @@ uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank)
 
 bool spell_refuse(spell *b, const char *why)
 {
+    INLAY_CHECK(why == NULL || b->last == NULL);
     b->n->not_lowered = why;
     return why != NULL;
 }

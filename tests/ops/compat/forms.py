@@ -253,6 +253,22 @@ def multi_head_options():
                   name=f"MultiHeadAttention options {number}", peer=not how.startswith("packed")) # its GPUs have those
 
 
+def group_query_options():
+    """Numbers added to the scores of the keys that count, in a buffer with room for none and for more."""
+    batch, size, past = 2, 16, 4
+    for room, shape in itertools.product((past, 8), ((1, 1), (2, 4))):
+        q, k, v = floats(batch, 1, 4 * size), floats(batch, 1, 2 * size), floats(batch, 1, 2 * size)
+        pasts, added = [floats(batch, 2, room, size) for _ in range(2)], floats(*shape, 1, past + 1)
+        keys, values = (np.concatenate([old[:, :, :past], models.heads(new, 2)], 2).repeat(2, 1)
+                        for old, new in zip(pasts, (k, v)))
+        y = models.attend(models.heads(q, 4), keys, values, added)
+        yield one("GroupQueryAttention",
+                  {"q": q, "k": k, "v": v, "pk": pasts[0], "pv": pasts[1], "l": np.full(batch, past, np.int32),
+                   "t": np.int32(past + 1), "c": None, "s": None, "i": None, "a": added}, [y],
+                  {"num_heads": 4, "kv_num_heads": 2}, peer=False, # which reads no past where the present is omitted
+                  name=f"GroupQueryAttention added {shape} room {room}", rtol=1e-4, atol=1e-4)
+
+
 # ------------------------------------------------------------------ functions of bytes
 
 
@@ -400,6 +416,7 @@ def bases():
     yield from masks()
     yield from attention_options()
     yield from multi_head_options()
+    yield from group_query_options()
     yield from functions_of_bytes()
     yield from concats_of_bytes()
     yield from choices_of_bytes()
