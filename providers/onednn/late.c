@@ -43,9 +43,9 @@ static bool begin_creating(void)
     return true;
 }
 
-static void end_creating(const bool *begun)
+static void end_creating(bool begun)
 {
-    if (*begun)
+    if (begun)
         (void)pthread_rwlock_unlock(&creating);
 }
 
@@ -110,10 +110,11 @@ static bool need(void)
 #define LATE(result, name, parameters, arguments, otherwise)                                                           \
     result name parameters                                                                                             \
     {                                                                                                                  \
-        __attribute__((cleanup(end_creating))) const bool begun =                                                      \
-            need() && strstr(#name, "_create") != NULL && begin_creating();                                            \
+        const bool creates = need() && strstr(#name, "_create") != NULL && begin_creating();                           \
+        result made = need() ? late_##name arguments : otherwise;                                                      \
                                                                                                                        \
-        return need() ? late_##name arguments : otherwise;                                                             \
+        end_creating(creates);                                                                                         \
+        return made;                                                                                                   \
     }
 #include "late.def"
 #undef LATE
