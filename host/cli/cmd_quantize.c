@@ -18,7 +18,9 @@ static const char doc[] =
     "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and "
     "the layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without "
     "--data the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not "
-    "faster by 3 %, is not written: MODEL is, as it is, with the reason. Where bytes are what matters, --mode weights "
+    "faster by 3 %, is not written: MODEL is, as it is, with the reason and exit code 0, and so it is where no layer "
+    "can be "
+    "changed (--json: handed_back). Where bytes are what matters, --mode weights "
     "and --pack take what is as fast, and --weights whatever comes of it.\n\n"
     "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits "
     "as DequantizeLinear. Nothing is written where something fails.\n\n"
@@ -278,8 +280,9 @@ static json_t *report_json(const command *c, const quantize_report *r)
         (void)json_array_append_new(layers, j);
     }
     return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
-        c->q.output, "what", r->what, "handed_back", r->handed, "unmeasured", r->unmeasured, "bytes_before",
+        "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
+        c->q.output, "what", r->handed != NULL ? "the model as it is" : r->what, "tried",
+        r->handed != NULL ? r->what : NULL, "handed_back", r->handed, "unmeasured", r->unmeasured, "bytes_before",
         (json_int_t)r->bytes_before, "bytes_after", (json_int_t)r->bytes_after, "ms_before", r->ms_before, "ms_after",
         r->ms_after, "metric", agree_metric_name(r->agreement.metric), "worst_output", r->agreement.output, "agreement",
         r->agreement.score.value, "low", r->agreement.score.low, "high", r->agreement.score.high, "samples",

@@ -65,6 +65,25 @@ static const char *describe(const quantize_args *args, arena *a)
     }
 }
 
+/* What was done, where that is not what was asked for: 4 bits are for products alone. */
+static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count, arena *a)
+{
+    uint32_t fours = 0, eights = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        fours += forms[i].bits == 4;
+        eights += forms[i].bits == 8;
+    }
+    if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != NARROW_MIXED) || eights == 0)
+        return describe(args, a);
+    if (fours == 0)
+        return "weights in 8 bits, for no layer can have 4";
+    if (args->bits == NARROW_MIXED)
+        return describe(args, a);
+    return arena_format(a, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
+                        fours == 1 ? "" : "s", args->block, args->nbits ? " (MatMulNBits)" : "", eights);
+}
+
 static inlay_status note_layers(const work *w, const layer_list *list, const layer_form *forms,
                                 const char *const *names, const char *const *ops)
 {
@@ -213,10 +232,13 @@ static inlay_status narrow_weights(work *w)
     INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, w->diag)
                          : narrow_model(base->model, &list, &how, forms, w->diag));
     INLAY_TRY(note_layers(w, &list, forms, NULL, NULL));
+    w->report->what = describe_done(args, forms, list.count, &w->report->a);
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
-        hand_back(w, list.count == 0 ? "it has no layers with constant float weights" : "no layer can be narrower");
+        hand_back(w, list.count == 0 ? "it has no layers with constant float weights"
+                     : is_dynamic    ? "no layer is a product that --mode dynamic makes one of integers (MatMul, Gemm)"
+                                     : "no layer can be narrower");
     else
         status = scratch_save(&w->scratch, "narrow", base->model, false, w->path, w->diag);
 done:

@@ -92,6 +92,13 @@ agrees mlp.onnx 0.9999 --weights 8
 does 0 '.handed_back == "no layer can be narrower"' quantize net.onnx -o out.onnx --weights 8
 rm -f out.onnx
 agrees mlp.onnx 0.98 --weights 4
+# What is told is what was done: 4 bits are for products, and --mode dynamic has none here.
+does 0 '.what == "weights in 8 bits, for no layer can have 4" and .layers[0].bits == 8' quantize conv_dense.onnx -o out.onnx \
+    --weights 4
+does 0 '.what == "the model as it is" and .tried != null and (.handed_back | test("no layer is a product"))' quantize \
+    conv_dense.onnx -o out.onnx --mode dynamic
+rm -f out.onnx
+left
 agrees mlp.onnx 0.98 --weights 4 --block 16
 agrees mlp.onnx 0.98 --weights 4 --format nbits
 agrees mlp.onnx 0.999999 --weights f16

@@ -450,7 +450,7 @@ typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event)
 
 typedef struct inlay_optimize_args {
     uint64_t struct_size;
-    const char *out_path;      /* the optimised model; NULL = write none */
+    const char *out_path;      /* the optimised model, a regular file whole or not at all; NULL = write none */
     const char *external_file; /* a file name beside it for large tensors; NULL = all in one file */
     inlay_optimize_fn event;   /* hears every step; may be NULL */
     void *user;
