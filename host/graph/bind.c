@@ -7,19 +7,16 @@
 #include <string.h>
 
 /* A parsed signature, shared by all nodes of the model whose schema reads the same. */
-typedef struct parsed {
+typedef struct graph_schema {
     op_schema schema;
     inlay_attr_info *defaults; /* [default_count] */
     uint32_t default_count;
-} parsed;
+} graph_schema;
 
 typedef struct binder {
     graph_model *model;
     const graph_operators *operators; /* or NULL */
     inlay_diag *diag;
-    names_table by_signature; /* signature -> index into all */
-    parsed **all;
-    uint32_t count, capacity;
     const graph_opset *opsets; /* that hold where we are */
     uint32_t opset_count;
 } binder;
@@ -64,11 +61,11 @@ static bool default_attr(arena *a, const op_attr *from, inlay_attr_info *to)
     return true;
 }
 
-static inlay_status parse(binder *b, const graph *g, const graph_node *n, const char *signature, parsed **out)
+static inlay_status parse(binder *b, const graph *g, const graph_node *n, const char *signature, graph_schema **out)
 {
     arena *a = &b->model->arena;
     inlay_diag why = INLAY_DIAG_INIT;
-    parsed *p = arena_alloc(a, sizeof *p);
+    graph_schema *p = arena_alloc(a, sizeof *p);
     inlay_status status;
 
     *out = p;
@@ -88,32 +85,34 @@ static inlay_status parse(binder *b, const graph *g, const graph_node *n, const 
     return INLAY_OK;
 }
 
-static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, const char *signature, parsed **out)
+static inlay_status schema_for(binder *b, const graph *g, const graph_node *n, const char *signature,
+                               graph_schema **out)
 {
-    uint32_t found = names_find(&b->by_signature, signature, strlen(signature));
+    graph_model *m = b->model;
+    uint32_t found = names_find(&m->schema_table, signature, strlen(signature));
     inlay_status status;
 
-    if (found < b->count) { /* NAMES_NONE is beyond all */
-        *out = b->all[found];
+    if (found < m->schema_count) { /* NAMES_NONE is beyond all */
+        *out = m->schemas[found];
         return INLAY_OK;
     }
     status = parse(b, g, n, signature, out);
     if (status != INLAY_OK)
         return status;
-    if (b->count == b->capacity) {
-        uint32_t capacity = b->capacity == 0 ? 32 : 2 * b->capacity;
-        parsed **bigger = arena_array(&b->model->arena, capacity, sizeof(parsed *));
+    if (m->schema_count == m->schema_capacity) {
+        uint32_t capacity = m->schema_capacity == 0 ? 32 : 2 * m->schema_capacity;
+        graph_schema **bigger = arena_array(&m->arena, capacity, sizeof(graph_schema *));
 
         if (bigger == NULL)
             return no_memory(b, g);
-        if (b->count > 0)
-            memcpy(bigger, b->all, b->count * sizeof(parsed *));
-        b->all = bigger;
-        b->capacity = capacity;
+        if (m->schema_count > 0)
+            memcpy(bigger, m->schemas, m->schema_count * sizeof(graph_schema *));
+        m->schemas = bigger;
+        m->schema_capacity = capacity;
     }
-    if (!names_add(&b->by_signature, signature, strlen(signature), b->count, NULL))
+    if (!names_add(&m->schema_table, signature, strlen(signature), m->schema_count, NULL))
         return no_memory(b, g);
-    b->all[b->count++] = *out;
+    m->schemas[m->schema_count++] = *out;
     return INLAY_OK;
 }
 
@@ -357,7 +356,7 @@ done:
 
 /* Appends the defaults of what the node does not state, or only by reference: a reference may lead to nothing. A node
  * that states nothing shares the list. */
-static inlay_status fill_defaults(const binder *b, const graph *g, graph_node *n, const parsed *p)
+static inlay_status fill_defaults(const binder *b, const graph *g, graph_node *n, const graph_schema *p)
 {
     inlay_attr_info *list;
     uint32_t count = n->info.attr_count;
@@ -391,7 +390,7 @@ static inlay_status bind_node(binder *b, graph *g, graph_node *n)
 {
     const char *domain = n->info.domain.data;
     inlay_status status = INLAY_OK;
-    parsed *p;
+    graph_schema *p;
 
     if (n->schema != NULL || is_function(b, n))
         return INLAY_OK;
@@ -454,6 +453,13 @@ inlay_status graph_bind(graph_model *model, const graph_operators *operators, in
         INLAY_TRY(bind_graph(&b, fn->body));
     }
 done:
-    names_deinit(&b.by_signature);
     return status;
+}
+
+inlay_status graph_bind_node(graph *g, graph_node *n, inlay_diag *diag)
+{
+    graph_model *model = g->model;
+    binder b = { .model = model, .diag = diag, .opsets = model->opsets, .opset_count = model->opset_count };
+
+    return bind_node(&b, g, n);
 }

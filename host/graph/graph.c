@@ -91,6 +91,7 @@ void graph_model_destroy(graph_model *model)
         free(b);
     }
     names_deinit(&model->symbol_table);
+    names_deinit(&model->schema_table);
     arena_deinit(&model->arena);
     free(model);
 }

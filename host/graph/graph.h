@@ -158,16 +158,20 @@ struct graph_model {
     graph *main;
     inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
     uint32_t symbol_count, symbol_capacity;
-    names_table symbol_table; /* name -> index into symbols */
-    uint64_t next_name;       /* number of the next name that graph_add_value makes up */
-    graph_blob *blobs;        /* everything that is unmapped or freed with the model */
-    const char *path;         /* of the file, or NULL */
-    inlay_str extra;          /* see graph_node.extra */
-    const char *pass; /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
-    int64_t rewrite;  /* both, and what is taken out is remembered. NULL and 0 otherwise */
-    bool strict;      /* what graph_tolerate() would let pass is an error */
-    bool collect;     /* binding and inference go on behind an error, see graph_goes_on() */
-    uint32_t fault;   /* 1 + the graph_fault of the last error, 0 = none */
+    names_table symbol_table;      /* name -> index into symbols */
+    names_table schema_table;      /* signature -> index into schemas */
+    struct graph_schema **schemas; /* [schema_count] what bind.c has parsed */
+    uint32_t schema_count, schema_capacity;
+    uint64_t next_name; /* number of the next name that graph_add_value makes up */
+    graph_blob *blobs;  /* everything that is unmapped or freed with the model */
+    const char *path;   /* of the file, or NULL */
+    inlay_str extra;    /* see graph_node.extra */
+    const char *pass;   /* while the optimiser runs: the pass, and the number of its rewrite; nodes are marked with */
+    int64_t rewrite;    /* both, and what is taken out is remembered. NULL and 0 otherwise */
+    bool strict;        /* what graph_tolerate() would let pass is an error */
+    bool trusts_file;   /* inference took a shape from what the file declares: it may be wrong */
+    bool collect;       /* binding and inference go on behind an error, see graph_goes_on() */
+    uint32_t fault;     /* 1 + the graph_fault of the last error, 0 = none */
     graph_finding *findings, *last_finding; /* in the order in which they were found */
     uint32_t finding_count;                 /* at most 1000 are kept */
 };
@@ -301,6 +305,9 @@ typedef struct graph_operators {
  * alone, so it may run again after passes have added nodes. */
 INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
 
+/* The same for one node that a pass has made, which need not be in g yet; its bodies are not bound. */
+INLAY_NODISCARD inlay_status graph_bind_node(graph *g, graph_node *n, inlay_diag *diag);
+
 /* Replaces calls of model-local functions by their bodies, innermost last; recursion is an error. */
 INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag);
 
@@ -318,6 +325,11 @@ INLAY_NODISCARD inlay_status graph_check_declared(graph_model *model, inlay_diag
 INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_node *n,
                                               const inlay_value_info *const *in, inlay_value_info *const *out,
                                               arena *scratch, inlay_diag *diag);
+
+/* Types and shapes of a bound node without bodies that need not be in g: out[o] (NULL = omitted) is set, dims come from
+ * scratch, and symbols are made as in graph_infer_node(). */
+INLAY_NODISCARD inlay_status graph_infer_apart(const graph *g, const graph_node *n, graph_value *const *out,
+                                               arena *scratch, inlay_diag *diag);
 
 /* A flat snapshot for providers. Borrows from g, which must not change while it is in use. nodes_map (may be NULL)
  * receives nothing: node and value indexes are those of g. Memory comes from a. */

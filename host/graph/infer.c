@@ -192,15 +192,18 @@ void infer_forget(graph_value *v)
     v->map_key = INLAY_UNDEFINED;
 }
 
-void infer_use_declared(graph_value *v)
+void infer_use_declared(const graph *g, graph_value *v)
 {
     if (!v->declared || (v->info.flags & INLAY_VALUE_CONSTANT) != 0)
         return;
-    if (v->info.dtype == INLAY_UNDEFINED && v->info.kind == INLAY_VALUE_TENSOR)
+    if (v->info.dtype == INLAY_UNDEFINED && v->info.kind == INLAY_VALUE_TENSOR) {
         v->info.dtype = v->declared_dtype;
+        g->model->trusts_file = true;
+    }
     if (v->info.rank == INLAY_RANK_UNKNOWN && v->declared_rank != INLAY_RANK_UNKNOWN) {
         v->info.rank = v->declared_rank;
         v->info.dims = v->declared_dims;
+        g->model->trusts_file = true;
     }
 }
 
@@ -212,7 +215,7 @@ static void use_declared(const graph *g, graph_value *v)
 
     if (g->parent == NULL && (v->info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         v->declared_rank = INLAY_RANK_UNKNOWN;
-    infer_use_declared(v);
+    infer_use_declared(g, v);
     v->declared_rank = rank;
 }
 
@@ -275,32 +278,33 @@ static void derive_type(const graph *g, const graph_node *n, op_value_type *out)
                                    type.dtype, type.map_key };
 }
 
-static inlay_status infer_types(inference *inf, graph *g, const graph_node *n)
+/* The types of out[o], NULL = omitted. */
+static inlay_status infer_types(const graph *g, const graph_node *n, graph_value *const *values, arena *scratch,
+                                inlay_diag *diag)
 {
-    arena *a = &inf->model->arena;
     const inlay_node_info *info = &n->info;
     op_value_type small[16], *in = small, *out;
     size_t count = (size_t)info->input_count + info->output_count;
     inlay_status status;
 
     if (count > sizeof small / sizeof small[0])
-        in = arena_array(a, count, sizeof *in);
+        in = arena_array(scratch, count, sizeof *in);
     if (in == NULL)
-        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring types");
+        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while inferring types");
     out = in + info->input_count;
     for (uint32_t i = 0; i < info->input_count; i++)
         in[i] = info->inputs[i] == INLAY_NONE ? (op_value_type){ 0 } : type_of(&g->values[info->inputs[i]]);
     for (uint32_t o = 0; o < info->output_count; o++)
         out[o] = (op_value_type){ .kind = INLAY_VALUE_TENSOR };
     if (n->schema != NULL) {
-        status = op_infer_types(n->schema, info, in, out, inf->diag);
+        status = op_infer_types(n->schema, info, in, out, diag);
         if (status != INLAY_OK)
-            return one_line(status, inf->diag);
+            return one_line(status, diag);
     }
     derive_type(g, n, out);
     for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->outputs[o] != INLAY_NONE)
-            set_type(&g->values[info->outputs[o]], &out[o]);
+        if (values[o] != NULL)
+            set_type(values[o], &out[o]);
     return INLAY_OK;
 }
 
@@ -333,35 +337,56 @@ static inlay_status check_outputs(inference *inf, graph *g, const graph_node *n)
 
 /* ------------------------------------------------------------------ graphs */
 
-static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
+/* graph_infer_apart(), of nodes with bodies, too: their outputs get their types here, and shapes from the bodies. */
+static inlay_status infer_outputs(inference *inf, graph *g, const graph_node *n, graph_value *const *out,
+                                  arena *scratch)
 {
-    arena *a = &inf->model->arena;
     const inlay_node_info *info = &n->info;
-    size_t count = (size_t)info->input_count + info->output_count;
-    const inlay_value_info **in = arena_array(a, count, sizeof *in);
-    inlay_value_info **out = arena_array(a, info->output_count, sizeof *out);
+    const inlay_value_info **in = arena_array(scratch, (size_t)info->input_count + 1, sizeof *in);
+    inlay_value_info **made = arena_array(scratch, (size_t)info->output_count + 1, sizeof *made);
     inlay_status status = INLAY_OK;
 
-    if (in == NULL || out == NULL)
+    if (in == NULL || made == NULL)
         return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
     for (uint32_t i = 0; i < info->input_count; i++)
         in[i] = info->inputs[i] == INLAY_NONE ? NULL : &g->values[info->inputs[i]].info;
     for (uint32_t o = 0; o < info->output_count; o++) {
-        out[o] = info->outputs[o] == INLAY_NONE ? NULL : &g->values[info->outputs[o]].info;
-        if (info->outputs[o] != INLAY_NONE)
-            infer_forget(&g->values[info->outputs[o]]);
+        made[o] = out[o] == NULL ? NULL : &out[o]->info;
+        if (out[o] != NULL)
+            infer_forget(out[o]);
     }
-    INLAY_TRY(infer_types(inf, g, n));
-    if (n->body_count > 0)
-        INLAY_TRY(infer_bodies(inf, g, n));
-    else
-        INLAY_TRY(graph_infer_node(inf->model, n, in, out, a, inf->diag));
+    INLAY_TRY(infer_types(g, n, out, scratch, inf->diag));
+    status =
+        n->body_count > 0 ? infer_bodies(inf, g, n) : graph_infer_node(inf->model, n, in, made, scratch, inf->diag);
+done:
+    return status;
+}
+
+static inlay_status infer_one(inference *inf, graph *g, const graph_node *n)
+{
+    const inlay_node_info *info = &n->info;
+    graph_value **out = arena_array(&inf->model->arena, (size_t)info->output_count + 1, sizeof(graph_value *));
+    inlay_status status = INLAY_OK;
+
+    if (out == NULL)
+        return graph_fail(g, n, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
     for (uint32_t o = 0; o < info->output_count; o++)
-        if (info->outputs[o] != INLAY_NONE)
-            use_declared(g, &g->values[info->outputs[o]]);
+        out[o] = info->outputs[o] == INLAY_NONE ? NULL : &g->values[info->outputs[o]];
+    INLAY_TRY(infer_outputs(inf, g, n, out, &inf->model->arena));
+    for (uint32_t o = 0; o < info->output_count; o++)
+        if (out[o] != NULL)
+            use_declared(g, out[o]);
     INLAY_TRY(check_outputs(inf, g, n));
 done:
     return status;
+}
+
+inlay_status graph_infer_apart(const graph *g, const graph_node *n, graph_value *const *out, arena *scratch,
+                               inlay_diag *diag)
+{
+    inference inf = { .model = g->model, .diag = diag };
+
+    return infer_outputs(&inf, (graph *)(uintptr_t)g, n, out, scratch);
 }
 
 /* false: *status is an error that ends the inference. */
@@ -374,7 +399,7 @@ static bool infer_or_note(inference *inf, graph *g, const graph_node *n, inlay_s
         if (n->info.outputs[o] == INLAY_NONE)
             continue;
         infer_forget(&g->values[n->info.outputs[o]]);
-        infer_use_declared(&g->values[n->info.outputs[o]]);
+        infer_use_declared(g, &g->values[n->info.outputs[o]]);
     }
     return graph_goes_on(inf->model, g, n, status, inf->diag);
 }

@@ -28,6 +28,6 @@ int64_t infer_loop_turns(const graph *g, const graph_node *n);
 void infer_copy_type(graph_value *to, const graph_value *from);
 /* Forgets type and shape: a tensor of unknown type and rank. */
 void infer_forget(graph_value *v);
-/* Takes what the file declares about v where nothing better is known. */
-void infer_use_declared(graph_value *v);
+/* Takes what the file declares about value v of g where nothing better is known. */
+void infer_use_declared(const graph *g, graph_value *v);
 #endif

@@ -44,7 +44,7 @@ static void set_input(const graph *body, uint32_t i, const graph_value *from)
     infer_forget(v);
     if (from != NULL)
         infer_copy_type(v, from);
-    infer_use_declared(v);
+    infer_use_declared(body, v);
 }
 
 static void set_scalar(const graph *body, uint32_t i, inlay_dtype dtype)
@@ -52,7 +52,7 @@ static void set_scalar(const graph *body, uint32_t i, inlay_dtype dtype)
     graph_value *v = &body->values[body->inputs[i]];
 
     infer_forget(v);
-    infer_use_declared(v);
+    infer_use_declared(body, v);
     v->info.dtype = dtype;
     if (v->info.rank == INLAY_RANK_UNKNOWN)
         v->info.rank = 0;
@@ -388,7 +388,7 @@ static inlay_status infer_scan(inference *inf, graph *g, const graph_node *n)
             status = no_memory(inf, g, n);
             goto done;
         }
-        infer_use_declared(v);
+        infer_use_declared(inner, v);
     }
     INLAY_TRY(infer_carried(inf, g, n, body, 0, 0, carried));
     for (uint32_t o = 0; o < n->info.output_count; o++) {
@@ -424,7 +424,7 @@ static void set_element_input(const graph *body, uint32_t i, const graph_value *
         v->info.kind = INLAY_VALUE_TENSOR;
         v->inner_kind = 0;
     }
-    infer_use_declared(v);
+    infer_use_declared(body, v);
 }
 
 static inlay_status infer_sequence_map(inference *inf, graph *g, const graph_node *n)

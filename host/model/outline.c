@@ -5,6 +5,7 @@
  * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose
  * body is that one node and whose import is the node's. Of these there are none in what the optimiser makes
  * (pass_allows). */
+#include "graph/refit.h"
 #include "model/model.h"
 #include <string.h>
 
@@ -20,102 +21,11 @@ static bool is_foreign(const graph_model *m, const graph_node *n)
            (opset == 0 || op_find(n->info.domain.data, n->info.op_type.data, opset, &lowest) != n->row);
 }
 
-/* ------------------------------------------------------------------ nodes of a version that will do */
-
-/* Attributes that a version added without changing what a node without them means. */
-static bool is_harmless(const char *attr)
+/* Is the node, as it stands, one of that row, and means the same there? Then it has the row's attributes. */
+static bool becomes_row(graph *g, graph_node *n, const op_row *row, const char **out_why)
 {
-    static const char *const names[] = { "allowzero",  "ceil_mode",    "count_include_pad", "dilations",
-                                         "stash_type", "saturate",     "storage_order",     "keepdims",
-                                         "precision",  "output_dtype", "block_size",        "start" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(attr, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static const op_attr *find_attr(const op_schema *schema, const char *name)
-{
-    for (uint32_t i = 0; i < schema->attr_count; i++)
-        if (strcmp(schema->attrs[i].name, name) == 0)
-            return &schema->attrs[i];
-    return NULL;
-}
-
-static bool same_default(const op_attr *a, const op_attr *b)
-{
-    if (a->kind != b->kind || a->required != b->required || a->has_default != b->has_default)
-        return false;
-    return !a->has_default || (a->i == b->i && a->f == b->f && a->count == b->count &&
-                               (a->s == NULL || b->s == NULL ? a->s == b->s : strcmp(a->s, b->s) == 0));
-}
-
-static bool states_attr(const graph_node *n, const char *name)
-{
-    for (uint32_t i = 0; i < n->own_attr_count; i++)
-        if (strcmp(INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, i)->name.data, name) == 0)
-            return true;
-    return false;
-}
-
-/* Do the attributes mean the same in both, as far as the node goes? */
-static bool attrs_fit(const graph_node *n, const op_schema *to)
-{
-    const op_schema *from = n->schema;
-
-    for (uint32_t i = 0; i < from->attr_count; i++) {
-        const op_attr *a = &from->attrs[i], *b = find_attr(to, a->name);
-
-        if (b == NULL ? states_attr(n, a->name) || (a->has_default && !is_harmless(a->name))
-                      : !same_default(a, b) && !states_attr(n, a->name))
-            return false;
-        if (b != NULL && a->kind != b->kind)
-            return false;
-    }
-    for (uint32_t i = 0; i < to->attr_count; i++)
-        if (find_attr(from, to->attrs[i].name) == NULL &&
-            (to->attrs[i].required || (to->attrs[i].has_default && !is_harmless(to->attrs[i].name))))
-            return false;
-    return true;
-}
-
-static bool formals_fit(const graph *g, const uint32_t *values, uint32_t count, const op_schema *from,
-                        const op_schema *to, bool outputs)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const op_formal *a = outputs ? op_output_formal(from, i) : op_input_formal(from, i);
-        const op_formal *b = outputs ? op_output_formal(to, i) : op_input_formal(to, i);
-        const graph_value *v;
-        op_value_type type;
-
-        if (values[i] == INLAY_NONE)
-            continue;
-        v = &g->values[values[i]];
-        type = (op_value_type){ v->info.kind, v->inner_kind, v->info.dtype, v->map_key };
-        if (a == NULL || b == NULL || !op_types_allow(&to->types[b->type_param].types, &type))
-            return false;
-    }
-    return true;
-}
-
-static void *schema_alloc(void *ctx, size_t bytes)
-{
-    return arena_alloc(ctx, bytes);
-}
-
-/* Is the node, as it stands, one of that row, and means the same there? */
-static bool fits_row(const graph *g, const graph_node *n, const op_row *row)
-{
-    op_schema to;
-
-    if (row == NULL || n->schema == NULL || n->body_count > 0 ||
-        op_schema_parse(row->signature, schema_alloc, &g->model->arena, &to, NULL) != INLAY_OK)
-        return false;
-    return n->info.input_count >= to.min_inputs && n->info.input_count <= to.max_inputs &&
-           n->info.output_count >= to.min_outputs && n->info.output_count <= to.max_outputs && attrs_fit(n, &to) &&
-           formals_fit(g, n->info.inputs, n->info.input_count, n->schema, &to, false) &&
-           formals_fit(g, n->info.outputs, n->info.output_count, n->schema, &to, true);
+    *out_why = NULL;
+    return row != NULL && n->schema != NULL && graph_refit(g, n, row, false, out_why);
 }
 
 /* ------------------------------------------------------------------ functions */
@@ -219,12 +129,12 @@ static bool outline_graph(graph_model *m, graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         graph_node *n = g->nodes[i];
-        const char *domain = n->info.domain.data;
+        const char *domain = n->info.domain.data, *why;
 
         if (n->row != NULL && !graph_model_import(m, domain, n->opset))
             return false;
         if (is_foreign(m, n) && !n->early &&
-            !fits_row(g, n, op_find(domain, n->info.op_type.data, graph_model_opset(m, domain), NULL))) {
+            !becomes_row(g, n, op_find(domain, n->info.op_type.data, graph_model_opset(m, domain), NULL), &why)) {
             if (!outline_node(m, n))
                 return false;
         } else if (n->row != NULL) {
@@ -243,16 +153,18 @@ static inlay_status raise_opset(graph_model *m, graph *g, int64_t opset, inlay_d
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+        graph_node *n = g->nodes[i];
         const op_row *row = op_find("ai.onnx", n->info.op_type.data, opset, NULL);
+        const char *why;
 
         for (uint32_t b = 0; b < n->body_count; b++)
             INLAY_TRY(raise_opset(m, n->bodies[b].graph, opset, diag));
-        if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->body_count > 0)
+        if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0)
             continue;
-        if (row != n->row && !fits_row(g, n, row))
-            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld",
-                              n->info.op_type.data, n->info.since_version, (long long)opset);
+        if (!becomes_row(g, n, row, &why))
+            return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
+                              n->info.op_type.data, n->info.since_version, (long long)opset, why != NULL ? ": " : "",
+                              why != NULL ? why : "");
     }
 done:
     return status;

@@ -26,6 +26,7 @@ typedef struct part_provider {
     uint64_t settings_hash;                /* of the options that it was opened with; 0 = none */
     uint32_t first_domain;                 /* host-wide id of its domains[0] */
     uint32_t abi_minor; /* that its plugin was built for: it is not asked about operators that passes make since */
+    bool unnamed;       /* a CPU stands in for its device, and no option names it: it runs what rules name it for */
 } part_provider;
 
 /* The domain that a provider's values lie in unless a placement says otherwise. */

@@ -27,19 +27,30 @@ static bool is_forbidden(const part_rules *rules, const inlay_node_info *node, c
     return false;
 }
 
+/* Does a rule ask for the provider, for this node or at all? */
+static bool is_named(const part_rules *rules, const char *pin, const char *provider)
+{
+    bool named = pin != NULL && strcmp(pin, provider) == 0;
+
+    for (uint32_t i = 0; rules != NULL && i < rules->require_count; i++)
+        named = named || strcmp(rules->requires[i], provider) == 0;
+    return named;
+}
+
 /* Why no rule lets the provider run the node; NULL = it may. */
 static const char *ban_on(const part_request *r, uint32_t node, uint32_t provider)
 {
     const part_rules *rules = r->rules;
     const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
     const part_provider *p = &r->providers[provider];
-    const char *pin;
+    const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, n);
 
+    if (p->unnamed && !is_named(rules, pin, p->name))
+        return "its device is a CPU's driver, which runs what it is named for: list it in option providers";
     if (rules == NULL)
         return NULL;
     if (rules->no_cpu && p->table->device_kind == INLAY_DEVICE_CPU)
         return "no_cpu keeps it out";
-    pin = rules->pin_count == 0 ? NULL : pin_of(rules, n);
     if (pin != NULL && strcmp(pin, p->name) != 0)
         return "the node is pinned elsewhere";
     return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
@@ -77,9 +88,14 @@ static const char *origin_of(const part_request *r, uint32_t node, char *text, s
     return text;
 }
 
-static bool bans_anything(const part_rules *rules)
+static bool bans_anything(const part_request *r)
 {
-    return rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
+    const part_rules *rules = r->rules;
+    bool bans = rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
+
+    for (uint32_t i = 0; i < r->provider_count; i++)
+        bans = bans || r->providers[i].unnamed;
+    return bans;
 }
 
 /* What the provider said of the node. */
@@ -143,14 +159,14 @@ static inlay_status check_pins(const part_request *r, const partition *p, arena 
 inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch, uint8_t *usable,
                               inlay_diag *diag)
 {
-    bool bans = bans_anything(r->rules);
+    bool bans = bans_anything(r);
 
     for (uint32_t o = 0; o < p->offer_count; o++) {
         usable[o] = !part_is_barred(r, o) && !p->offers[o].declined;
         for (uint32_t k = 0; bans && usable[o] && k < p->offers[o].node_count; k++)
             usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
     }
-    if (bans && r->rules->pin_count > 0)
+    if (r->rules != NULL && r->rules->pin_count > 0)
         return check_pins(r, p, scratch, diag);
     return INLAY_OK;
 }

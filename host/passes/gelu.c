@@ -141,7 +141,8 @@ static inlay_status match(rewrite *w, graph_node *n)
         const char *kind = kind_of(w, p.factors[1 - i], x);
         graph_node *fresh;
 
-        if (kind == NULL || !pass_allows(w->ctx, 20) || !rw_is_only_use(w, p.factors[1 - i]))
+        if (kind == NULL || !pass_allows(w->ctx, 20) || !rw_is_only_use(w, p.factors[1 - i]) ||
+            !rw_keeps_rank(w, n->info.outputs[0], x))
             continue;
         fresh = rw_make(w, "Gelu", n->opset > 20 ? n->opset : 20, n, &x, 1, 1);
         if (fresh == NULL || graph_set_attr_string(w->g, fresh, "approximate", kind) != INLAY_OK)

@@ -138,13 +138,13 @@ static inlay_status become(rewrite *w, graph_node *n, const pattern *p, uint32_t
 {
     const char *op = p->is_centred ? "LayerNormalization" : "RMSNormalization";
     int64_t opset = p->is_centred ? 17 : 23;
-    graph_node *fresh = !pass_allows(w->ctx, opset)
-                            ? NULL
-                            : rw_make(w, op, n->opset > opset ? n->opset : opset, n,
-                                      (const uint32_t[]){ p->x, p->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
+    graph_node *fresh;
 
-    if (!pass_allows(w->ctx, opset))
+    /* Axes were counted in squares and sums, whose rank is not that of x beside constants of more axes. */
+    if (!pass_allows(w->ctx, opset) || !rw_keeps_rank(w, n->info.outputs[0], p->x))
         return INLAY_OK;
+    fresh = rw_make(w, op, n->opset > opset ? n->opset : opset, n, (const uint32_t[]){ p->x, p->scale, bias },
+                    bias == INLAY_NONE ? 2 : 3, 1);
     if (fresh == NULL || graph_set_attr_int(w->g, fresh, "axis", p->axis) != INLAY_OK ||
         graph_set_attr_float(w->g, fresh, "epsilon", p->epsilon) != INLAY_OK)
         return rw_no_memory(w);

@@ -1,4 +1,5 @@
 #include "passes/rewrite.h"
+#include "base/check.h"
 #include "base/element.h"
 #include "graph/history.h"
 #include <math.h>
@@ -169,6 +170,27 @@ static void close_books(rewrite *w)
         pass_replace_uses(g, w->forward);
 }
 
+/* Takes out what was inserted at this node and nobody reads, as if it had never been there. */
+static void drop_inserted(rewrite *w)
+{
+    bool dropped = true;
+
+    while (dropped) {
+        dropped = false;
+        for (uint32_t i = w->first_fresh; i < w->g->node_count; i++) {
+            graph_node *n = w->g->nodes[i];
+
+            if (n == NULL || !all_unused(w, n))
+                continue;
+            for (uint32_t k = 0; k < n->info.input_count; k++)
+                if (n->info.inputs[k] != INLAY_NONE)
+                    w->uses[n->info.inputs[k]]--;
+            w->g->nodes[i] = NULL;
+            dropped = true;
+        }
+    }
+}
+
 static inlay_status rewrite_graph(pass_ctx *ctx, graph *g, rewrite_fn fn, bool *out_changed)
 {
     rewrite w = { .ctx = ctx, .g = g };
@@ -183,8 +205,11 @@ static inlay_status rewrite_graph(pass_ctx *ctx, graph *g, rewrite_fn fn, bool *
     for (uint32_t i = 0; status == INLAY_OK && i < nodes && pass_may(ctx); i++) {
         if (g->nodes[i] == NULL)
             continue;
-        w.changed = false;
+        w.changed = w.inserted = false;
+        w.first_fresh = g->node_count;
         status = fn(&w, g->nodes[i]);
+        if (w.inserted && !w.changed)
+            drop_inserted(&w);
         if (w.changed)
             pass_count(ctx, g, NULL, NULL);
         any |= w.changed;
@@ -296,6 +321,34 @@ bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b)
         if (!same_dim(&x->dims[d], &y->dims[d]))
             return false;
     return true;
+}
+
+/* Is v made of x and of constants of rank 0 alone, as far as visits go? */
+static bool made_of_scalars(const rewrite *w, uint32_t v, uint32_t x, uint32_t *visits)
+{
+    const graph_node *n = rw_maker(w, v);
+
+    if (v == x || v == INLAY_NONE)
+        return true;
+    if (rw_is_constant(w, v))
+        return rw_info(w, v)->rank == 0;
+    if (n == NULL || *visits == 0)
+        return false;
+    --*visits;
+    for (uint32_t i = 0; i < n->info.input_count; i++)
+        if (!made_of_scalars(w, rw_input(w, n, i), x, visits))
+            return false;
+    return true;
+}
+
+bool rw_keeps_rank(const rewrite *w, uint32_t y, uint32_t x)
+{
+    const uint32_t rank = rw_info(w, x)->rank;
+    uint32_t visits = 64;
+
+    if (rank != INLAY_RANK_UNKNOWN && rw_info(w, y)->rank != INLAY_RANK_UNKNOWN)
+        return rank == rw_info(w, y)->rank;
+    return made_of_scalars(w, y, x, &visits);
 }
 
 int64_t rw_dim(const inlay_value_info *v, int64_t d)
@@ -433,12 +486,102 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
     return n;
 }
 
+/* For sure of another type or shape? What is unknown, and a symbol, may turn out to be the same. */
+static bool differ(const graph_value *a, const graph_value *b)
+{
+    const inlay_value_info *x = &a->info, *y = &b->info;
+
+    if (x->dtype != INLAY_UNDEFINED && y->dtype != INLAY_UNDEFINED && (x->dtype != y->dtype || x->kind != y->kind))
+        return true;
+    if (x->kind != INLAY_VALUE_TENSOR || x->rank == INLAY_RANK_UNKNOWN || y->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; x->rank == y->rank && d < x->rank; d++)
+        if (x->dims[d].kind == INLAY_DIM_FIXED && y->dims[d].kind == INLAY_DIM_FIXED &&
+            x->dims[d].value != y->dims[d].value)
+            return true;
+    return x->rank != y->rank;
+}
+
+/* Would a value of w be of another type or shape? A model whose file declares what cannot be inferred may be wrong
+ * about it, and there the pass is not to blame. */
+static bool is_refused(const rewrite *w, bool differs)
+{
+    INLAY_CHECK(!differs || w->g->model->trusts_file);
+    return differs;
+}
+
+/* Infers what was inserted at this node so far. Nodes with bodies stay unknown, and so does what cannot be inferred:
+ * when the pass has ended, that is an error which says why. */
+static bool infer_inserted(rewrite *w)
+{
+    for (uint32_t i = w->first_fresh; i < w->g->node_count; i++) {
+        graph_node *n = w->g->nodes[i];
+        graph_value **out;
+        inlay_dtype dtype;
+        inlay_status status;
+
+        if (n == NULL || n->schema != NULL || n->body_count > 0)
+            continue;
+        out = arena_array(&w->scratch, (size_t)n->info.output_count + 1, sizeof(graph_value *));
+        if (out == NULL)
+            return false;
+        for (uint32_t o = 0; o < n->info.output_count; o++)
+            out[o] = n->info.outputs[o] == INLAY_NONE ? NULL : &w->g->values[n->info.outputs[o]];
+        dtype = out[0] == NULL ? INLAY_UNDEFINED : out[0]->info.dtype;
+        status = graph_bind_node(w->g, n, NULL);
+        if (status == INLAY_OK)
+            status = graph_infer_apart(w->g, n, out, &w->g->model->arena, NULL);
+        if (status == INLAY_OUT_OF_MEMORY)
+            return false;
+        for (uint32_t o = 0; o < n->info.output_count; o++) {
+            if (out[o] == NULL)
+                continue;
+            if (status != INLAY_OK)
+                out[o]->info.rank = INLAY_RANK_UNKNOWN;
+            if (out[o]->info.dtype == INLAY_UNDEFINED)
+                out[o]->info.dtype = dtype; /* as rw_insert had it */
+        }
+    }
+    return true;
+}
+
+/* Does an output of `fresh` differ from that of `old`, or is its inference an error? */
+static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *fresh, uint32_t outputs,
+                                bool *out_differs)
+{
+    graph_value *made = arena_array(&w->scratch, (size_t)fresh->info.output_count + 1, sizeof *made);
+    graph_value **out = arena_array(&w->scratch, (size_t)fresh->info.output_count + 1, sizeof(graph_value *));
+    inlay_status status;
+
+    *out_differs = false;
+    if (made == NULL || out == NULL || !infer_inserted(w))
+        return rw_no_memory(w);
+    status = graph_bind_node(w->g, fresh, NULL);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return rw_no_memory(w);
+    if (status != INLAY_OK || fresh->body_count > 0)
+        return INLAY_OK; /* binding says what is wrong when the pass has ended */
+    for (uint32_t o = 0; o < outputs; o++)
+        out[o] = old->info.outputs[o] == INLAY_NONE ? NULL : &made[o];
+    status = graph_infer_apart(w->g, fresh, out, &w->scratch, NULL);
+    if (status == INLAY_OUT_OF_MEMORY)
+        return rw_no_memory(w);
+    *out_differs = status != INLAY_OK;
+    for (uint32_t o = 0; o < outputs; o++)
+        *out_differs |= out[o] != NULL && differ(out[o], &w->g->values[old->info.outputs[o]]);
+    return INLAY_OK;
+}
+
 inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
 {
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
     uint32_t both =
         old->info.output_count < fresh->info.output_count ? old->info.output_count : fresh->info.output_count;
+    bool differs;
+    inlay_status status = check_fresh(w, old, fresh, both, &differs);
 
+    if (status != INLAY_OK || is_refused(w, differs))
+        return status;
     note(w, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)
         ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = old->info.outputs[i];
@@ -455,7 +598,15 @@ inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
 inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count)
 {
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
+    bool differs = false;
 
+    if (!infer_inserted(w))
+        return rw_no_memory(w);
+    for (uint32_t o = 0; o < count && o < old->info.output_count; o++)
+        if (values[o] != 0 && old->info.outputs[o] != INLAY_NONE)
+            differs |= differ(&w->g->values[values[o] - 1], &w->g->values[old->info.outputs[o]]);
+    if (is_refused(w, differs))
+        return INLAY_OK;
     note(w, old, "%s is spelled out", old->info.op_type.data);
     for (uint32_t o = 0; o < count && o < old->info.output_count; o++) {
         const uint32_t from = old->info.outputs[o], to = values[o] - 1;
@@ -501,7 +652,7 @@ inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
     for (uint32_t i = 0; i < fresh->info.input_count; i++)
         use(w, fresh->info.inputs[i]);
     g->nodes[at] = fresh;
-    w->changed = true;
+    w->inserted = true;
     return INLAY_OK;
 }
 
@@ -513,6 +664,10 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     to = rw_resolve(w, to);
     *out_done = false;
     if (from == INLAY_NONE || to == INLAY_NONE || from == to || maker == NULL)
+        return INLAY_OK;
+    if (!infer_inserted(w))
+        return rw_no_memory(w);
+    if (is_refused(w, differ(&w->g->values[from], &w->g->values[to])))
         return INLAY_OK;
     if (!w->is_output[from]) {
         note(w, maker, "%s is not needed for '%s'", maker->info.op_type.data, w->g->values[from].info.name.data);

@@ -15,7 +15,12 @@
  *
  * A pattern is anchored at its last node and looks back through the makers of values. What nobody reads any more goes
  * at once, and with it what only it read. All pointers and indexes stay good for the visit; values read through
- * rw_input() are never ones that have been forwarded. */
+ * rw_input() are never ones that have been forwarded.
+ *
+ * A rewrite cannot change the type, the rank or a size of a value that stays: what is put in its place (rw_replace,
+ * rw_take_over, rw_forward) is inferred first, and where it is for sure another type or shape, the graph stays as it
+ * was. Unknown sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by
+ * itself (rw_keeps_rank). What is refused is a mistake of the pass, at which builds with INLAY_CHECKS end. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"
@@ -32,7 +37,9 @@ typedef struct rewrite {
     bool *quantized;   /* [quantized_count] see rw_is_quantized_later; NULL: not asked yet */
     uint32_t quantized_count;
     uint32_t capacity;
+    uint32_t first_fresh; /* the first place in g->nodes of what was inserted at this node */
     bool changed;
+    bool inserted;          /* rw_insert alone changes nothing: what nobody reads goes again */
     bool changed_constants; /* readers were forwarded from one constant to another, which asks for no further round */
     void *memory;           /* what a pass remembers between the nodes of one graph; NULL at first */
 } rewrite;
@@ -66,11 +73,13 @@ bool rw_is_unused(const rewrite *w, const graph_node *n, uint32_t i);
 bool rw_is_quantized_later(rewrite *w, uint32_t v);
 /* Do two values have the same dtype and, for sure, the same shape? */
 bool rw_same_type(const rewrite *w, uint32_t a, uint32_t b);
+/* Is it sure that y, made of x and constants of one element, has no axis that x lacks? [1,1] and x[2] make [1,2]. */
+bool rw_keeps_rank(const rewrite *w, uint32_t y, uint32_t x);
 /* Dim d, counted from the end when negative; -1 when rank or size is unknown. */
 int64_t rw_dim(const inlay_value_info *v, int64_t d);
 
 bool rw_is_constant(const rewrite *w, uint32_t v);
-/* The element of a constant float, double or float16 of one element. */
+/* The element of a constant float, double or float16 of one element, whatever its rank: see rw_keeps_rank. */
 bool rw_scalar(const rewrite *w, uint32_t v, double *out);
 /* Is it `value` but for what rounding a constant, or a product of a few, to the type of v does to it: two units in the
  * last place? What stands for a pattern has the pattern's constants exactly, so a pattern with others is another
@@ -96,16 +105,17 @@ const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out
 graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
                     uint32_t input_count, uint32_t output_count);
 /* Puts the new node in the place of old: it makes what old made as output 0 (and so on while both have outputs), and
- * old goes. New nodes that it reads from must have been put in with rw_insert. */
+ * old goes. New nodes that it reads from must have been put in with rw_insert. Nothing is done where an output would be
+ * of another type or shape, or where the new node's inputs do not fit it: a pass need not ask whether. */
 INLAY_NODISCARD inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh);
 /* Takes the node out; its output i is made by the maker of value values[i] - 1 from now on, a new node's output that is
- * no output of the graph. 0: nobody reads that output. */
+ * no output of the graph. 0: nobody reads that output. Nothing is done where one is of another type or shape. */
 INLAY_NODISCARD inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count);
 /* Puts a new node in. Its outputs are new values, typed dtype (shape to be inferred). */
 INLAY_NODISCARD inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype);
 /* Lets everybody who reads `from` read `to`; the maker of `from` goes when it is no longer needed. An output of the
- * graph keeps its name: then, and if it is allowed, the maker of `to` makes `from` instead; otherwise nothing is done.
- * *out_done says whether. */
+ * graph keeps its name: then, and if it is allowed, the maker of `to` makes `from` instead; otherwise, and where both
+ * are of different type or shape, nothing is done. *out_done says whether. */
 INLAY_NODISCARD inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done);
 /* The shape of v changes with what was done: inference finds it anew, whatever the file declared. */
 void rw_forget_shape(rewrite *w, uint32_t v);

@@ -27,7 +27,7 @@ static uint32_t find_relu6(const rewrite *w, uint32_t v)
     if (!bounds || low != 0 || high != 6 || sum == NULL || sum->info.since_version < 7)
         return INLAY_NONE;
     for (uint32_t i = 0; i < 2; i++)
-        if (rw_is_scalar(w, rw_input(w, sum, i), 3) && rw_same_type(w, rw_input(w, sum, 1 - i), v))
+        if (rw_is_scalar(w, rw_input(w, sum, i), 3))
             return rw_input(w, sum, 1 - i);
     return INLAY_NONE;
 }
@@ -52,8 +52,7 @@ static double factor_of(const rewrite *w, uint32_t v, uint32_t x)
     double c;
 
     for (uint32_t i = 0; mul != NULL && mul->info.since_version >= 7 && i < 2; i++)
-        if (rw_input(w, mul, i) == x && rw_scalar(w, rw_input(w, mul, 1 - i), &c) && rw_same_type(w, v, x) &&
-            isfinite(c))
+        if (rw_input(w, mul, i) == x && rw_scalar(w, rw_input(w, mul, 1 - i), &c) && isfinite(c))
             return c;
     return 0;
 }
@@ -87,8 +86,11 @@ static const char *gated(const rewrite *w, uint32_t x, uint32_t gate, int64_t *o
 
 static inlay_status become(rewrite *w, graph_node *n, const char *op, int64_t opset, uint32_t x, double alpha)
 {
-    graph_node *fresh = rw_make(w, op, n->opset > opset ? n->opset : opset, n, &x, 1, 1);
+    graph_node *fresh;
 
+    if (!rw_keeps_rank(w, n->info.outputs[0], x))
+        return INLAY_OK;
+    fresh = rw_make(w, op, n->opset > opset ? n->opset : opset, n, &x, 1, 1);
     if (fresh == NULL)
         return rw_no_memory(w);
     if (pass_is_op(fresh, "HardSigmoid") && (graph_set_attr_float(w->g, fresh, "alpha", 1.0 / 6) != INLAY_OK ||

@@ -1,5 +1,8 @@
 #include "quantize/opset_parts.h"
+#include "base/element.h"
+#include "graph/refit.h"
 #include "model/model.h"
+#include <math.h>
 #include <string.h>
 
 const char *conversion_op(const conversion *c)
@@ -89,6 +92,30 @@ uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *value
     return edit_constant(c->e, conversion_name(c), suffix, INLAY_INT64, 1, dims, data, (uint64_t)count * sizeof *data);
 }
 
+uint32_t conversion_number(conversion *c, const char *suffix, double value)
+{
+    const uint32_t in = conversion_input(c, 0);
+    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : c->e->g->values[in].info.dtype;
+    const uint64_t bytes = inlay_dtype_bits(dtype) / 8;
+    const uint16_t half = element_half((float)value);
+    const float single = (float)value;
+    void *data = edit_memory(c->e, sizeof value);
+
+    if (data == NULL)
+        return INLAY_NONE;
+    if (dtype == INLAY_FLOAT16)
+        memcpy(data, &half, sizeof half);
+    else if (dtype == INLAY_FLOAT)
+        memcpy(data, &single, sizeof single);
+    else if (dtype == INLAY_DOUBLE)
+        memcpy(data, &value, sizeof value);
+    else if (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value)) {
+        c->why = "the type of its input is not known, or cannot hold its numbers";
+        return INLAY_NONE;
+    }
+    return edit_constant(c->e, conversion_name(c), suffix, dtype, 0, NULL, data, bytes);
+}
+
 uint32_t conversion_take_output(conversion *c, const char *suffix)
 {
     const uint32_t v = edit_value(c->e, conversion_name(c), suffix);
@@ -114,28 +141,36 @@ static void ints_to_input(conversion *c, const char *attr, uint32_t i)
     conversion_drop_attr(c, attr);
 }
 
-static void float_to_input(conversion *c, const char *attr, uint32_t i)
+/* A number becomes an input of the type that input 0 has. */
+static bool number_to_input(conversion *c, const char *attr, uint32_t i)
 {
     const inlay_attr_info *a = conversion_stated(c->n, attr);
+    uint32_t v;
 
     if (a == NULL)
-        return;
-    edit_set_input(c->e, c->n, i, edit_float(c->e, conversion_name(c), attr, (float)a->f));
+        return true;
+    v = conversion_number(c, attr, a->f);
+    if (v == INLAY_NONE)
+        return false;
+    edit_set_input(c->e, c->n, i, v);
     conversion_drop_attr(c, attr);
+    return true;
 }
 
 /* ------------------------------------------------------------------ operators */
 
-static bool is_reduction(const char *op)
+static bool raise_axes(conversion *r)
 {
-    static const char *const names[] = { "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",     "ReduceL1",
-                                         "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare" };
+    const bool early = strcmp(conversion_op(r), "Squeeze") == 0 || strcmp(conversion_op(r), "Unsqueeze") == 0 ||
+                       strcmp(conversion_op(r), "ReduceSum") == 0;
 
-    return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
+    if (r->opset >= (early ? 13 : 18))
+        ints_to_input(r, "axes", 1);
+    return true;
 }
 
 /* Before opset 13 all axes from `axis` on are one. */
-static void raise_softmax(conversion *r)
+static bool raise_softmax(conversion *r)
 {
     const uint32_t in = r->n->info.inputs[0], out = r->n->info.outputs[0];
     const uint32_t rank = r->e->g->values[in].info.rank;
@@ -143,11 +178,13 @@ static void raise_softmax(conversion *r)
     uint32_t flat, shape, back[2];
     graph_node *flatten, *reshape;
 
+    if (r->n->info.since_version >= 13 || r->opset < 13)
+        return true;
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
     conversion_drop_attr(r, "axis");
     edit_int(r->e, r->n, "axis", -1);
     if (rank != INLAY_RANK_UNKNOWN && axis == (int64_t)rank - 1)
-        return;
+        return true;
     flat = edit_node(r->e, conversion_name(r), "_flat", "Flatten", "", &in, 1, &flatten);
     edit_int(r->e, flatten, "axis", axis);
     shape = edit_node(r->e, conversion_name(r), "_shape", "Shape", "", &in, 1, NULL);
@@ -156,13 +193,14 @@ static void raise_softmax(conversion *r)
     *(uint32_t *)(uintptr_t)r->n->info.outputs =
         edit_node(r->e, conversion_name(r), "_rows", "Reshape", "", back, 2, &reshape);
     if (reshape == NULL || flatten == NULL)
-        return;
+        return false;
     edit_input(reshape, 0, r->n->info.outputs[0]);
     *(uint32_t *)(uintptr_t)reshape->info.outputs = out;
     edit_input(r->n, 0, flat);
+    return true;
 }
 
-static void raise_split(conversion *r)
+static bool raise_split(conversion *r)
 {
     const bool has_sizes = conversion_stated(r->n, "split") != NULL || r->n->info.input_count > 1;
 
@@ -170,6 +208,7 @@ static void raise_split(conversion *r)
         ints_to_input(r, "split", 1);
     if (r->opset >= 18 && !has_sizes && conversion_stated(r->n, "num_outputs") == NULL)
         edit_int(r->e, r->n, "num_outputs", r->n->info.output_count);
+    return true;
 }
 
 /* What Resize-11 has where nothing is given. */
@@ -181,14 +220,14 @@ static uint32_t no_floats(conversion *r)
 }
 
 /* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
-static void raise_resize(conversion *r)
+static bool raise_upsample(conversion *r)
 {
     uint32_t scales = conversion_input(r, 1);
     const inlay_attr_info *list = conversion_stated(r->n, "scales"), *mode = conversion_stated(r->n, "mode");
     const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
 
-    if (r->opset < 11 && strcmp(conversion_op(r), "Resize") == 0)
-        return;
+    if (r->opset < 9 || (r->opset < 11 && strcmp(conversion_op(r), "Resize") == 0))
+        return true;
     if (r->opset >= 11)
         edit_set_input(r->e, r->n, 1, r->opset >= 13 ? INLAY_NONE : no_floats(r));
     if (list != NULL && list->kind == INLAY_ATTR_FLOATS) {
@@ -203,24 +242,38 @@ static void raise_resize(conversion *r)
     }
     edit_set_input(r->e, r->n, r->opset >= 11 ? 2 : 1, scales);
     if (r->opset < 10)
-        return;
+        return true;
     r->n->info.op_type = (inlay_str){ "Resize", 6 };
     if (r->opset < 11)
-        return;
+        return true;
     r->e->failed |= graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "asymmetric") != INLAY_OK;
     if (nearest)
         r->e->failed |= graph_set_attr_string(r->e->g, r->n, "nearest_mode", "floor") != INLAY_OK;
+    return true;
 }
 
-static void raise_slice(conversion *r)
+/* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
+static bool raise_resize(conversion *r)
 {
-    const inlay_attr_info *starts = conversion_stated(r->n, "starts");
+    if (r->n->info.since_version < 11)
+        return raise_upsample(r);
+    if (r->n->info.since_version < 13 && r->opset >= 13 &&
+        conversion_is_text(r->n, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
+        conversion_is_text(r->n, "mode", "nearest", true) && conversion_is_text(r->n, "nearest_mode", "floor", false))
+        r->e->failed |=
+            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "half_pixel") != INLAY_OK ||
+            graph_set_attr_string(r->e->g, r->n, "nearest_mode", "round_prefer_ceil") != INLAY_OK;
+    return true;
+}
 
-    if (starts == NULL)
-        return;
+static bool raise_slice(conversion *r)
+{
+    if (r->opset < 10)
+        return true;
     ints_to_input(r, "starts", 1);
     ints_to_input(r, "ends", 2);
     ints_to_input(r, "axes", 3);
+    return true;
 }
 
 /* What scale and bias have for each group, each channel of the group gets: they are constants. */
@@ -248,6 +301,9 @@ static bool raise_group_norm(conversion *r)
     const int64_t groups = conversion_int(r->n, "num_groups", 0);
     uint32_t scale, bias;
 
+    if (r->n->info.since_version >= 21 || r->opset < 21)
+        return true;
+    r->why = "its channels are not known, or its scale and bias are no constant floats";
     if (x->rank == INLAY_RANK_UNKNOWN || x->rank < 2 || x->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
         return false;
     scale = repeated(r, conversion_input(r, 1), x->dims[1].value / groups, "_scales");
@@ -259,101 +315,140 @@ static bool raise_group_norm(conversion *r)
     return true;
 }
 
-static void raise_dft(conversion *r)
+static bool raise_dft(conversion *r)
 {
     const int64_t axis = conversion_int(r->n, "axis", 1);
-    int64_t *data = edit_memory(r->e, sizeof *data);
+    int64_t *data;
 
+    if (r->n->info.since_version >= 20 || r->opset < 20)
+        return true;
+    data = edit_memory(r->e, sizeof *data);
     if (data != NULL)
         *data = axis;
     edit_set_input(r->e, r->n, 2,
                    edit_constant(r->e, conversion_name(r), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
     conversion_drop_attr(r, "axis");
+    return true;
 }
 
-static void raise_grid_sample(conversion *r)
+static bool raise_grid_sample(conversion *r)
 {
-    const inlay_attr_info *mode = conversion_stated(r->n, "mode");
+    const inlay_attr_info *mode = graph_attr(r->n, "mode");
 
-    if (mode != NULL && mode->kind == INLAY_ATTR_STRING && strncmp(mode->s.data, "bi", 2) == 0)
+    if (r->opset >= 20 && mode != NULL && mode->kind == INLAY_ATTR_STRING && strncmp(mode->s.data, "bi", 2) == 0)
         r->e->failed |= graph_set_attr_string(r->e->g, r->n, "mode", mode->s.data + 2) != INLAY_OK;
+    return true;
 }
 
-/* Operators of which newer versions have more types or attributes whose default is what was before. */
-static bool only_grew(const char *op)
+static bool raise_clip(conversion *r)
 {
-    static const char *const names[] = { "ArgMax",    "ArgMin",      "Cast",        "If",
-                                         "Loop",      "SequenceMap", "AveragePool", "DequantizeLinear",
-                                         "GRU",       "GatherND",    "LSTM",        "QuantizeLinear",
-                                         "RNN",       "Reshape",     "Resize",      "ScatterElements",
-                                         "ScatterND", "Shape",       "Dropout" };
+    return r->opset < 11 || (number_to_input(r, "min", 1) && number_to_input(r, "max", 2));
+}
 
-    return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
+static bool raise_pad(conversion *r)
+{
+    if (r->n->info.since_version >= 11 || r->opset < 11)
+        return true;
+    ints_to_input(r, "pads", 1);
+    return number_to_input(r, "value", 2);
+}
+
+static bool raise_top_k(conversion *r)
+{
+    if (r->opset >= 10)
+        ints_to_input(r, "k", 1);
+    return true;
+}
+
+static bool raise_scatter(conversion *r)
+{
+    if (r->opset >= 11)
+        r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+    return true;
+}
+
+static bool raise_roi_align(conversion *r)
+{
+    if (r->n->info.since_version < 16 && r->opset >= 16)
+        r->e->failed |=
+            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "output_half_pixel") != INLAY_OK;
+    return true;
+}
+
+/* What earlier versions train with are more outputs; without them is_test changes nothing. */
+static bool raise_batch_norm(conversion *r)
+{
+    if (r->n->info.output_count > 1 && r->n->info.since_version < 14) {
+        r->why = "its statistics mean something else since opset 14";
+        return r->opset < 14 && r->n->info.since_version >= 7;
+    }
+    if (r->n->info.since_version < 7)
+        edit_int(r->e, r->n, "is_test", 1);
+    return true;
+}
+
+static bool raise_scan(conversion *r)
+{
+    r->why = "it means another thing before opset 9";
+    return r->n->info.since_version >= 9;
+}
+
+/* Nothing is trained. */
+static bool raise_dropout(conversion *r)
+{
+    if (r->n->info.since_version < 12 && r->opset >= 12)
+        conversion_drop_attr(r, "ratio");
+    return true;
 }
 
 /* True: the node has the form of the later opset now. */
 static bool raise_node(conversion *r)
 {
-    const char *op = conversion_op(r);
-    const uint32_t since = r->n->info.since_version;
+    static const struct {
+        const char *op;
+        bool (*raise)(conversion *r);
+    } forms[] = {
+        { "Squeeze", raise_axes },
+        { "Unsqueeze", raise_axes },
+        { "ReduceSum", raise_axes },
+        { "ReduceMean", raise_axes },
+        { "ReduceMax", raise_axes },
+        { "ReduceMin", raise_axes },
+        { "ReduceProd", raise_axes },
+        { "ReduceL1", raise_axes },
+        { "ReduceL2", raise_axes },
+        { "ReduceLogSum", raise_axes },
+        { "ReduceLogSumExp", raise_axes },
+        { "ReduceSumSquare", raise_axes },
+        { "Softmax", raise_softmax },
+        { "LogSoftmax", raise_softmax },
+        { "Hardmax", raise_softmax },
+        { "Split", raise_split },
+        { "Clip", raise_clip },
+        { "Pad", raise_pad },
+        { "Slice", raise_slice },
+        { "TopK", raise_top_k },
+        { "Upsample", raise_upsample },
+        { "Resize", raise_resize },
+        { "DFT", raise_dft },
+        { "BatchNormalization", raise_batch_norm },
+        { "GridSample", raise_grid_sample },
+        { "GroupNormalization", raise_group_norm },
+        { "Scatter", raise_scatter },
+        { "RoiAlign", raise_roi_align },
+        { "Scan", raise_scan },
+        { "Dropout", raise_dropout },
+    };
+    const op_row *row;
 
-    if (strcmp(op, "Squeeze") == 0 || strcmp(op, "Unsqueeze") == 0 || strcmp(op, "ReduceSum") == 0) {
-        if (since < 13 && r->opset >= 13)
-            ints_to_input(r, "axes", 1);
-    } else if (is_reduction(op)) {
-        if (since < 18 && r->opset >= 18)
-            ints_to_input(r, "axes", 1);
-    } else if (strcmp(op, "Softmax") == 0 || strcmp(op, "LogSoftmax") == 0 || strcmp(op, "Hardmax") == 0) {
-        if (since < 13 && r->opset >= 13)
-            raise_softmax(r);
-    } else if (strcmp(op, "Split") == 0) {
-        raise_split(r);
-    } else if (strcmp(op, "Clip") == 0) {
-        if (since < 11 && r->opset >= 11) {
-            float_to_input(r, "min", 1);
-            float_to_input(r, "max", 2);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(conversion_op(r), forms[i].op) == 0) {
+            if (!forms[i].raise(r))
+                return false;
+            break;
         }
-    } else if (strcmp(op, "Pad") == 0) {
-        if (since < 11 && r->opset >= 11) {
-            ints_to_input(r, "pads", 1);
-            float_to_input(r, "value", 2);
-        }
-    } else if (strcmp(op, "Slice") == 0) {
-        if (since < 10 && r->opset >= 10)
-            raise_slice(r);
-    } else if (strcmp(op, "TopK") == 0) {
-        if (since < 10 && r->opset >= 10)
-            ints_to_input(r, "k", 1);
-    } else if (strcmp(op, "Upsample") == 0 || (strcmp(op, "Resize") == 0 && since < 11)) {
-        raise_resize(r);
-    } else if (strcmp(op, "BatchNormalization") == 0) {
-        if (r->n->info.output_count > 1 || conversion_int(r->n, "spatial", 1) != 1)
-            return false;
-        if (r->opset >= 9)
-            conversion_drop_attr(r, "spatial");
-    } else if (strcmp(op, "GroupNormalization") == 0) {
-        return r->opset < 21 || since >= 21 || raise_group_norm(r);
-    } else if (strcmp(op, "DFT") == 0) {
-        if (since < 20 && r->opset >= 20)
-            raise_dft(r);
-    } else if (strcmp(op, "GridSample") == 0) {
-        if (since < 20 && r->opset >= 20)
-            raise_grid_sample(r);
-    } else if (strcmp(op, "Scatter") == 0) {
-        if (r->opset >= 11)
-            r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
-    } else if (strcmp(op, "RoiAlign") == 0) {
-        if (since < 16 && r->opset >= 16)
-            r->e->failed |=
-                graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "output_half_pixel") != INLAY_OK;
-    } else if (strcmp(op, "Scan") == 0) {
-        return since >= 9;
-    } else if (!only_grew(op)) {
-        return false;
-    }
-    if (strcmp(op, "Dropout") == 0 && since < 12 && r->opset >= 12)
-        conversion_drop_attr(r, "ratio");
-    return true;
+    row = conversion_row(r);
+    return row != NULL && graph_refit(r->e->g, r->n, row, true, &r->why);
 }
 
 /* The writer need not look at the node again. */
@@ -371,21 +466,23 @@ static inlay_status no_form(const conversion *c, inlay_diag *diag)
                       c->why != NULL ? c->why : "");
 }
 
-/* Each node of the graph that the opset would have in another form. */
-static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, bool lower, inlay_diag *diag)
+/* A node that the opset would have in another form: of an earlier version, or of a later one. Nodes of functions that
+ * were inlined may be of any. */
+static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, inlay_diag *diag)
 {
     conversion c = { e, n, opset, NULL };
+    const op_row *row = conversion_row(&c);
 
-    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->row == conversion_row(&c))
+    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 || n->row == row)
         return INLAY_OK;
-    if (lower ? conversion_lower(&c) : raise_node(&c))
+    if (row == NULL || row->since_version < n->info.since_version ? conversion_lower(&c) : raise_node(&c))
         settle(n, opset);
-    else if (lower && !e->failed)
+    else if (!e->failed)
         return no_form(&c, diag);
     return INLAY_OK;
 }
 
-static inlay_status convert_graph(graph *g, int64_t opset, bool lower, inlay_diag *diag)
+static inlay_status convert_graph(graph *g, int64_t opset, inlay_diag *diag)
 {
     const uint32_t count = g->node_count; /* the new ones are new already */
     editor e;
@@ -394,9 +491,9 @@ static inlay_status convert_graph(graph *g, int64_t opset, bool lower, inlay_dia
     edit_begin(&e, g);
     for (uint32_t i = 0; i < count && !e.failed && status == INLAY_OK; i++) {
         for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
-            status = convert_graph(g->nodes[i]->bodies[b].graph, opset, lower, diag);
+            status = convert_graph(g->nodes[i]->bodies[b].graph, opset, diag);
         if (status == INLAY_OK)
-            status = convert_node(&e, g->nodes[i], opset, lower, diag);
+            status = convert_node(&e, g->nodes[i], opset, diag);
     }
     if (status == INLAY_OK)
         return edit_finish(&e, diag);
@@ -463,7 +560,7 @@ inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (higher)
-        status = convert_graph(model->main, opset, false, diag);
+        status = convert_graph(model->main, opset, diag);
     return status != INLAY_OK ? status : finish(model, higher ? opset : 0, functions, diag);
 }
 
@@ -481,17 +578,16 @@ static int64_t format_of(int64_t opset)
 
 inlay_status opset_convert(graph_model *model, int64_t opset, inlay_diag *diag)
 {
+    const bool lower = opset < graph_model_opset(model, "ai.onnx");
     const uint32_t functions = model->function_count;
     inlay_status status;
 
-    if (opset >= graph_model_opset(model, "ai.onnx"))
-        return opset_raise(model, opset, diag);
-    INLAY_TRY(convert_graph(model->main, opset, true, diag));
+    INLAY_TRY(convert_graph(model->main, opset, diag));
     for (uint32_t i = 0; i < model->opset_count; i++)
         if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
             model->opsets[i].version = opset;
     INLAY_TRY(finish(model, 0, functions, diag));
-    if (model->ir_version > format_of(opset) && model->function_count == 0)
+    if (lower && model->ir_version > format_of(opset) && model->function_count == 0)
         model->ir_version = format_of(opset);
 done:
     return status;

@@ -1,4 +1,6 @@
 /* Operators in the form of an earlier opset: inputs that were attributes, attributes that were not there. */
+#include "base/element.h"
+#include "graph/refit.h"
 #include "quantize/opset_parts.h"
 #include <math.h>
 #include <string.h>
@@ -60,15 +62,16 @@ static bool float_to_attr(conversion *c, uint32_t i, const char *attr)
 {
     const uint32_t v = conversion_input(c, i);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
-    float x;
+    double x;
 
     if (info == NULL)
         return true;
-    if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT || info->data_bytes != sizeof x) {
-        c->why = arena_format(&c->e->g->model->arena, "its %s is no constant float", attr);
+    if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || !element_is_float(info->dtype) ||
+        info->data_bytes * 8 != inlay_dtype_bits(info->dtype) ||
+        !element_number(info->dtype, info->data, 0, &x, NULL) || (isfinite(x) && (double)(float)x != x)) {
+        c->why = arena_format(&c->e->g->model->arena, "its %s is no constant number that a float holds", attr);
         return false;
     }
-    memcpy(&x, info->data, sizeof x);
     c->e->failed |= graph_set_attr_float(c->e->g, c->n, attr, x) != INLAY_OK;
     return true;
 }
@@ -77,12 +80,17 @@ static bool float_to_attr(conversion *c, uint32_t i, const char *attr)
 
 static bool lower_axes(conversion *c)
 {
-    if (conversion_input(c, 1) == INLAY_NONE && conversion_int(c->n, "noop_with_empty_axes", 0) != 0) {
-        c->why = "it does nothing without axes";
+    int64_t *axes;
+    uint32_t count = 0;
+
+    if (conversion_input(c, 1) != INLAY_NONE && !conversion_constant_ints(c, 1, "axes", &axes, &count))
+        return false;
+    if (count == 0 && conversion_int(c->n, "noop_with_empty_axes", 0) != 0) {
+        c->why = "without axes, attribute 'noop_with_empty_axes' has it reduce none";
         return false;
     }
     conversion_drop_attr(c, "noop_with_empty_axes");
-    if (!ints_to_attr(c, 1, "axes"))
+    if (count > 0 && !ints_to_attr(c, 1, "axes"))
         return false;
     conversion_cut_inputs(c, 1);
     return true;
@@ -203,12 +211,6 @@ static bool spread_pads(conversion *c)
 
 static bool lower_pad(conversion *c)
 {
-    const inlay_attr_info *mode = conversion_stated(c->n, "mode");
-
-    if (c->opset < 19 && mode != NULL && strcmp(mode->s.data, "wrap") == 0) {
-        c->why = "mode wrap came with opset 19";
-        return false;
-    }
     if (c->opset < 18 && !spread_pads(c))
         return false;
     if (c->opset >= 11)
@@ -244,14 +246,6 @@ static bool lower_top_k(conversion *c)
     int64_t *list;
     uint32_t count;
 
-    if (c->opset < 11 && conversion_int(c->n, "largest", 1) == 0) {
-        c->why = "the smallest elements came with opset 11";
-        return false;
-    }
-    if (c->opset < 11) {
-        conversion_drop_attr(c, "largest");
-        conversion_drop_attr(c, "sorted");
-    }
     if (c->opset >= 10)
         return true;
     if (!conversion_constant_ints(c, 1, "k", &list, &count) || count != 1)
@@ -284,16 +278,6 @@ bool conversion_is_text(const graph_node *n, const char *attr, const char *text,
     const inlay_attr_info *a = conversion_stated(n, attr);
 
     return a == NULL ? otherwise : a->kind == INLAY_ATTR_STRING && strcmp(a->s.data, text) == 0;
-}
-
-static bool drop_default_text(conversion *c, const char *attr, const char *text)
-{
-    if (!conversion_is_text(c->n, attr, text, true)) {
-        c->why = arena_format(&c->e->g->model->arena, "its %s came later", attr);
-        return false;
-    }
-    conversion_drop_attr(c, attr);
-    return true;
 }
 
 /* The scales of Upsample-9 become the attribute that Upsample-7 has. */
@@ -361,19 +345,6 @@ static bool lower_roi_align(conversion *c)
 
 static bool lower_resize(conversion *c)
 {
-    if (c->opset < 18 && (conversion_stated(c->n, "axes") != NULL || conversion_int(c->n, "antialias", 0) != 0)) {
-        c->why = "axes and antialias came with opset 18";
-        return false;
-    }
-    if (c->opset < 19 && conversion_is_text(c->n, "coordinate_transformation_mode", "half_pixel_symmetric", false)) {
-        c->why = "half_pixel_symmetric came with opset 19";
-        return false;
-    }
-    if (c->opset < 18) {
-        conversion_drop_attr(c, "antialias");
-        if (!drop_default_text(c, "keep_aspect_ratio_policy", "stretch"))
-            return false;
-    }
     if (c->n->info.since_version >= 11 && c->opset < 11)
         return lower_to_scales(c);
     if (c->n->info.since_version == 10 && c->opset < 10) {
@@ -395,24 +366,75 @@ static bool lower_resize(conversion *c)
     return true;
 }
 
+/* Floats of 8 bits alone are saturated and rounded in more than one way. */
+static void drop_unless_narrow(conversion *c)
+{
+    const inlay_dtype to = c->e->g->values[c->n->info.outputs[0]].info.dtype;
+
+    if (to == INLAY_UNDEFINED || (element_is_float(to) && inlay_dtype_bits(to) <= 8))
+        return;
+    conversion_drop_attr(c, "saturate");
+    conversion_drop_attr(c, "round_mode");
+}
+
+/* The type that QuantizeLinear's output_dtype names is that of its zero points, which may be left out. */
+static bool zero_points_of_type(conversion *c, inlay_dtype dtype, const inlay_value_info *scale)
+{
+    int64_t dims[INLAY_MAX_RANK], count = 1;
+    uint64_t bytes;
+    void *zeros;
+
+    if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || dtype <= 0 || dtype >= INLAY_DTYPE_COUNT)
+        return false;
+    for (uint32_t d = 0; d < scale->rank; d++) {
+        if (scale->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+        dims[d] = scale->dims[d].value;
+        count *= dims[d];
+    }
+    bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
+    zeros = edit_memory(c->e, bytes);
+    if (zeros != NULL)
+        memset(zeros, 0, (size_t)bytes);
+    edit_set_input(c->e, c->n, 2,
+                   edit_constant(c->e, conversion_name(c), "_zero", dtype, scale->rank, dims, zeros, bytes));
+    return !c->e->failed;
+}
+
+/* What the type of its scales or zero points says already. */
+static bool lower_types(conversion *c, const inlay_value_info *scale)
+{
+    const bool quantize = strcmp(conversion_op(c), "QuantizeLinear") == 0;
+    const uint32_t zero = conversion_input(c, 2);
+    const inlay_dtype output = (inlay_dtype)conversion_int(c->n, "output_dtype", 0);
+    const inlay_dtype implied = !quantize            ? scale != NULL ? scale->dtype : INLAY_UNDEFINED
+                                : zero == INLAY_NONE ? INLAY_UINT8
+                                                     : c->e->g->values[zero].info.dtype;
+
+    if (c->opset < 23 && scale != NULL && conversion_int(c->n, "precision", 0) == (int64_t)scale->dtype)
+        conversion_drop_attr(c, "precision");
+    if (c->opset >= (quantize ? 21 : 23) || output == INLAY_UNDEFINED)
+        return true;
+    if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(c, output, scale))) {
+        c->why = arena_format(&c->e->g->model->arena,
+                              "it has no attribute 'output_dtype' there, and its %s are of another type",
+                              quantize ? "zero points" : "scales");
+        return false;
+    }
+    conversion_drop_attr(c, "output_dtype");
+    return true;
+}
+
 /* One scale for all, as before opset 13. */
 static bool lower_linear(conversion *c)
 {
     const uint32_t v = conversion_input(c, 1);
     const inlay_value_info *info = v == INLAY_NONE ? NULL : &c->e->g->values[v].info;
 
-    if (c->opset < 21 && conversion_int(c->n, "block_size", 0) != 0) {
-        c->why = "blocks came with opset 21";
+    if (!lower_types(c, info))
         return false;
-    }
-    if (c->opset < 21) {
-        conversion_drop_attr(c, "block_size");
-        conversion_drop_attr(c, "output_dtype");
-    }
-    if (c->opset < 23)
-        conversion_drop_attr(c, "precision");
     if (c->opset < 19)
-        conversion_drop_attr(c, "saturate");
+        drop_unless_narrow(c);
     if (c->opset >= 13)
         return true;
     if (info == NULL || info->rank != 0) {
@@ -421,6 +443,21 @@ static bool lower_linear(conversion *c)
     }
     conversion_drop_attr(c, "axis");
     return true;
+}
+
+static bool lower_cast(conversion *c)
+{
+    drop_unless_narrow(c);
+    return true;
+}
+
+/* C may be left out since opset 11. */
+static bool lower_gemm(conversion *c)
+{
+    if (c->opset >= 11 || conversion_input(c, 2) != INLAY_NONE)
+        return true;
+    edit_set_input(c->e, c->n, 2, conversion_number(c, "_zero", 0));
+    return conversion_input(c, 2) != INLAY_NONE;
 }
 
 static bool lower_grid_sample(conversion *c)
@@ -457,9 +494,7 @@ static bool lower_dft(conversion *c)
 
 static bool lower_scatter(conversion *c)
 {
-    if (c->opset < 16 && !drop_default_text(c, "reduction", "none"))
-        return false;
-    if (c->opset < 11 && strcmp(conversion_op(c), "ScatterElements") == 0)
+    if (c->opset < 11)
         c->n->info.op_type = (inlay_str){ "Scatter", 7 };
     return true;
 }
@@ -495,7 +530,9 @@ static bool lower_operator(conversion *c, const char *op, uint32_t since)
                   { "GridSample", lower_grid_sample, 20 },
                   { "DFT", lower_dft, 20 },
                   { "ScatterElements", lower_scatter, 11 },
-                  { "ScatterND", lower_scatter, 11 } };
+                  { "Gemm", lower_gemm, 11 },
+                  { "Cast", lower_cast, 19 },
+                  { "CastLike", lower_cast, 19 } };
 
     if ((strcmp(op, "Squeeze") == 0 || strcmp(op, "Unsqueeze") == 0 || strcmp(op, "ReduceSum") == 0) && since >= 13 &&
         c->opset < 13)
@@ -535,11 +572,10 @@ bool conversion_lower(conversion *c)
         return false;
     if (!lower_operator(c, op, since))
         return false;
-    conversion_drop_defaults(c);
     if (c->opset < 11 && !conversion_lower_axes(c))
         return false;
     row = conversion_row(c);
     if (row == NULL || (row->flags & OP_DEPRECATED) != 0)
         return false;
-    return conversion_fits(c, row);
+    return graph_refit(c->e->g, c->n, row, true, &c->why);
 }

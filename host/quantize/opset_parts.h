@@ -25,6 +25,8 @@ void conversion_drop_attr(conversion *c, const char *name);
 void conversion_cut_inputs(conversion *c, uint32_t count);
 /* A constant of integers; its name is the node's and the suffix. */
 uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *values, uint32_t count);
+/* A constant of rank 0 and of the type of input 0. INLAY_NONE: the type cannot hold it (c->why), or no memory. */
+uint32_t conversion_number(conversion *c, const char *suffix, double value);
 /* Value i of the node's inputs, INLAY_NONE where it has none. */
 uint32_t conversion_input(const conversion *c, uint32_t i);
 /* Is input i there, and a constant? *out_list (the arena's) gets it as integers. false: c->why says what is wrong. */
@@ -40,14 +42,10 @@ bool conversion_is_text(const graph_node *n, const char *attr, const char *text,
 
 /* ------------------------------------------------------------------ opset_fit.c */
 
-/* Attributes that came later are dropped where they say what was always so. */
-void conversion_drop_defaults(conversion *c);
 /* Axes that count from the end, as they may since opset 11, count from the front. */
 bool conversion_lower_axes(conversion *c);
 /* Do all inputs have the shape of the first? */
 bool conversion_has_one_shape(conversion *c);
-/* Are arity, types and attributes those of the row? */
-bool conversion_fits(conversion *c, const op_row *row);
 
 /* ------------------------------------------------------------------ opset_lower.c */
 

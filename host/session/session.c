@@ -62,9 +62,10 @@ static bool takes_setting(const inlay_session *s, const char *name, const char *
     return o != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(o, value));
 }
 
-/* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. */
+/* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. *out_own
+ * is how many are the provider's. */
 static provider_setting *settings_of(inlay_session *s, const inlay_options *options, const char *name,
-                                     uint32_t *out_count)
+                                     uint32_t *out_count, uint32_t *out_own)
 {
     uint32_t total = options == NULL ? 0 : options->setting_count;
     const struct {
@@ -76,7 +77,7 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
     provider_setting *list = arena_array(&s->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);
 
-    *out_count = 0;
+    *out_count = *out_own = 0;
     /* First, so that the provider's own setting overrules it. */
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
@@ -84,8 +85,10 @@ static provider_setting *settings_of(inlay_session *s, const inlay_options *opti
             list[(*out_count)++] = (provider_setting){ shared[i].option, shared[i].value };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *x = &options->settings[i];
-        if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.')
+        if (strncmp(x->name, name, bytes) == 0 && x->name[bytes] == '.') {
             list[(*out_count)++] = (provider_setting){ x->name + bytes + 1, x->value };
+            (*out_own)++;
+        }
     }
     return list;
 }
@@ -113,11 +116,18 @@ static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
     return sum;
 }
 
-static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool optional,
-                                  inlay_diag *diag)
+/* A driver that stands in for a device on the CPU is slower than any provider of the CPU's own. */
+static bool is_stand_in(const provider *p)
 {
-    uint32_t count;
-    provider_setting *settings = settings_of(s, options, name, &count);
+    return p->device->kind == INLAY_DEVICE_CPU && p->table->device_kind != INLAY_DEVICE_CPU;
+}
+
+/* listed: by the user; the others may be missing. */
+static inlay_status open_provider(inlay_session *s, const inlay_options *options, const char *name, bool listed,
+                                  bool optional, inlay_diag *diag)
+{
+    uint32_t count, own;
+    provider_setting *settings = settings_of(s, options, name, &count, &own);
     const provider *p = NULL;
     const plugin_provider *info;
     inlay_diag why = INLAY_DIAG_INIT;
@@ -160,7 +170,8 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
                                                              .build_id = p->build_id,
                                                              .settings_hash = hash_settings(settings, count),
                                                              .first_domain = p->first_domain,
-                                                             .abi_minor = p->abi_minor };
+                                                             .abi_minor = p->abi_minor,
+                                                             .unnamed = !listed && own == 0 && is_stand_in(p) };
     return INLAY_OK;
 }
 
@@ -175,7 +186,7 @@ static inlay_status open_all(inlay_session *s, const inlay_options *options, inl
             inlay_status status;
             if ((strcmp(name, "reference") == 0) != last)
                 continue;
-            status = open_provider(s, options, name, true, diag);
+            status = open_provider(s, options, name, false, true, diag);
             if (status != INLAY_OK)
                 return status;
         }
@@ -196,7 +207,7 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
 
         if (optional)
             name[bytes - 1] = '\0';
-        status = open_provider(s, options, name, optional, diag);
+        status = open_provider(s, options, name, true, optional, diag);
         if (status != INLAY_OK)
             return status;
     }

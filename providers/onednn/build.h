@@ -414,6 +414,8 @@ void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out);
 /* Of the taps of a window along one axis the share that lies in the image, over all outputs; 1 when there is no output.
  * A dilated window may have most of them in the padding. */
 double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
+/* Has the convolution, of images, a window that lies in padding alone? */
+bool rg_window_misses(const rg_build *b, const rg_op *op);
 /* Offsets of all buffers; instance->workspace_bytes. */
 inlay_status rg_plan(rg_build *b);
 

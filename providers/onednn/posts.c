@@ -46,12 +46,15 @@ static bool operand_layout(const rg_build *b, const rg_group *group, uint32_t ot
     return true;
 }
 
-/* May the post be done by adding to what is in dst already? */
+/* May the post be done by adding to what is in dst already? Kernels of oneDNN 2.6 leave the bias out where a
+ * window lies in padding alone and there is something to add to. */
 static bool can_sum(const rg_build *b, const rg_group *group, const rg_post *post)
 {
-    return post->kind == RG_POST_BINARY && post->alg == dnnl_binary_add &&
-           b->c->ops[group->op].row->family != &rg_binary && same_dims(b, post->other, group->out) &&
-           rg_is_last_use(b, post->other);
+    const rg_op *op = &b->c->ops[group->op];
+
+    return post->kind == RG_POST_BINARY && post->alg == dnnl_binary_add && op->row->family != &rg_binary &&
+           same_dims(b, post->other, group->out) && rg_is_last_use(b, post->other) &&
+           !((op->row->family == &rg_conv || op->row->family == &rg_conv_computed) && rg_window_misses(b, op));
 }
 
 /* Is the same function there before with other parameters? Kernels of oneDNN 2.6 keep one set for each function, and

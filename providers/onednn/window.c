@@ -80,6 +80,24 @@ double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t
     return out > 0 ? inside / ((double)out * (double)kernel) : 1;
 }
 
+bool rg_window_misses(const rg_build *b, const rg_op *op)
+{
+    const int64_t *x = b->dims[op->in[0]] + 2, *y = b->dims[op->out[0]] + 2;
+    dnnl_dims_t begins, ends;
+
+    rg_window_pads(op, x, y, op->kernel, begins, ends);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        for (int64_t o = 0; o < y[i]; o++) {
+            const int64_t start = o * op->strides[i] - begins[i], step = op->dilations[i];
+            const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step; /* the first that is not before the image */
+
+            if (tap >= op->kernel[i] || start + tap * step >= x[i])
+                return true;
+        }
+    }
+    return false;
+}
+
 void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
 {
     const int64_t *w = b->dims[value];

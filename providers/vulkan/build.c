@@ -3,8 +3,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-enum { MOST_ROUNDS = 60000 }; /* a few are those of functions */
-
 /* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
  * pointer. */
 static bool grow(vr_build *b, void *array, uint32_t count, uint32_t *capacity, size_t element)
@@ -258,7 +256,7 @@ void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value)
 
 bool vr_goes_round(const vr_build *b, int64_t rounds)
 {
-    return !b->g->facts.is_cpu || rounds <= MOST_ROUNDS;
+    return !b->g->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
 }
 
 void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds)

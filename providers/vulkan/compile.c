@@ -117,7 +117,8 @@ static inlay_status upload(inlay_compiled *c, const inlay_compile_request *r, co
     return status;
 }
 
-inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
+inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
+                           inlay_diag *diag)
 {
     inlay_compiled *c = calloc(1, sizeof *c);
     uint64_t bytes = 0;
@@ -125,8 +126,8 @@ inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compi
 
     if (c == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
-    c->state = state;
-    INLAY_TRY(vr_open(state, &c->gpu, diag));
+    c->state = s;
+    c->gpu = g;
     INLAY_TRY(read_nodes(c, r, diag));
     list_constants(c, r->graph, &bytes);
     if (r->resident_bytes != NULL)
@@ -145,8 +146,16 @@ inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compi
     *out = c;
     c = NULL;
 done:
-    vr_release_compiled(state, c);
+    vr_release_compiled(s, c);
     return status;
+}
+
+inlay_status vr_compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
+{
+    gpu_device *g = NULL;
+    const inlay_status status = vr_open(state, &g, diag);
+
+    return status == INLAY_OK ? vr_compile_on(state, g, r, out, diag) : status;
 }
 
 void vr_release_compiled(void *state, inlay_compiled *c)

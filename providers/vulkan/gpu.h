@@ -104,9 +104,9 @@ typedef struct gpu_pipeline {
     VkPipeline pipeline;
 } gpu_pipeline;
 
-/* What tests make of a device: what it does at the nth submission, or allocation, of a session; or memory apart from
- * the host's, though it is not. */
-typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG, GPU_APART } gpu_fault;
+/* What tests make of a device: what it does at the nth submission, or allocation, of a session; memory apart from the
+ * host's, though it is not; or a wrong result of the nth check of its trial. */
+typedef enum gpu_fault { GPU_SOUND, GPU_LOST, GPU_MEMORY, GPU_HANG, GPU_APART, GPU_WRONG } gpu_fault;
 
 typedef struct gpu_options {
     const char *device;  /* "auto", a number of the list, or a part of a name */
@@ -114,6 +114,7 @@ typedef struct gpu_options {
     gpu_fault fault;
     uint32_t fault_at;
     const char *cache_dir; /* where pipelines are kept; "" = nowhere */
+    uint32_t passed_over;  /* bit i: not device i of the list, whatever `device` says */
 } gpu_options;
 
 typedef struct gpu_device {
@@ -185,10 +186,14 @@ inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, con
 /* The pipeline of a recipe; made once. Any thread. */
 inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag);
 
+/* The name of a file in the cache folder about this device. */
+void gpu_kept_name(const gpu_device *g, const char *what, char name[64]);
 /* The driver's cache of pipelines: from the file of a process before, and back into it where it has grown. */
 inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag);
 void gpu_cache_keep(gpu_device *g);
 
+/* Of all shaders as they were built. */
+uint64_t gpu_shaders_hash(void);
 /* A copy of a module in which the functions that constants name stand for those that the shader calls, and nothing else
  * is left. The caller frees *out. */
 inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag);

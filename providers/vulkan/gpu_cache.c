@@ -9,15 +9,21 @@ typedef struct identity {
     uint32_t vendor, driver_version;
 } identity;
 
+void gpu_kept_name(const gpu_device *g, const char *what, char name[64])
+{
+    int n = snprintf(name, 64, "vulkan-");
+
+    for (size_t i = 0; i < VK_UUID_SIZE; i++)
+        n += snprintf(name + n, 64 - (size_t)n, "%02x", g->facts.pipeline_uuid[i]);
+    (void)snprintf(name + n, 64 - (size_t)n, ".%s", what);
+}
+
 static identity identity_of(const gpu_device *g, char name[64])
 {
     identity me = { .vendor = g->facts.vendor, .driver_version = g->facts.driver_version };
-    int n = snprintf(name, 64, "vulkan-");
 
     memcpy(me.uuid, g->facts.pipeline_uuid, sizeof me.uuid);
-    for (size_t i = 0; i < VK_UUID_SIZE; i++)
-        n += snprintf(name + n, 64 - (size_t)n, "%02x", me.uuid[i]);
-    (void)snprintf(name + n, 64 - (size_t)n, ".pipelines");
+    gpu_kept_name(g, "pipelines", name);
     return me;
 }
 

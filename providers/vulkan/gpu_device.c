@@ -205,6 +205,7 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
 typedef struct choice {
     gpu_device *g;
     const char *word;
+    uint32_t passed_over;
     int best;
     size_t used;
     char list[600];
@@ -220,16 +221,17 @@ static inlay_status consider(void *user, const gpu_facts *f)
         (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s", f->number > 0 ? "; " : "",
                          f->number, line, f->lacks != NULL ? ", which lacks " : "", f->lacks != NULL ? f->lacks : "");
     c->used = c->used < sizeof c->list ? c->used : sizeof c->list - 1;
-    if (is_meant(c->word, f) && f->lacks == NULL && kinds[f->type].rank > c->best) {
+    if (is_meant(c->word, f) && (c->passed_over >> f->number & 1u) == 0 && f->lacks == NULL &&
+        kinds[f->type].rank > c->best) {
         c->best = kinds[f->type].rank;
         c->g->facts = *f;
     }
     return INLAY_OK;
 }
 
-static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
+static inlay_status choose(gpu_device *g, const gpu_options *o, inlay_diag *diag)
 {
-    choice c = { .g = g, .word = word, .best = -1, .list = "none" };
+    choice c = { .g = g, .word = o->device, .passed_over = o->passed_over, .best = -1, .list = "none" };
     const inlay_status status = look_at_all(g, consider, &c, diag);
 
     if (status != INLAY_OK || c.best >= 0)
@@ -237,7 +239,7 @@ static inlay_status choose(gpu_device *g, const char *word, inlay_diag *diag)
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "no Vulkan device '%s' that can be used; option device takes a number or a part of a name; "
                       "devices: %s",
-                      word, c.list);
+                      o->device, c.list);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -388,7 +390,7 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     g->fault_left = options->fault_at;
     INLAY_TRY(open_library(&g->library, diag));
     INLAY_TRY(load_instance(g, diag));
-    INLAY_TRY(choose(g, options->device, diag));
+    INLAY_TRY(choose(g, options, diag));
     g->facts.unified &= g->fault != GPU_APART;
     if (g->timeout_ms == 0)
         g->timeout_ms = g->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;

@@ -29,6 +29,17 @@ static const struct {
 #include "shaders.def"
 #undef X
 };
+
+uint64_t gpu_shaders_hash(void)
+{
+    uint64_t sum = 14695981039346656037u; /* FNV-1a, by words */
+
+    for (uint32_t i = 0; i < SHADER_COUNT; i++)
+        for (size_t k = 0; k < shaders[i].bytes / 4; k++)
+            sum = (sum ^ shaders[i].words[k]) * 1099511628211u;
+    return sum;
+}
+
 static const char *const operations[] = {
 #define X(name) "op_" #name,
 #include "opcodes.def"

@@ -103,6 +103,8 @@ static void tell(const inlay_compiled *c, const inlay_instance *in)
 {
     char text[160];
 
+    if (c->state->gpu == NULL) /* the device's trial */
+        return;
     (void)snprintf(text, sizeof text, "vulkan: region of %u nodes: %u dispatches in %u submissions, workspace %llu KiB",
                    c->op_count, in->dispatch_count, in->segment_count,
                    (unsigned long long)(in->workspace_bytes / 1024));

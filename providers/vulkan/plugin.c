@@ -23,7 +23,8 @@ static const inlay_option options[] = {
       .default_value = "",
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
-          "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then" },
+          "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
+          "wrong:N: it fails check N of its trial" },
 };
 
 /* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
@@ -38,14 +39,49 @@ static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
     s->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
 }
 
+/* The best of the devices that are meant and that stand their trial. diag tells of the first that does not, also where
+ * another is found. */
+static inlay_status open_tried(vr_state *s, inlay_diag *diag)
+{
+    gpu_options o = s->options;
+
+    for (;;) {
+        inlay_diag next = INLAY_DIAG_INIT;
+        gpu_device *g = NULL;
+        inlay_status status = gpu_open(&o, &g, &next);
+
+        if (status == INLAY_OK && (status = vr_try(s, g, &next)) == INLAY_OK) {
+            s->gpu = g;
+            return INLAY_OK;
+        }
+        if (o.passed_over == 0 || status != INLAY_UNSUPPORTED)
+            *diag = next;
+        if (g == NULL || status != INLAY_UNSUPPORTED) {
+            gpu_close(g);
+            return status;
+        }
+        o.passed_over |= 1u << g->facts.number;
+        gpu_close(g);
+    }
+}
+
 inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag)
 {
+    inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     char text[GPU_NAME + 128], what[GPU_NAME + 96];
 
     (void)pthread_mutex_lock(&s->lock);
-    if (s->gpu == NULL) {
-        status = gpu_open(&s->options, &s->gpu, diag);
+    if (s->refused[0] != '\0') {
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", s->refused);
+    } else if (s->gpu == NULL) {
+        status = open_tried(s, &why);
+        if (status == INLAY_UNSUPPORTED) /* once and for all */
+            (void)snprintf(s->refused, sizeof s->refused, "%s", why.text);
+        if (status != INLAY_OK && diag != NULL)
+            *diag = why;
+        if (why.text[0] != '\0' && (status == INLAY_OK || s->late)) /* otherwise it is what create says */
+            s->host->log(s->host->ctx, INLAY_LOG_WARNING, why.text);
         if (status == INLAY_OK) {
             guess_speed(s, s->gpu->facts.type);
             s->flops_per_ns = s->gpu->facts.scalar_loads ? 30 : s->flops_per_ns; /* measured on two cores of 2.5 GHz */
@@ -71,7 +107,7 @@ static void destroy(void *state)
 static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *diag)
 {
     static const char *const kinds[] = {
-        [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang", [GPU_APART] = "apart"
+        [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang", [GPU_APART] = "apart", [GPU_WRONG] = "wrong"
     };
     char kind[8] = "";
 
@@ -83,7 +119,7 @@ static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *dia
     return o->fault != GPU_SOUND
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "option fault is '%s'; it takes lost:N, memory:N or hang:N, or apart:0", text);
+                            "option fault is '%s'; it takes lost:N, memory:N or hang:N, apart:0, or wrong:N", text);
 }
 
 /* Opening a driver takes some 50 ms. Where no GPU can be there, and nobody named a device, that is left to the first
@@ -118,8 +154,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         }
     }
     guess_speed(s, VK_PHYSICAL_DEVICE_TYPE_CPU);
+    s->late = !s->named && !gpu_is_likely();
     if (status == INLAY_OK)
-        status = s->named || gpu_is_likely() ? vr_open(s, &opened, diag) : gpu_present(diag);
+        status = s->late ? gpu_present(diag) : vr_open(s, &opened, diag);
     if (status != INLAY_OK) {
         destroy(s);
         return status;
@@ -180,14 +217,17 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
     return gpu_list(pass_device, &l, diag);
 }
 
-/* A device that nobody asked for by name is opened with its first region: until then there is nothing to say. */
+/* A device that nobody asked for by name is opened with its first region, where no GPU can be there: until then it is
+ * the CPU's. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
     vr_state *s = state;
 
     (void)diag;
-    if (s->gpu == NULL)
+    if (s->gpu == NULL) {
+        out->kind = INLAY_DEVICE_CPU;
         return INLAY_OK;
+    }
     write_info(&s->gpu->facts, s->facts, out);
     at->memory_bytes = out->memory_bytes;
     if (s->gpu->facts.unified)

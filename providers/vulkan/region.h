@@ -5,7 +5,9 @@
 #include "gpu.h"
 #include "inlay/kit_region.h"
 
-enum { VR_RANK = MOST_RANK, VR_SMALL_BYTES = 4096, VR_MOST_OPERANDS = 15, VR_LOCAL = 64 };
+/* VR_MOST_ROUNDS: of a loop that a CPU's driver goes round before it ends it without a word; a few are those of
+ * functions. */
+enum { VR_MOST_ROUNDS = 60000, VR_RANK = MOST_RANK, VR_SMALL_BYTES = 4096, VR_MOST_OPERANDS = 15, VR_LOCAL = 64 };
 
 /* Sets of element types. */
 #define VR_FLOATS (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
@@ -25,14 +27,19 @@ typedef struct vr_state {
     char device_name[GPU_NAME];
     char facts[128];                              /* of the device, for people */
     bool named;                                   /* somebody chose the device */
+    bool late;                                    /* ... and nobody needs it before the first region */
     double unasked_ns;                            /* that each op costs more where nobody did, and it is the CPU's */
     double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
     pthread_mutex_t lock;
-    gpu_device *gpu; /* NULL until somebody needs it, see vr_open */
+    char refused[512]; /* why there is no device; "": that is not known */
+    gpu_device *gpu;   /* NULL until somebody needs it, see vr_open */
 } vr_state;
 
-/* The device, opened by the first who asks. */
+/* The device, opened and tried by the first who asks. */
 inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag);
+/* Does the device compute what the shaders say? INLAY_UNSUPPORTED, with the check that it fails. Asked once for a
+ * device and a driver's version: the verdict is kept. */
+inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag);
 
 typedef struct vr_build vr_build;
 typedef struct vr_op vr_op;
@@ -468,6 +475,8 @@ inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *can
                        inlay_diag *diag);
 inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
 inlay_status vr_compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag);
+inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
+                           inlay_diag *diag);
 void vr_release_compiled(void *state, inlay_compiled *c);
 inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_request *request, inlay_instance **out,
                            inlay_diag *diag);

@@ -318,10 +318,41 @@ static void numbers_without_reason(void **state)
     }
 }
 
+/* Something is added to a convolution some of whose windows lie in padding alone: there it is the bias. Constant and
+ * computed weights, and a transposed convolution, of which pixels may have no tap either. */
+static void windows_in_padding(void **state)
+{
+    static const char *const windows[] = { "[%d,%d,2,1]\n^pads=1,0,1,0 dilations=2,1", "[%d,%d,1,2]\n^pads=0,3,0,3",
+                                           "[%d,%d,2,2]\n^pads=1,1,1,1 dilations=2,2", "[%d,%d,3,1]\n^pads=4,0,4,0" };
+    static const char *const forms[] = { "c = Conv(x, w, b) %s\n", "v = Neg(w)\nc = Conv(x, v, b) %s\n" };
+    static const char *const makers[] = { "Softmax", "LogSoftmax", "Relu" };
+    static const int channels[][2] = { { 1, 1 }, { 1, 16 }, { 4, 4 }, { 32, 64 } };
+
+    (void)state;
+    for (size_t i = 0; i < 4 * 4 * 2 * 3 * 2; i++) {
+        const int *wide = channels[i % 4], image = i / 96 == 0 ? 1 : 2;
+        const char *window = windows[i / 4 % 4], *attributes = strchr(window, '^') + 1;
+        char script[512], weights[32], last[80];
+
+        (void)snprintf(weights, sizeof weights, window, wide[1], wide[0]);
+        *strchr(weights, '^') = '\0';
+        (void)snprintf(last, sizeof last, forms[i / 16 % 2], attributes);
+        (void)snprintf(script, sizeof script,
+                       "x : 1,%d,%d,%d\nw = %sb = [%d]\na = Conv(x, w) %s\ns = %s(a)\n%sy = Add(c, s)\n-> y", wide[0],
+                       image, image, weights, wide[1], attributes, makers[i / 32 % 3], last);
+        EXPECT_ALL(((const char *const[]){ script }), 13, NULL);
+    }
+    EXPECT_ALL(((const char *const[]){
+                   "x : 1,16,3,3\nw = [16,32,1,1]\nb = [32]\na = ConvTranspose(x, w) strides=3,2\ns = Softmax(a)\n"
+                   "c = ConvTranspose(x, w, b) strides=3,2\ny = Add(c, s)\n-> y" }),
+               13, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_pixel),
+        cmocka_unit_test(windows_in_padding),
         cmocka_unit_test(long_steps),
         cmocka_unit_test(shared_copy),
         cmocka_unit_test(nothing),

@@ -41,6 +41,7 @@ typedef struct row {
     part_limit limit;
     uint32_t max_partitions;
     bool no_cpu, priority, linked;
+    bool unnamed;      /* p1: a CPU stands in for its device, and no option names it */
     const char *want;  /* assignment, or */
     inlay_status code; /* the failure ... */
     const char *says;  /* ... and what its line has */
@@ -87,6 +88,14 @@ static const row rows[] = {
       .code = INLAY_UNSUPPORTED,
       .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
     { .requires = "p9", .code = INLAY_INVALID_ARGUMENT, .says = "option require: provider 'p9' is not in use" },
+    /* what no option names */
+    { .unnamed = true, .linked = true, .want = "0000" },
+    { .unnamed = true, .linked = true, .pins = { { "n1", "p1" } }, .want = "0100" },
+    { .unnamed = true, .linked = true, .requires = "p1", .want = "1110" },
+    { .unnamed = true,
+      .forbids = { { "n1", "p0" } },
+      .code = INLAY_UNSUPPORTED,
+      .says = "p1 says: its device is a CPU's driver" },
     /* max_partitions */
     { .max_partitions = 1, .linked = true, .want = "0000" },
     { .max_partitions = 2, .linked = true, .want = "1110" },
@@ -141,6 +150,7 @@ static void rules_one_by_one(void **state)
 
         chain(&w, rows[i].linked);
         set_rules(&w, &rows[i]);
+        w.providers[1].unnamed = rows[i].unnamed;
         status = partition_whole(&w, &diag);
         if (status != rows[i].code)
             fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);

@@ -113,6 +113,46 @@ static void constants_nearly_right(void **state)
     CHECK_ROWS(rows);
 }
 
+/* Constants of one element may have axes: as many as x, and the pattern is the operator; more, and the result has them,
+ * which the operator's has not. Each constant in turn. */
+static void constants_with_axes(void **state)
+{
+    static const struct {
+        const char *script, *constants, *ops;
+        const char *fit, *more; /* shapes of as many axes as x has, and of more */
+    } all[] = {
+        { ERF_GELU("1.4142135", "1", "0.5"), "roh", "Gelu", "[1,1]", "[1,1,1]" },
+        { TANH_GELU("0.044715", "0.79788458", "3", "1", "0.5"), "krtoh", "Gelu", "[1,1]", "[1,1,1]" },
+        { SHORT_GELU("0.044715", "1"), "kroh", "Gelu", "[1]", "[1,1,1]" },
+        { HARD_SWISH("3", "0", "6", "6"), "tv", "HardSwish", "[1,1]", "[1,1,1]" },
+        { SIXTH("0.16666667"), "tv", "HardSigmoid", "[1,1]", "[1,1,1,1]" },
+        { "x : 2,8\nc = [] 1.702\na = Mul(x, c)\nb = Sigmoid(a)\ny = Mul(x, b)\n-> y", "c", "Swish", "[1,1]",
+          "[1,1,1]" },
+        { LAYER_NORM("2"), "te", "LayerNormalization", "[1,1,1]", "[1,1,1,1]" },
+        { RMS_NORM("2", "1"), "toe", "Abs RMSNormalization", "[1,1,1]", "[1,1,1,1]" },
+        { "x : 3,5\nt = [] 2\no = [] 1\ne = [] 0.00001\ng = [3,5]\np = Pow(x, t)\n"
+          "v = ReduceMean(p) axes=-2,-1\nw = Add(v, e)\ns = Sqrt(w)\ni = Div(o, s)\nn = Mul(x, i)\n"
+          "y = Mul(g, n)\n-> y",
+          "toe", "RMSNormalization", "[1,1]", "[1,1,1]" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        for (const char *name = all[i].constants; *name != '\0'; name++) {
+            const char head[] = { '\n', *name, ' ', '=', ' ', '[', ']', '\0' }, *at = strstr(all[i].script, head);
+            char fit[512], more[512];
+            const row rows[] = { { all[i].ops, fit, all[i].ops, 0 }, { all[i].ops, more, NULL, 0 } };
+
+            assert_non_null(at);
+            at += 5;
+            (void)snprintf(fit, sizeof fit, "%.*s%s%s", (int)(at - all[i].script), all[i].script, all[i].fit, at + 2);
+            (void)snprintf(more, sizeof more, "%.*s%s%s", (int)(at - all[i].script), all[i].script, all[i].more,
+                           at + 2);
+            CHECK_ROWS(rows);
+        }
+    }
+}
+
 static void norms(void **state)
 {
     static const row rows[] = {
@@ -428,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations),
                                         cmocka_unit_test(norms),
                                         cmocka_unit_test(constants_nearly_right),
+                                        cmocka_unit_test(constants_with_axes),
                                         cmocka_unit_test(attention),
                                         cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),

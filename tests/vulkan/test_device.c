@@ -408,6 +408,101 @@ static void work_hangs(void **state)
 }
 #endif
 
+/* How many nodes vulkan runs; -1: the session has no such provider. */
+static int nodes_on_vulkan(const inlay_session *session)
+{
+    static char text[1 << 16];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *at;
+
+    text[0] = '\0';
+    assert_int_equal(inlay_session_explain(session, "json", keep_text, text, &diag), INLAY_OK);
+    at = strstr(text, "{\"name\": \"vulkan\"");
+    at = at != NULL ? strstr(at, "\"nodes\": ") : NULL;
+    return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;
+}
+
+static inlay_status open_two(const char *const *options, rig *out, inlay_diag *diag)
+{
+    wire w = { 0 };
+
+    script_model(&w, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y", 13);
+    return rig_try_open(&w, options, out, diag);
+}
+
+/* A CPU's driver runs what it is named for, whatever the policy. */
+static void a_driver_of_the_cpu_is_named(void **state)
+{
+    static const struct {
+        const char *options[10];
+        int nodes;
+    } rows[] = {
+        { { "providers", "" }, 0 },
+        { { "providers", "", "policy", "priority" }, 0 },
+        { { "providers", "", "reproducible", "1" }, 0 },
+        { { "providers", "", "reproducible", "1", "pin", "op:Exp=vulkan" }, 1 },
+        { { "providers", "", "policy", "priority", "vulkan.device", "cpu", "forbid", "onednn" }, 1 },
+        { { "providers", "vulkan,reference" }, 0 },
+        { { "providers", "vulkan,reference", "policy", "priority" }, 2 },
+        { { "providers", "vulkan,reference", "reproducible", "1" }, 2 },
+    };
+
+    (void)state;
+    beside_need_device();
+    if (open_with("vulkan.device", "cpu", &(inlay_diag)INLAY_DIAG_INIT) != INLAY_OK || access("/dev/dri", F_OK) == 0 ||
+        access("/dev/nvidia0", F_OK) == 0 || access("/dev/dxg", F_OK) == 0)
+        skip(); /* there is a better device */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        rig r;
+
+        if (open_two(rows[i].options, &r, &diag) != INLAY_OK)
+            fail_msg("row %zu: %s", i, diag.text);
+        /* A setting lets it take part; what comes before it in the list may take all. */
+        if (rows[i].nodes == 1 ? nodes_on_vulkan(r.session) < 1 : nodes_on_vulkan(r.session) != rows[i].nodes)
+            fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(r.session));
+        rig_close(&r);
+    }
+}
+
+/* A device that fails a check of its trial is not used: named, that is an error; otherwise others run the nodes. */
+static void a_failing_device_is_refused(void **state)
+{
+    char fault[16];
+
+    (void)state;
+    beside_need_device();
+    for (int n = 0; n < 100; n += 7) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        rig r;
+
+        (void)snprintf(fault, sizeof fault, "wrong:%d", n);
+        assert_int_equal(open_two((const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
+                                                         "vulkan.fault", fault, "vulkan.device", "0", NULL },
+                                  &r, &diag),
+                         INLAY_UNSUPPORTED);
+        rig_close(&r);
+        if (strstr(diag.text, " is not used: it fails the check of ") == NULL ||
+            strstr(diag.text, "update its driver, or choose another by option device") == NULL)
+            fail_msg("%s", diag.text);
+    }
+    {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        rig r;
+
+        if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
+                                            "wrong:0", NULL },
+                     &r, &diag) == INLAY_OK) { /* opened late */
+            assert_int_equal(nodes_on_vulkan(r.session), 0);
+            script_feed(&r, 1);
+            rig_run(&r);
+        } else {
+            assert_non_null(strstr(diag.text, "it fails the check of negative indexes of 32 bits"));
+        }
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +510,8 @@ int main(void)
         cmocka_unit_test(handles_are_wrapped),
         cmocka_unit_test(memory_is_apart),
         cmocka_unit_test(device_by_name),
+        cmocka_unit_test(a_driver_of_the_cpu_is_named),
+        cmocka_unit_test(a_failing_device_is_refused),
         cmocka_unit_test(sizes_change),
         cmocka_unit_test(sizes_from_data),
         cmocka_unit_test(many_threads),

@@ -245,6 +245,15 @@ static void indexes(void **state)
         { "Gather", "x : 5,6\ni = i[2,2] 0,4,-1,2\ny = Gather(x, i)\n-> y" },
         { "Gather", "x : 5,6\ni = i[3] 0,5,-2\ny = Gather(x, i) axis=1\n-> y" },
         { "Gather", "x : 5,6\ni = i[] 3\ny = Gather(x, i) axis=1\n-> y" },
+        /* Indexes of 32 bits, made on the device and before. */
+        { "Gather", "x : 3,4\ni = i[4] -1,0,2,-3\nj = Cast(i) to=6\ny = Gather(x, j)\n-> y" },
+        { "Gather", "x : 3,4\nn : 4\nm = Abs(n)\nf = Floor(m)\ng = Neg(f)\nk = [] 1\nh = Sub(g, k)\n"
+                    "j = Cast(h) to=6\ny = Gather(x, j)\n-> y" },
+        { "GatherElements",
+          "x : 3,4\ni = i[2,4] 0,1,2,0,-1,-2,-3,1\nj = Cast(i) to=6\ny = GatherElements(x, j)\n-> y" },
+        { "ScatterElements",
+          "x : 3,4\ni = i[1,4] 0,2,-2,-3\nj = Cast(i) to=6\nu : 1,4\ny = ScatterElements(x, j, u)\n-> y" },
+        { "OneHot", "i = i[4] -1,0,2,-3\nj = Cast(i) to=6\nd = i[] 3\nx : 2\ny = OneHot(j, d, x)\n-> y" },
         { "GatherElements", "x : 3,4\ni = i[2,4] 0,1,2,0,-1,-2,1,1\ny = GatherElements(x, i)\n-> y" },
         { "GatherND", "x : 3,4,2\ni = i[2,2] 0,1,-1,3\ny = GatherND(x, i)\n-> y" },
         { "GatherND", "x : 2,4,2\ni = i[2,1] 3,-4\ny = GatherND(x, i) batch_dims=1\n-> y" },

@@ -19,6 +19,10 @@ ADDRESSED(F32, float, 4) ADDRESSED(F16, float16_t, 2) ADDRESSED(I8, int8_t, 1) A
 ADDRESSED(I16, int16_t, 2) ADDRESSED(U16, uint16_t, 2) ADDRESSED(I32, int, 4) ADDRESSED(U32, uint, 4)
 ADDRESSED(U32x2, uvec2, 8) ADDRESSED(I64, int64_t, 8)
 
+// By hand: Mesa 22.3's CPU driver compares what it made 64 bits wide as if it had no sign. No shader converts an int to
+// int64_t in another way.
+int64_t wide(int x) { return packInt2x32(ivec2(x, x >> 31)); }
+
 // A word of the dispatch's parameters. gpu_patch.c may put the word itself in the place of a call with a literal; so that
 // there are such calls, loops over dimensions choose among literals. They count down to 0: such loops Mesa unrolls.
 uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }

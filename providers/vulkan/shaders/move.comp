@@ -65,9 +65,10 @@ int inside(int c, int extent)
 
 int index_at(uint k, int size)
 {
-    const int64_t x = INDEX_BYTES == 8u ? I64(at[PUSH_INPUT + 2]).v[k] : int64_t(I32(at[PUSH_INPUT + 2]).v[k]);
+    const int64_t x = INDEX_BYTES == 8u ? I64(at[PUSH_INPUT + 2]).v[k] : wide(I32(at[PUSH_INPUT + 2]).v[k]);
+    const int64_t end = wide(size);
 
-    return int(clamp(x < 0l ? x + int64_t(size) : x, 0l, int64_t(size) - 1l));
+    return int(clamp(x < 0l ? x + end : x, 0l, end - 1l));
 }
 
 void main()

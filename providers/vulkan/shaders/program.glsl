@@ -25,8 +25,7 @@ EACH_INPUT(INPUT_CONSTANT)
 
 // ------------------------------------------------------------------ elements
 #ifdef INTEGERS
-// By hand: Mesa 22.3's CPU driver compares what it made 64 bits wide as if it had no sign.
-T widened(int x) { return packInt2x32(ivec2(x, x >> 31)); }
+T widened(int x) { return wide(x); }
 #else
 T widened(int x) { return T(x); }
 #endif
