@@ -2,7 +2,7 @@
  * providers, sizes that take turns, one thread and two, bodies. Nor does a decoder allocate that reads one token more
  * each time. Calls are counted by functions of the same names here, which all libraries of the process find first. */
 #include "../passes/graph_script.h"
-#include "base/isa.h"
+#include "level.h"
 #include "session/session.h"
 #include "counting.h"
 
@@ -55,8 +55,8 @@ static void check(const char *what, const char *script, const char *const *optio
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
     const bool products = strstr(script, "MatMul") != NULL;
-    const bool may_lock = onednn > 1 || (products && lists_openblas(options)) ||
-                          (products && onednn > 0 && isa_in_use() == INLAY_ISA_BASELINE);
+    const bool may_lock =
+        onednn > 1 || (products && lists_openblas(options)) || (products && onednn > 0 && level_is_low());
     unsigned allocated, locked;
     rig r;
 
