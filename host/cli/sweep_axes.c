@@ -1,9 +1,9 @@
 /* The argument of --sweep. */
 #include "cli/sweep.h"
+#include "base/cpus.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { DENSE_THREADS = 8 };
 
@@ -58,8 +58,8 @@ static void read_values(struct argp_state *state, sweep_axis *a, const char *who
         a->dense = true;
         return;
     }
-    if (a->role != SWEEP_DIM && at[2] == 'N') { /* as many as there are */
-        last = sysconf(_SC_NPROCESSORS_ONLN);
+    if (a->role != SWEEP_DIM && at[2] == 'N') { /* as many as this process may use */
+        last = cpus_allowed();
         at += 3;
     } else {
         last = read_number(state, whole, at + 2, &at);

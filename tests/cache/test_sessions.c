@@ -89,7 +89,7 @@ static void second_start(void **state)
 
     (void)state;
     assert_int_equal(plain.count.made + plain.count.found, 0);
-    assert_true(first.count.made >= 3); /* all weights */
+    assert_true(first.count.made >= 2); /* without AVX2 convolutions read weights as they lie */
     assert_int_equal(first.count.found, 0);
     second = run(s.path, s.cache, NULL, NULL);
     assert_int_equal(second.count.made, 0);
