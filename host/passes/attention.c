@@ -1,17 +1,23 @@
-/* Scaled dot-product attention, spelled out, is Attention-23 on [batch, heads, length, size]:
+/* Scaled dot-product attention, spelled out, is ai.inlay's Attention on [batch, heads, length, size]:
  *
  *     MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
  *
  * The scale may stand as a product or quotient of the scores, of q, of k, or of both (its root each). Masks may be
- * missing; be sums, or Where(seen, scores, c) with a c so low that what it is added to is not felt, up to four of them
- * (attention_masks.c); or be a constant triangle, which is is_causal. Keys and values that are repeated for groups of
- * heads are read before that. Where(IsNaN(p), 0, p) behind Softmax is what Attention does with rows that see nothing.
+ * missing; be sums, or Where(seen, scores, c), up to four of them (attention_masks.c); or be a constant triangle. Keys
+ * and values that are repeated for groups of heads are read before that. Where(IsNaN(p), 0, p) may stand behind Softmax.
+ *
+ * It is not ONNX's Attention, which means something else where a row of scores is -infinity throughout (zeros for NaN),
+ * where a score that is replaced is NaN, and for the guard against NaN (ops/inlay/attention.c). So a model that is
+ * written to a file keeps its nodes.
  *
  * Operands of rank 3, [batch * heads, length, size], are those of one batch with so many heads: views put an axis in
  * front of them. */
 #include "passes/attention.h"
 #include "base/element.h"
 #include <math.h>
+#include <string.h>
+
+static const char OWN[] = "ai.inlay";
 
 /* k as [.., length, size] from the value that MatMul reads as [.., size, length]. When the Transpose also moved other
  * axes ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put in. */
@@ -85,11 +91,12 @@ static uint32_t unrepeated(const rewrite *w, uint32_t v, int64_t *out_times)
 
 /* ------------------------------------------------------------------ the pattern */
 
-/* The Softmax that makes p, with Where(IsNaN(p), 0, p) behind it or not; NULL if others read it, too. */
-static graph_node *find_softmax(const rewrite *w, uint32_t p)
+/* The Softmax that makes p, with Where(IsNaN(p), 0, p) behind it (*guarded) or not; NULL if others read it, too. */
+static graph_node *find_softmax(const rewrite *w, uint32_t p, bool *guarded)
 {
     const graph_node *where = rw_maker_op(w, p, "Where"), *test;
 
+    *guarded = where != NULL;
     if (!rw_is_only_use(w, p))
         return NULL;
     if (where == NULL)
@@ -134,24 +141,33 @@ static uint32_t with_batch(rewrite *w, uint32_t v)
 }
 
 typedef struct operands {
-    uint32_t q, k, v, mask;
+    uint32_t q, k, v, bias, hidden;
     double scale;
-    bool causal;
+    bool causal, guarded;
 } operands;
+
+/* Is n what this pass makes? */
+static bool is_own(const graph_node *n)
+{
+    return n != NULL && strcmp(n->info.op_type.data, "Attention") == 0 && strcmp(n->info.domain.data, OWN) == 0;
+}
 
 static inlay_status become(rewrite *w, graph_node *n, const operands *o, uint32_t rank)
 {
     const int64_t first = 0;
-    uint32_t inputs[4] = { o->q, o->k, o->v, o->mask }, squeezed[2];
+    uint32_t inputs[5] = { o->q, o->k, o->v, o->bias, o->hidden }, squeezed[2];
+    const uint32_t count = o->hidden != INLAY_NONE ? 5 : o->bias != INLAY_NONE ? 4 : 3;
     graph_node *fresh, *view;
 
     for (uint32_t i = 0; rank == 3 && i < 3; i++)
         if ((inputs[i] = with_batch(w, inputs[i])) == INLAY_NONE)
             return rw_no_memory(w);
-    fresh = rw_make(w, "Attention", n->opset > 23 ? n->opset : 23, n, inputs, o->mask == INLAY_NONE ? 3 : 4, 1);
+    fresh = rw_make(w, "Attention", 1, n, inputs, count, 1);
     if (fresh == NULL || graph_set_attr_float(w->g, fresh, "scale", o->scale) != INLAY_OK ||
-        (o->causal && graph_set_attr_int(w->g, fresh, "is_causal", 1) != INLAY_OK))
+        (o->causal && graph_set_attr_int(w->g, fresh, "causal", 1) != INLAY_OK) ||
+        (o->guarded && graph_set_attr_int(w->g, fresh, "guarded", 1) != INLAY_OK))
         return rw_no_memory(w);
+    fresh->info.domain = (inlay_str){ OWN, sizeof OWN - 1 };
     if (rank == 4)
         return rw_replace(w, n, fresh);
     if (rw_insert(w, fresh, rw_info(w, n->info.outputs[0])->dtype) != INLAY_OK)
@@ -177,15 +193,15 @@ static bool rows_are_sure(const rewrite *w, const graph_node *n, const graph_nod
 /* reshape: what reads the product, when that is where the visit is; otherwise NULL. */
 static inlay_status match_product(rewrite *w, graph_node *n, const graph_node *reshape)
 {
-    graph_node *softmax = find_softmax(w, rw_input(w, n, 0)), *scores;
-    operands o = { .v = rw_input(w, n, 1), .mask = INLAY_NONE, .scale = 1 };
+    operands o = { .v = rw_input(w, n, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1 };
+    graph_node *softmax = find_softmax(w, rw_input(w, n, 0), &o.guarded), *scores;
     uint32_t v, rank, shared_k, shared_v;
     int64_t times_k, times_v, axis;
     attention_masks m;
     inlay_status status;
 
     /* What is quantized later is made at every level, or at none. */
-    if (softmax == NULL || !pass_allows(w->ctx, 23) || w->ctx->lowers != rw_is_quantized_later(w, n->info.outputs[0]))
+    if (softmax == NULL || w->ctx->newest_opset != 0 || w->ctx->lowers != rw_is_quantized_later(w, n->info.outputs[0]))
         return INLAY_OK;
     rank = rw_info(w, softmax->info.outputs[0])->rank;
     axis = rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
@@ -208,8 +224,7 @@ static inlay_status match_product(rewrite *w, graph_node *n, const graph_node *r
     if (status != INLAY_OK || o.k == INLAY_NONE || !(o.scale > 0) || !isfinite(o.scale))
         return status;
     o.causal = attention_is_causal(w, &m);
-    if (!o.causal)
-        INLAY_TRY(attention_join_masks(w, &m, o.q, o.v, &o.mask));
+    INLAY_TRY(attention_join_masks(w, &m, o.q, o.v, &o.bias, &o.hidden));
     shared_k = unrepeated(w, o.k, &times_k);
     shared_v = unrepeated(w, o.v, &times_v);
     if (shared_k != INLAY_NONE && shared_v != INLAY_NONE && times_k == times_v) {
@@ -230,7 +245,7 @@ static inlay_status match_transpose(rewrite *w, graph_node *n)
     int64_t whole[4] = { 0 };
     graph_node *moved, *fresh;
 
-    if (view == NULL || count != 3 || !rw_is_only_use(w, rw_input(w, n, 0)) || rw_maker_op(w, x, "Attention") == NULL ||
+    if (view == NULL || count != 3 || !rw_is_only_use(w, rw_input(w, n, 0)) || !is_own(rw_maker(w, x)) ||
         rw_info(w, x)->rank != 4 || rw_dim(rw_info(w, x), 0) != 1 || rw_input(w, view, 1) == INLAY_NONE ||
         rw_info(w, rw_input(w, n, 0))->rank != 3)
         return INLAY_OK;

@@ -6,7 +6,7 @@
 
 enum { ATTENTION_MASKS = 4 };
 
-/* One thing that hides keys. */
+/* One thing that happens to scores. */
 typedef struct attention_mask {
     uint32_t value;           /* what is added; INLAY_NONE: choice decides */
     const graph_node *choice; /* Where(seen, scores, c) or Where(hidden, c, scores) */
@@ -30,10 +30,10 @@ uint32_t attention_unscaled(const rewrite *w, uint32_t v, double *scale);
 /* What v, the input of Softmax, [.., queries, keys] of rank 3 or 4, is before masks: a product of matrices, times
  * constants. INLAY_NONE: something else. */
 uint32_t attention_scores(rewrite *w, uint32_t v, attention_masks *m);
-/* Are they just a constant triangle, so that each query sees the keys up to its own place? */
+/* Are they just a constant triangle, which hides from each query the keys behind its own place? */
 bool attention_is_causal(rewrite *w, const attention_masks *m);
-/* The sum of all masks as one value for scores of q and k [batch, heads, length, size], or the same of rank 3;
- * INLAY_NONE: there is none. */
-INLAY_NODISCARD inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t q, uint32_t k,
-                                                  uint32_t *out_mask);
+/* All masks for scores of q and v [batch, heads, length, size], or the same of rank 3, as ai.inlay's Attention has
+ * them: *out_hidden says which scores are replaced by 0, and *out_bias what is added then. INLAY_NONE: there is none. */
+INLAY_NODISCARD inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t q, uint32_t v,
+                                                  uint32_t *out_bias, uint32_t *out_hidden);
 #endif

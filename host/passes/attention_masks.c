@@ -1,14 +1,10 @@
-/* Masks of an attention: what is added to scores, what chooses between them and a number too low to be felt, and both
- * for windows (Swin), whose scores are [batch * windows, heads, n, n] outside and [batch, windows, heads, n, n] where
- * the mask of each window is added. */
+/* Masks of an attention: what is added to scores, what is put in their place, and both for windows (Swin), whose scores
+ * are [batch * windows, heads, n, n] outside and [batch, windows, heads, n, n] where the mask of each window is added. */
 #include "passes/attention.h"
 #include "base/element.h"
-#include <float.h>
 
-/* Nothing that scores are is felt beside it: what is added to it rounds away, and Exp of it is 0. */
+/* No score of ordinary size is felt beside it: what is added to it rounds away, and Exp of it is 0. */
 static const double LEAST_MASK = -1e20;
-/* Where() takes this for as low: what people write for minus infinity. It is made lower, so that sums keep it. */
-static const double LOW_CHOICE = -0.99e9;
 
 bool attention_same_dim(const inlay_dim *a, const inlay_dim *b)
 {
@@ -143,8 +139,7 @@ static uint32_t through_choice(rewrite *w, uint32_t v, const graph_node *where, 
         bool rows_open = false;
 
         mask.hidden = i;
-        if (rw_info(w, v)->dtype != INLAY_FLOAT || !rw_scalar(w, hidden, &c) || !(c <= LOW_CHOICE) ||
-            rw_info(w, hidden)->rank > 1 || !follows(w, scores, v, &rows_open) ||
+        if (!rw_scalar(w, hidden, &c) || rw_info(w, hidden)->rank > 1 || !follows(w, scores, v, &rows_open) ||
             !is_mask(w, rw_input(w, where, 0), scores, INLAY_BOOL, &mask.whole))
             continue;
         found = go_on(w, scores, mask, rows_open, windows, m);
@@ -215,7 +210,7 @@ uint32_t attention_scores(rewrite *w, uint32_t v, attention_masks *m)
 
 /* ------------------------------------------------------------------ joining */
 
-/* Inserts a node of two or three inputs; INLAY_NONE: no memory. */
+/* Inserts a node; INLAY_NONE: no memory. */
 static uint32_t insert(rewrite *w, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
                        inlay_dtype dtype)
 {
@@ -304,54 +299,57 @@ static uint32_t repeat_windows(rewrite *w, const attention_mask *m, uint32_t mas
     return to == INLAY_NONE ? INLAY_NONE : insert(w, "Reshape", 14, (const uint32_t[]){ mask, to }, 2, dtype);
 }
 
-/* One mask as what is added. */
-static uint32_t as_sum(rewrite *w, const attention_mask *m, uint32_t none, inlay_dtype dtype)
+/* Where it hides, as it broadcasts to the scores outside windows. */
+static uint32_t where_hidden(rewrite *w, const attention_mask *m, uint32_t q)
 {
-    uint32_t value = m->value, inputs[3];
-    double c = 0;
+    uint32_t condition = rw_input(w, m->choice, 0), hidden = condition;
 
-    if (m->choice != NULL) {
-        uint32_t low = rw_input(w, m->choice, m->hidden);
-
-        if (rw_scalar(w, low, &c) && c > LEAST_MASK)
-            low = rw_constant(w, INLAY_FLOAT, 0, NULL, &(float){ -FLT_MAX }, sizeof(float));
-        inputs[0] = rw_input(w, m->choice, 0);
-        inputs[m->hidden] = low;
-        inputs[3 - m->hidden] = none;
-        value = low == INLAY_NONE || none == INLAY_NONE ? INLAY_NONE
-                                                        : insert(w, "Where", m->choice->opset, inputs, 3, dtype);
-    }
-    return value;
+    if (m->windows)
+        hidden = repeat_windows(w, m, condition, condition, q, INLAY_BOOL);
+    return hidden == INLAY_NONE || m->hidden == 1 ? hidden : insert(w, "Not", 1, &hidden, 1, INLAY_BOOL);
 }
 
-inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t q, uint32_t k, uint32_t *out_mask)
+/* A mask that is added, on top of the bias so far. */
+static uint32_t add_mask(rewrite *w, const attention_mask *m, uint32_t bias, uint32_t q, inlay_dtype dtype)
+{
+    uint32_t value = m->windows ? repeat_windows(w, m, m->value, m->value, q, dtype) : m->value;
+
+    return value == INLAY_NONE || bias == INLAY_NONE ? value
+                                                     : insert(w, "Add", 14, (const uint32_t[]){ bias, value }, 2, dtype);
+}
+
+/* From the scores outwards: a choice makes both them and what was added to them its c. */
+inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t q, uint32_t v, uint32_t *out_bias,
+                                  uint32_t *out_hidden)
 {
     inlay_dtype dtype = rw_info(w, q)->dtype;
-    uint32_t sum = INLAY_NONE, wide = INLAY_NONE, none;
+    uint32_t bias = INLAY_NONE, hidden = INLAY_NONE;
     bool whole = m->count == 0;
 
-    *out_mask = INLAY_NONE;
     for (uint32_t i = 0; i < m->count; i++)
         whole |= m->list[i].whole;
-    if (!whole && (wide = zeros_for(w, k, dtype)) == INLAY_NONE)
+    if (!whole && (bias = zeros_for(w, v, dtype)) == INLAY_NONE)
         return rw_no_memory(w);
-    none = m->count == 0 || wide != INLAY_NONE
-               ? wide
-               : rw_constant(w, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
-    for (uint32_t i = 0; i < m->count; i++) {
+    for (uint32_t i = m->count; i-- > 0;) {
         const attention_mask *one = &m->list[i];
-        uint32_t value = as_sum(w, one, none, dtype);
 
-        if (one->windows && value != INLAY_NONE)
-            value = repeat_windows(w, one, value, one->choice != NULL ? rw_input(w, one->choice, 0) : value, q, dtype);
-        if (wide != INLAY_NONE && one->choice == NULL && i == 0 && value != INLAY_NONE)
-            value = insert(w, "Add", 14, (const uint32_t[]){ value, wide }, 2, dtype);
-        if (value != INLAY_NONE && sum != INLAY_NONE)
-            value = insert(w, "Add", 14, (const uint32_t[]){ sum, value }, 2, dtype);
-        if (value == INLAY_NONE)
+        if (one->choice == NULL) {
+            bias = add_mask(w, one, bias, q, dtype);
+        } else {
+            const uint32_t low = rw_input(w, one->choice, one->hidden), here = where_hidden(w, one, q);
+
+            if (bias == INLAY_NONE)
+                bias = rw_constant(w, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
+            if (here == INLAY_NONE || bias == INLAY_NONE)
+                return rw_no_memory(w);
+            hidden = hidden == INLAY_NONE ? here : insert(w, "Or", 7, (const uint32_t[]){ hidden, here }, 2, INLAY_BOOL);
+            bias = hidden == INLAY_NONE ? INLAY_NONE
+                                        : insert(w, "Where", 16, (const uint32_t[]){ here, low, bias }, 3, dtype);
+        }
+        if (bias == INLAY_NONE)
             return rw_no_memory(w);
-        sum = value;
     }
-    *out_mask = sum;
+    *out_bias = bias;
+    *out_hidden = hidden;
     return INLAY_OK;
 }

@@ -7,7 +7,8 @@
  * lost.
  *
  * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8); below that the result is 0,
- * where the true one is above -1e-9. NaN stays; infinity becomes infinity, -infinity 0. */
+ * where the true one is above -1e-9. NaN stays; infinity becomes infinity, -infinity NaN, for
+ * it is multiplied by 0. */
 #ifndef KERNELS_GELU_H
 #define KERNELS_GELU_H
 #include "vec.h"
@@ -113,6 +114,6 @@ VEC_INLINE vec gelu_of(const gelu_table *table, vec x)
         share = d == GELU_DEGREE ? term : vec_fma(share, r, term);
     }
     share = vec_select(vec_greater(x, vec_zero()), vec_sub(one, share), share);
-    return vec_mul(low, share);
+    return vec_mul(x, share); /* NaN where -infinity meets 0 */
 }
 #endif

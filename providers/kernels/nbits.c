@@ -212,7 +212,6 @@ static void unfold(const nb_tile *t, float *out, int64_t out_row)
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
 
-typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
 typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
 typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));

@@ -13,7 +13,6 @@
 
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
-typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
 
 enum { ROWS = NB_ROWS, BESIDE = NB_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
 

@@ -379,7 +379,13 @@ static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
         sums[r] = sum;
     }
     sums[0] = vec_sums(sums);
-    tops[0] = vec_select(vec_greater(sums[0], zero), vec_div(vec_set(1), sums[0]), sums[0]);
+    tops[0] = vec_div(vec_set(1), sums[0]); /* where all are 0, infinity, which makes NaN of them */
+    if (s->blank != SG_BLANK_NAN)
+        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], s->blank == SG_BLANK_ZERO ? sums[0] : zero);
+    vec_store(top, tops[0]);
+    for (int64_t r = 0; r < rows && s->blank == SG_BLANK_GUARDED; r++)
+        for (int64_t i = 0; i < size && top[r] == 0; i += VEC_LANES)
+            vec_store(s->x + (first + r) * s->x_row + i, zero);
     vec_store_some(s->factors + first, vec_first(rows), tops[0]);
 }
 

@@ -38,7 +38,7 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
-    const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
+    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
 
     return vec_mul(vec_fma(power, exp_rest(r, at, fine), power), by);
 #else
@@ -125,7 +125,7 @@ VEC_INLINE vec tanh_of(vec x)
     const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer),
               r = vec_fnma(vec_sub(at, integer), vec_set(0.693147181f), c);
-    const vec power = (vec)((vint)vec_lookup_some(exp_table, at) + ((vint)at << 20));
+    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
     const vec t = vec_fma(power, exp_rest(r, at, true), vec_sub(power, vec_set(1)));
 
     return with_sign(vec_div(t, vec_add(t, vec_set(2))), x);

@@ -83,9 +83,12 @@ typedef struct sg_tile {
 } sg_tile;
 typedef void (*sg_tile_fn)(const sg_tile *t);
 
+/* What becomes of rows of scores that are -infinity everywhere: 0; NaN, as Softmax has it; or 0, also of rows that have
+ * a NaN. */
+typedef enum sg_blank { SG_BLANK_ZERO, SG_BLANK_NAN, SG_BLANK_GUARDED } sg_blank;
+
 /* Rows of scores. Those that a row sees become e^(scale x + mask - top), top the largest of them, the others 0; its
- * factor is what to multiply by so that they sum to 1, and 0 for a row that is -infinity everywhere. x has room up to a
- * multiple of SG_LANES, which is overwritten. */
+ * factor is what to multiply by so that they sum to 1. x has room up to a multiple of SG_LANES, which is overwritten. */
 typedef struct sg_scores {
     int64_t rows, count; /* scores in a row */
     int64_t seen;        /* by the first row; each further one sees one more, none more than there are */
@@ -94,6 +97,7 @@ typedef struct sg_scores {
     const float *mask; /* NULL: none */
     int64_t mask_row;  /* 0: the same for all */
     float scale;
+    sg_blank blank;
     float *factors; /* [rows] */
 } sg_scores;
 

@@ -13,6 +13,7 @@
 #include "vec.h"
 
 typedef int32_t vint __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4))); /* for sums that may wrap */
 
 VEC_INLINE vint vint_load(const void *p)
 {
@@ -23,8 +24,6 @@ VEC_INLINE vint vint_load(const void *p)
 }
 VEC_INLINE vint vint_pick(vint w, int shift, int bits)
 {
-    typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4)));
-
     return (vint)((unsigned_words)w >> (uint32_t)shift & (uint32_t)((1u << bits) - 1));
 }
 VEC_INLINE vec vec_of(vint i)

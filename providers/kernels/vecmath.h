@@ -175,23 +175,23 @@ static inline float vm_erf(float x)
 }
 
 /* x / 2 (1 + erf(x / sqrt 2)), Gelu-20 without approximation. Below 0 it takes erfc, so that nothing cancels: relative
- * error below 1e-5 down to x = -6.3, 0 below that (where the true value is above -1e-9). */
+ * error below 1e-5 down to x = -6.3, 0 below that (where the true value is above -1e-9). NaN at -infinity, which is
+ * multiplied by 0. */
 static inline float vm_gelu(float x)
 {
     float t = x * 0.707106781f, a = vm_abs(t);
     float low = 0.5f * x * (1.0f + vm_erf_low(a < 0.92f ? t : 0.0f));
     float tail = 0.5f * x * vm_erfc_high(a);
     float y = a < 0.92f ? low : x < 0.0f ? tail : x - tail;
-    y = x > 3.40282347e38f ? x : x < -3.40282347e38f ? 0.0f : y; /* infinity times 0 */
+    y = x > 3.40282347e38f ? x : x < -3.40282347e38f ? x * 0.0f : y;
     return x != x ? x : y;
 }
 
-/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z). 0 at
- * -infinity, which is the limit. */
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z). NaN
+ * at -infinity. */
 static inline float vm_gelu_tanh(float x)
 {
-    float y = x * vm_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
-    return x < -3.40282347e38f ? 0.0f : y;
+    return x * vm_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
 }
 
 /* x = n pi/2 + r with |r| <= pi/4, through double with 33 + 53 bits of pi/2: good for |x| < VM_TRIG_MAX. Beyond that

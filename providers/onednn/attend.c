@@ -3,10 +3,13 @@
  * Transpose behind it wants it. */
 #include "build.h"
 #include "sgemm.h"
+#include <float.h>
 #include <math.h>
 
 #define FLOPS_PER_NS 120.0
 #define WAKE_NS 10000.0
+/* A score up to here is not felt beside a mask of -1e20. */
+#define ORDINARY 1e17f
 enum {
     BLOCK_ROWS = 128,        /* queries at a time, at most */
     BLOCK_SCORES = 64 * 1024 /* scores of a block: a quarter of a second-level cache */
@@ -21,10 +24,14 @@ typedef struct attend {
     rg_native native;
     const sg_kernel *kernel;
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
-    strides q, k, v, y, mask;
+    strides q, k, v, y;
+    rg_mask mask, hidden;
     float scale;
+    sg_blank blank;
     int64_t reach; /* keys that the mask has columns for */
-    bool masked, causal;
+    bool causal;
+    bool hinted;           /* what causal hides stands in the mask, too, and is hidden unless something is odd */
+    float ordinary;        /* hinted: queries and keys up to here are not odd */
     bool few;              /* queries in all */
     int64_t blocks;        /* of queries */
     int64_t score_row;     /* elements between rows of scores */
@@ -37,6 +44,7 @@ typedef struct attend {
 typedef struct call {
     const attend *a;
     const float *q, *k, *v, *mask;
+    const uint8_t *hidden;
     float *scratch, *y;
 } call;
 
@@ -77,10 +85,41 @@ static void make_scores(const attend *a, const float *q, int64_t rows, const flo
     }
 }
 
+/* Is no element of those rows above most, infinite or NaN? */
+static bool is_within(const float *x, int64_t row, int64_t rows, int64_t size, float most)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        bool odd = false;
+
+#pragma omp simd reduction(| : odd)
+        for (int64_t i = 0; i < size; i++)
+            odd |= !(fabsf(x[r * row + i]) <= most);
+        if (odd)
+            return false;
+    }
+    return true;
+}
+
+/* May the block leave out the keys behind its last query? Their scores are then finite and of no weight beside the
+ * mask, and 0 times their values is 0. */
+static bool may_stop(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1)
+{
+    const attend *a = c->a;
+    int64_t kv = head / a->shared;
+
+    return a->causal && (!a->hinted || (is_within(c->q + at(&a->q, batch, head, r0), a->q.row, r1 - r0, a->size,
+                                                  a->ordinary) &&
+                                        is_within(c->k + at(&a->k, batch, kv, 0), a->k.row, a->keys, a->size,
+                                                  a->ordinary) &&
+                                        is_within(c->v + at(&a->v, batch, kv, 0), a->v.row, a->keys, a->value_size,
+                                                  FLT_MAX)));
+}
+
 static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
     const attend *a = c->a;
-    int64_t rows = r1 - r0, seen = a->causal && r1 < a->reach ? r1 : a->reach, kv = head / a->shared;
+    const bool causal = may_stop(c, batch, head, r0, r1), masked = a->mask.there && !(causal && a->hinted);
+    int64_t rows = r1 - r0, seen = causal && r1 < a->reach ? r1 : a->reach, kv = head / a->shared;
     float *scores = scratch, *panel = scores + a->rows * a->score_row, *factors = panel + a->size * SG_WIDTH;
     float *y = c->y + at(&a->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
@@ -106,14 +145,18 @@ static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, in
         return;
     }
     make_scores(a, c->q + at(&a->q, batch, head, r0), rows, c->k + at(&a->k, batch, kv, 0), seen, scores, panel);
+    for (int64_t r = 0; r < rows && a->hidden.there; r++)
+        rg_hide(scores + r * a->score_row, c->hidden + rg_mask_at(&a->hidden, batch, head, r0 + r), a->hidden.step,
+                seen);
     a->kernel->softmax(&(sg_scores){ .rows = rows,
                                      .count = seen,
-                                     .seen = a->causal ? r0 + 1 : seen,
+                                     .seen = causal ? r0 + 1 : seen,
                                      .x = scores,
                                      .x_row = a->score_row,
-                                     .mask_row = a->mask.row,
+                                     .mask_row = a->mask.query,
                                      .scale = a->scale,
-                                     .mask = a->masked ? c->mask + at(&a->mask, batch, head, r0) : NULL,
+                                     .blank = a->blank,
+                                     .mask = masked ? c->mask + rg_mask_at(&a->mask, batch, head, r0) : NULL,
                                      .factors = factors });
     sg_run(&job, 0, sg_units(&job));
 }
@@ -132,12 +175,19 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-/* args: queries, keys, values, scratch, y, and the mask if there is one. */
+/* args: queries, keys, values, scratch, y, and the masks that there are. */
 static inlay_status run_attend(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const attend *a = (const attend *)(const void *)native;
-    call c = { a, args[0], args[1], args[2], a->masked ? args[5] : NULL, args[3], args[4] };
+    call c = { .a = a,
+               .q = args[0],
+               .k = args[1],
+               .v = args[2],
+               .mask = a->mask.there ? args[5] : NULL,
+               .hidden = a->hidden.there ? args[5 + a->mask.there] : NULL,
+               .scratch = args[3],
+               .y = args[4] };
     int64_t count = a->batch * a->heads * a->blocks, grain = 1;
     double ns = 2.0 * (double)(a->batch * a->heads) * (double)a->queries * (double)a->keys *
                 (double)(a->size + a->value_size) / FLOPS_PER_NS;
@@ -203,18 +253,6 @@ static void plan(const rg_build *b, attend *a)
     a->worker_floats = round_up(a->rows * a->score_row + a->size * SG_WIDTH + a->rows);
 }
 
-static void mask_strides(const rg_build *b, uint32_t mask, strides *out)
-{
-    const int64_t *m = b->dims[mask];
-    uint32_t rank = b->ranks[mask];
-    int64_t stride = m[rank - 1], *const steps[] = { &out->row, &out->head, &out->batch };
-
-    for (uint32_t d = 2; d <= rank && d <= 4; d++) {
-        *steps[d - 2] = m[rank - d] == 1 ? 0 : stride;
-        stride *= m[rank - d];
-    }
-}
-
 /* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
  * once for all of them. */
 static bool shares_keys(const rg_build *b, const attend *a)
@@ -223,10 +261,10 @@ static bool shares_keys(const rg_build *b, const attend *a)
            a->batch * a->heads >= a->shared * (int64_t)b->instance->threads;
 }
 
-static void by_keys(strides *s, int64_t shared)
+static void by_keys(int64_t *head, int64_t *row, int64_t shared)
 {
-    s->row = s->head;
-    s->head *= shared;
+    *row = *head;
+    *head *= shared;
 }
 
 inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel *kernel)
@@ -234,7 +272,6 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     const rg_op *op = b->op;
     const int64_t *q = b->dims[op->in[0]], *k = b->dims[op->in[1]], *v = b->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
-    bool masked = op->in_count > 3 && op->in[3] != INLAY_NONE;
     attend a = { .native.run = run_attend,
                  .kernel = kernel,
                  .strict = b->state->strict,
@@ -245,12 +282,14 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
                  .keys = k[2],
                  .size = q[3],
                  .value_size = v[3],
-                 .masked = masked,
+                 .blank = rg_blank(op),
                  .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                  .causal = op->global,
+                 .hinted = op->own,
                  .reach = rg_mask_reach(b) };
-    rg_place queries, keys, values, mask, scratch, y;
-    const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, &mask };
+    rg_place queries, keys, values, mask, hidden, scratch, y;
+    const rg_place *places[] = { &queries, &keys, &values, &scratch, &y, NULL, NULL };
+    uint32_t count = 5;
     inlay_status status;
     int64_t floats, shared;
     rg_md md;
@@ -258,14 +297,18 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     INLAY_TRY(read_rows(b, op->in[0], &queries, &a.q));
     INLAY_TRY(read_rows(b, op->in[1], &keys, &a.k));
     INLAY_TRY(read_rows(b, op->in[2], &values, &a.v));
-    if (masked) {
-        INLAY_TRY(rg_read_plain(b, op->in[3], &mask));
-        mask_strides(b, op->in[3], &a.mask);
-    }
+    INLAY_TRY(rg_read_mask(b, 3, &a.mask, &mask));
+    INLAY_TRY(rg_read_mask(b, 4, &a.hidden, &hidden));
+    if (a.mask.there)
+        places[count++] = &mask;
+    if (a.hidden.there)
+        places[count++] = &hidden;
+    a.ordinary = sqrtf(ORDINARY / (a.scale * (float)(a.size > 0 ? a.size : 1)));
     shared = shares_keys(b, &a) ? a.shared : 1;
     if (shared > 1) {
-        by_keys(&a.q, shared);
-        by_keys(&a.mask, shared);
+        by_keys(&a.q.head, &a.q.row, shared);
+        by_keys(&a.mask.head, &a.mask.query, shared);
+        by_keys(&a.hidden.head, &a.hidden.query, shared);
         a.heads /= shared;
         a.queries = shared;
         a.shared = 1;
@@ -282,8 +325,8 @@ inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const sg_kernel
     }
     a.y = (strides){ md.strides[0], md.strides[1], md.strides[2] };
     if (shared > 1)
-        by_keys(&a.y, shared);
-    INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, masked ? 6 : 5));
+        by_keys(&a.y.head, &a.y.row, shared);
+    INLAY_TRY(rg_emit_step(b, &a.native, sizeof a, places, count));
     status = rg_set_place(b, group->out, &y);
 done:
     return status;

@@ -6,6 +6,7 @@
 #ifndef ONEDNN_BUILD_H
 #define ONEDNN_BUILD_H
 #include "region.h"
+#include "sgemm.h"
 
 /* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread
  * at a time. */
@@ -399,6 +400,20 @@ void rg_state_strides(const rg_build *b, uint32_t value, int64_t *strides);
 
 /* How many keys, from the first, the mask of the Attention being lowered has columns for; all when there is none. */
 int64_t rg_mask_reach(const rg_build *b);
+/* How a mask lies: elements from one batch, head, query and key to the next. */
+typedef struct rg_mask {
+    bool there;
+    int64_t batch, head, query, step;
+} rg_mask;
+static inline int64_t rg_mask_at(const rg_mask *m, int64_t batch, int64_t head, int64_t query)
+{
+    return batch * m->batch + head * m->head + query * m->query;
+}
+/* Input `input` of an attention as a mask, if it has one. */
+inlay_status rg_read_mask(rg_build *b, uint32_t input, rg_mask *m, rg_place *out);
+/* Puts 0 in the place of n scores that are hidden; step: 0 where one element hides all. */
+void rg_hide(float *restrict x, const uint8_t *restrict hidden, int64_t step, int64_t n);
+sg_blank rg_blank(const rg_op *op);
 /* Attention with loops of our own (attend.c). */
 struct sg_kernel;
 inlay_status rg_lower_attend(rg_build *b, const rg_group *group, const struct sg_kernel *kernel);

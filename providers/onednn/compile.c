@@ -46,6 +46,7 @@ static dnnl_data_type_t type_of(inlay_dtype dtype)
 {
     return dtype == INLAY_FLOAT   ? dnnl_f32
            : dtype == INLAY_UINT8 ? dnnl_u8
+           : dtype == INLAY_BOOL  ? dnnl_u8
            : dtype == INLAY_INT8  ? dnnl_s8
            : dtype == INLAY_INT32 ? dnnl_s32
                                   : dnnl_data_type_undef;

@@ -273,8 +273,65 @@ static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
+/* oneDNN multiplies the sum of squares by its root, which overflows for numbers whose squares do not. Where there are
+ * such, or NaN, all is done again. */
+typedef struct odd_lrn {
+    rg_native native;
+    rg_md md; /* [N, C, H, W], channels maybe in blocks */
+    double factor, beta, bias;
+    int64_t size;
+    float most; /* numbers up to here are oneDNN's */
+} odd_lrn;
+
+static int64_t lrn_place(const rg_md *md, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const int64_t block = md->inner_nblks > 0 ? md->inner_blks[0] : 1;
+
+    return n * md->strides[0] + c / block * md->strides[1] + c % block + h * md->strides[2] + w * md->strides[3];
+}
+
+static void lrn_pixel(const odd_lrn *l, const float *x, float *y, int64_t n, int64_t h, int64_t w)
+{
+    const int64_t half = l->size / 2, channels = l->md.dims[1];
+
+    for (int64_t c = 0; c < channels; c++) {
+        float sum = 0;
+
+        for (int64_t k = c > half ? c - half : 0; k <= c + half && k < channels; k++) {
+            const float v = x[lrn_place(&l->md, n, k, h, w)];
+
+            sum += v * v;
+        }
+        y[lrn_place(&l->md, n, c, h, w)] =
+            (float)(x[lrn_place(&l->md, n, c, h, w)] * pow(l->bias + l->factor * (double)sum, -l->beta));
+    }
+}
+
+/* args: x, y. */
+static inlay_status run_odd_lrn(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                uint32_t threads)
+{
+    const odd_lrn *l = (const odd_lrn *)(const void *)native;
+    const float *x = args[0];
+    int64_t count = 1;
+    bool odd = false;
+
+    (void)state, (void)run, (void)threads;
+    for (uint32_t d = 0; d < 4; d++)
+        count *= l->md.padded_dims[d];
+#pragma omp simd reduction(| : odd)
+    for (int64_t i = 0; i < count; i++)
+        odd |= !(fabsf(x[i]) <= l->most);
+    for (int64_t n = 0; odd && n < l->md.dims[0]; n++)
+        for (int64_t h = 0; h < l->md.dims[2]; h++)
+            for (int64_t w = 0; w < l->md.dims[3]; w++)
+                lrn_pixel(l, x, args[1], n, h, w);
+    return INLAY_OK;
+}
+
 static inlay_status lower_lrn(rg_build *b, const rg_group *group)
 {
+    odd_lrn odd = { .native.run = run_odd_lrn };
     const rg_op *op = b->op;
     dnnl_primitive_desc_t pd = NULL;
     dn_op desc = { .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->bias, .size = op->size };
@@ -285,7 +342,7 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     inlay_status status;
 
     INLAY_TRY(rg_read(b, op->in[0], &x));
-    if (folds || (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)))
+    if (folds || (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) || x.md.inner_nblks > 1)
         INLAY_TRY(rg_read_plain(b, op->in[0], &x));
     if (folds)
         rg_md_plain(&x.md, 4, folded);
@@ -293,6 +350,14 @@ static inlay_status lower_lrn(rg_build *b, const rg_group *group)
     INLAY_TRY(rg_describe(b, &desc, &pd));
     INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DNNL_ARG_SRC, &x }, { DNNL_ARG_DST, &y } }, 2));
+    odd.md = x.md;
+    odd.factor = (double)op->alpha / (double)op->size;
+    odd.beta = (double)op->beta;
+    odd.bias = (double)op->bias;
+    odd.size = op->size;
+    odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
+    odd.most = odd.most < 1e18f ? odd.most : 1e18f;
+    INLAY_TRY(rg_emit_step(b, &odd.native, sizeof odd, (const rg_place *[]){ &x, &y }, 2));
     if (folds)
         rg_md_plain(&y.md, b->ranks[op->in[0]], dims);
     status = rg_finish(b, group, 0, &y, false);

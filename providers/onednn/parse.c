@@ -63,6 +63,11 @@ static bool is_named(inlay_str text, const char *name)
     return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
 }
 
+bool rg_takes_own(const kit_node *node)
+{
+    return is_named(node->info->domain, "ai.inlay");
+}
+
 bool rg_counts(const int64_t *dims, uint32_t rank)
 {
     int64_t count = 1;
@@ -200,7 +205,7 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
              !(is_contributed(info) && (row->family == &rg_skip_norm || row->family == &rg_nbits_product)) &&
-             !(is_named(info->domain, "ai.inlay") && row->family == &rg_sparse)) ||
+             !(is_named(info->domain, "ai.inlay") && (row->family == &rg_sparse || row->takes == rg_takes_own))) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {

@@ -173,6 +173,8 @@ struct rg_op {
     uint32_t dropped;
     uint8_t unfolds; /* RG_YES, RG_NO: what oneDNN's convolution does, once it was asked; under compiled->lock */
     rg_nbits nbits;
+    bool own;      /* attention: ai.inlay's, not ONNX's */
+    bool guarded;  /* attention: see ops/inlay/attention.c */
     bool appends;  /* the host may have it append in place (append.c) */
     bool silent;   /* others do what it stands for: nothing is emitted */
     char name[96]; /* of the node, for diagnostics */
@@ -225,6 +227,7 @@ bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *v); /* ma
 bool rg_takes_weights(const kit_node *node); /* constant weights of a few bits that products alone read */
 bool rg_takes_narrow(const kit_node *node);  /* constants of few bits (narrow.c) */
 bool rg_takes_halves(const kit_node *node);  /* Cast of constants of 16 bits to float (halves.c) */
+bool rg_takes_own(const kit_node *node);     /* of ai.inlay */
 bool rg_takes_product(const kit_node *node); /* Cast to float of what MatMulInteger or ConvInteger makes */
 
 /* How much faster than a direct convolution Winograd's is, as measured: by the size of the output, since the transforms

@@ -100,7 +100,7 @@ static inline float mish_f(float x)
 #include "unary.inc"
 #define LOOP gelu_tanh /* Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z) */
 #define F(x) vm_gelu_tanh(x)
-#define D(x) ((x) < -1e100 ? 0.0 : (x)*sigmoid(1.5957691216057308 * ((x) + 0.044715 * (x) * (x) * (x))))
+#define D(x) ((x) < -1e100 ? (x)*0.0 : (x)*sigmoid(1.5957691216057308 * ((x) + 0.044715 * (x) * (x) * (x))))
 #include "unary.inc"
 #define LOOP shrink /* A: lambd, B: bias */
 #define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0f : (x))

@@ -1,5 +1,6 @@
-/* Attention: ONNX 23, 24, 25. Blocks of query rows of each head are tasks: scores, softmax and result of a block stay
- * in the cache. float16 and bfloat16 are computed in float. A query that may see no key gives zeros. */
+/* Attention: ONNX 23, 24, 25, and ai.inlay 1 (ops/inlay/attention.c). Blocks of query rows of each head are tasks:
+ * scores, softmax and result of a block stay in the cache. float16 and bfloat16 are computed in float. A query that may
+ * see no key gives zeros by ONNX's text, and NaN in inlay's operator unless that is guarded. */
 #include "args.h"
 #include "convert.h"
 #include "gemm/set.h"
@@ -10,7 +11,11 @@
 
 enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64 };
 
+typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED /* 0, also where a score is NaN */ } blank_rows;
+
 typedef struct attention_state {
+    bool own; /* of ai.inlay: inputs 3 and 4 are bias and hidden */
+    blank_rows blank;
     bool causal;
     int64_t q_heads, kv_heads, output_mode, left, right;
     double scale, softcap; /* scale 0: 1 / sqrt(head size) */
@@ -21,10 +26,14 @@ typedef struct strides {
     int64_t batch, head, row;
 } strides;
 
+typedef struct mask_plan {
+    int64_t stride[3], keys; /* of batch, head, query; in a row */
+} mask_plan;
+
 typedef struct attention_plan {
     int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: with the past */
     strides q, k, v, y;
-    int64_t mask_stride[3], mask_keys; /* of batch, head, query */
+    mask_plan mask, hidden;
     gemm_job qk, pv;
     int64_t block; /* query rows of a task */
     uint64_t scores_at, result_at, mask_at, thread_bytes;
@@ -46,6 +55,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     inlay_status status;
 
     INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
+    s->own = strcmp(node->info->domain.data, "ai.inlay") == 0;
+    s->blank = !s->own ? BLANK_ZERO : kit_attr_int(node->info, "guarded", 0) != 0 ? BLANK_GUARDED : BLANK_NAN;
     s->causal = kit_attr_int(node->info, "is_causal", 0) != 0;
     s->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
     s->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
@@ -100,21 +111,24 @@ static bool given(const kit_plan *plan, uint32_t i)
     return i < plan->in_count && plan->in[i].dtype != INLAY_UNDEFINED;
 }
 
-static inlay_status place_mask(const kit_tensor *m, attention_plan *p, inlay_diag *diag)
+/* fewest: columns that the mask may have. */
+static inlay_status place_mask(const kit_tensor *m, const attention_plan *p, int64_t fewest, mask_plan *out,
+                               inlay_diag *diag)
 {
     const int64_t whole[3] = { p->batch, p->q_heads, p->queries };
     int64_t step;
 
-    if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] > p->keys)
+    if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] > p->keys ||
+        (m->dims[m->rank - 1] < fewest && m->dims[m->rank - 1] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "attn_mask has rank %u; it must broadcast to batch, heads, queries, keys", m->rank);
-    step = p->mask_keys = m->dims[m->rank - 1];
+                          "a mask has rank %u; it must broadcast to batch, heads, queries, keys", m->rank);
+    step = out->keys = m->dims[m->rank - 1];
     for (uint32_t d = m->rank - 1, at = 3; d-- > 0;) {
         at--;
         if (m->dims[d] != 1 && m->dims[d] != whole[at])
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "dim %u of attn_mask is %lld, not 1 or %lld", d,
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "dim %u of a mask is %lld, not 1 or %lld", d,
                               (long long)m->dims[d], (long long)whole[at]);
-        p->mask_stride[at] = m->dims[d] == 1 ? 0 : step;
+        out->stride[at] = m->dims[d] == 1 ? 0 : step;
         step *= m->dims[d];
     }
     return INLAY_OK;
@@ -151,14 +165,18 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
             "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: they do not fit",
             (long long)p->q_heads, (long long)p->size, (long long)p->kv_heads, (long long)size, (long long)keys,
             (long long)heads, (long long)values);
-    if (given(plan, 4) != given(plan, 5))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value come together or not at all");
-    p->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
-    INLAY_TRY(check_past(plan, p, 4, p->size, diag));
-    INLAY_TRY(check_past(plan, p, 5, p->v_size, diag));
+    if (!s->own) {
+        if (given(plan, 4) != given(plan, 5))
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value come together or not at all");
+        p->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
+        INLAY_TRY(check_past(plan, p, 4, p->size, diag));
+        INLAY_TRY(check_past(plan, p, 5, p->v_size, diag));
+    }
     p->keys = keys + p->past;
     if (given(plan, 3))
-        INLAY_TRY(place_mask(&plan->in[3], p, diag));
+        INLAY_TRY(place_mask(&plan->in[3], p, s->own ? p->keys : 0, &p->mask, diag));
+    if (s->own && given(plan, 4))
+        INLAY_TRY(place_mask(&plan->in[4], p, p->keys, &p->hidden, diag));
     if (given(plan, 6) && plan->in[6].count != p->batch)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
                           (long long)plan->in[6].count, (long long)p->batch);
@@ -360,7 +378,8 @@ static inlay_status run(const kit_call *call)
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    attention_state s = { .q_heads = kit_attr_int(node->info, "q_num_heads", 0),
+    attention_state s = { .own = strcmp(node->info->domain.data, "ai.inlay") == 0,
+                          .q_heads = kit_attr_int(node->info, "q_num_heads", 0),
                           .kv_heads = kit_attr_int(node->info, "kv_num_heads", 0) };
     attention_plan p = { 0 };
 
@@ -378,13 +397,10 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->bytes_written = kit_bytes(shapes->out[0].dtype, p.batch * p.q_heads * p.queries * p.v_size);
 }
 
+#define ATTENTION                                                                                                      \
+    .op_type = "Attention", .supports = supports, .prepare = prepare, .shape = shape, .run = run, .cost = cost
 static const kit_kernel kernels[] = {
-    { .op_type = "Attention",
-      .since_max = 25,
-      .supports = supports,
-      .prepare = prepare,
-      .shape = shape,
-      .run = run,
-      .cost = cost },
+    { ATTENTION, .since_max = 25 },
+    { ATTENTION, .domain = "ai.inlay", .since_max = 1 },
 };
 const kit_table reference_attention = { kernels, KIT_COUNT(kernels) };

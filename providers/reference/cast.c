@@ -2,8 +2,9 @@
  * of the output, which shape inference has read from `to`.
  *
  * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float
- * for the rest. Strings are written the shortest way that reads back the same (as numpy does) and read in the C
- * locale.
+ * for the rest. Strings are written in the form of ONNX Runtime's (1, 0.1, 1e+10, NaN, INF, -INF; truth values as 1 and
+ * 0), but with the fewest digits that read back the same, as ONNX's cases have them, where ONNX Runtime writes up to 8.
+ * They are read in the C locale.
  *
  * ONNX leaves open what a float becomes that an integer type does not hold. Here, on every path and CPU: the fraction
  * is cut off; NaN becomes 0; what is left becomes the nearest number of a wider integer, int32 for INT32 and all types
@@ -118,8 +119,8 @@ static bool digits_suffice(char *text, size_t room, int precision, double x, boo
     return single ? (float)back == (float)x : back == x;
 }
 
-/* Writes a finite x with the fewest digits that read back the same, as Python's repr does: positional from 1e-4 to
- * 1e16, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
+/* Writes a finite x with the fewest digits that read back the same, in the form of "%.8g", or of "%.Ng" where there are
+ * N > 8 digits: positional from 1e-4 to 1e8, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
 static size_t write_float(char *text, double x, bool single)
 {
     char e[48], digits[20] = "";
@@ -139,7 +140,7 @@ static size_t write_float(char *text, double x, bool single)
         count--;
     if (signbit(x))
         text[n++] = '-';
-    if (exponent < -4 || exponent >= 16) {
+    if (exponent < -4 || exponent >= (count > 8 ? count : 8)) {
         text[n++] = digits[0];
         if (count > 1)
             text[n++] = '.';
@@ -152,13 +153,12 @@ static size_t write_float(char *text, double x, bool single)
         text[n++] = '0';
     for (int i = 0; i < before; i++)
         text[n++] = i < count ? digits[i] : '0';
-    text[n++] = '.';
+    if (before < count)
+        text[n++] = '.';
     for (int i = exponent + 1; i < 0; i++)
         text[n++] = '0';
     for (int i = before; i < count; i++)
         text[n++] = digits[i];
-    if (before >= count)
-        text[n++] = '0';
     return n;
 }
 
@@ -167,17 +167,15 @@ static size_t write_number(char *text, const kit_tensor *x, int64_t i)
     uint32_t bit = INLAY_DTYPE_BIT(x->dtype);
     double value;
 
-    if (x->dtype == INLAY_BOOL)
-        return (size_t)snprintf(text, 40, "%s", ((const uint8_t *)x->data)[i] != 0 ? "True" : "False");
     if (x->dtype == INLAY_UINT64)
         return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
     if ((bit & (KIT_INTEGERS | KIT_SUBBYTE) & ~KIT_BIT(FLOAT4E2M1)) != 0)
         return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(x->dtype, x->data, i));
     value = convert_get_f64(x->dtype, x->data, i);
     if (isnan(value))
-        return (size_t)snprintf(text, 40, "nan");
+        return (size_t)snprintf(text, 40, "NaN");
     if (isinf(value))
-        return (size_t)snprintf(text, 40, value < 0 ? "-inf" : "inf");
+        return (size_t)snprintf(text, 40, value < 0 ? "-INF" : "INF");
     return write_float(text, value, x->dtype != INLAY_DOUBLE);
 }
 

@@ -42,7 +42,7 @@ static inlay_status emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
     vr_dispatch *d = vr_emit(b, SHADER_attend, 32);
 
     d->constants[ID_LOCAL] = lanes_of(f);
-    VR_OWN(d, rows, rows * (uint32_t)x->n, t->zero, x->k >= 8, x->k % 8 != 0);
+    VR_OWN(d, rows, rows * (uint32_t)x->n, t->blank, x->k >= 8, x->k % 8 != 0);
     vr_expect_flops(b, d, 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches);
     VR_PUT(b, d, 0, x->line, x->n, x->k, t->width, x->a_row, x->a_step, x->b_step, x->b_column, t->v_row, t->v_column,
            x->out_row, x->out_column, vr_bits(x->alpha), items);
@@ -125,6 +125,12 @@ bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program
 
 /* ------------------------------------------------------------------ Attention */
 
+/* Of ai.inlay (ops/inlay/attention.c), not of ONNX? */
+static bool is_own(const vr_operator *row)
+{
+    return row->number == ATTENTION_OWN;
+}
+
 /* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
 static void set_strides(const vr_attend *t, int64_t *out, const int64_t *strides, bool shared)
 {
@@ -138,7 +144,11 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
     const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1), *v = vr_in(b, op, 2);
     const int64_t heads = q->dims[1], shared = k->dims[1], queries = q->dims[2], keys = k->dims[2], depth = q->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
-    vr_attend t = { .zero = true, .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
+    const bool own = is_own(op->row);
+    vr_attend t = { .blank = !own                                           ? BLANK_ZERO
+                             : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
+                                                                            : BLANK_NAN,
+                    .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
     int64_t s[4][VR_RANK];
     uint32_t score = REG_ACC;
     vr_program p;
@@ -156,8 +166,10 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
     set_strides(&t, t.scores.out_batch, s[3], false);
     vr_program_start(b, &p, vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys }),
                      VR_SINGLE);
+    if (own && vr_in(b, op, 4) != NULL)
+        score = vr_slot(&p, OP_WHERE, vr_load_value(b, &p, op->info.inputs[4]), vr_number(&p, 0), REG_ACC);
     if (vr_in(b, op, 3) != NULL)
-        score = vr_slot(&p, OP_ADD, REG_ACC, vr_load_value(b, &p, op->info.inputs[3]), 0);
+        score = vr_slot(&p, OP_ADD, score, vr_load_value(b, &p, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
         const uint32_t ahead = vr_load_at(b, &p, INLAY_NONE, (const int64_t[VR_RANK]){ 0, 0, -1, 1 }, 0);
 
@@ -171,11 +183,14 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
 
 static bool attention_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
 {
-    (void)row;
     for (uint32_t i = 0; i < 3; i++)
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values of four dimensions only");
-    for (uint32_t i = 4; i < node->info->input_count; i++)
+    for (uint32_t i = 0; i < (is_own(row) ? 5 : 4); i++)
+        if (kit_input(node, i) != NULL && kit_input_dtype(node, i) != (i == 4 ? INLAY_BOOL : INLAY_FLOAT))
+            return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
+                              inlay_dtype_name(kit_input_dtype(node, i)));
+    for (uint32_t i = 4; !is_own(row) && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||

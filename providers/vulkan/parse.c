@@ -88,15 +88,21 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
 const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
-    const char *const domain = info->domain.data, *const ours = strcmp(domain, "ai.onnx") == 0 ? "" : "ms.";
-    const size_t prefix = strlen(ours);
+    static const struct {
+        const char *domain, *prefix;
+    } domains[] = { { "ai.onnx", "" }, { "com.microsoft", "ms." }, { "ai.inlay", "inlay." } };
+    const char *ours = NULL;
+    size_t prefix;
     bool known = false;
 
-    for (uint32_t i = 0; i < KIT_COUNT(operators); i++) {
+    for (uint32_t i = 0; i < KIT_COUNT(domains); i++)
+        if (strcmp(domains[i].domain, info->domain.data) == 0)
+            ours = domains[i].prefix;
+    prefix = ours != NULL ? strlen(ours) : 0;
+    for (uint32_t i = 0; ours != NULL && i < KIT_COUNT(operators); i++) {
         const vr_operator *row = &operators[i];
 
-        if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0 ||
-            (prefix > 0 && strcmp(domain, "com.microsoft") != 0))
+        if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
             continue;
         known = true;
         if (info->since_version < row->first || info->since_version > row->last)

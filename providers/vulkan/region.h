@@ -437,12 +437,14 @@ void vr_product_batches(vr_product *x, const int64_t batch[3]);
 /* Of value a and op's second input, from panels where the region has it so. */
 inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p);
 
+enum { ATTENTION_ONNX, ATTENTION_OWN };        /* numbers of rows of operators.def */
+enum { BLANK_NAN, BLANK_ZERO, BLANK_GUARDED }; /* see shaders/attend.comp */
 /* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
 typedef struct vr_attend {
     vr_product scores;
     vr_source v;
     int64_t width, v_row, v_column, v_batch[3];
-    bool zero; /* what sees nothing becomes zeros */
+    uint32_t blank; /* BLANK_*: what becomes of rows that see nothing */
     uint32_t result;
 } vr_attend;
 /* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and so is this:

@@ -257,17 +257,17 @@ static void attention(void **state)
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
           "r = [] 0.3\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "d = Mul(s, r)\na = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
-          "Less Where Attention", 0 },
+          "Less Not Where Attention", 0 },
         { "where it may not look, and a mask",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\n"
           "l = [] -3e38\ng = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "d = Add(s, m)\na = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
-          "Greater Where Add Attention", 0 },
-        { "low, but not out of sight",
+          "Greater Where Attention", 0 },
+        { "a number that is not low",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 0\nl = [] -10\n"
           "g = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "a = Where(g, s, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
-          "Less Transpose MatMul Where Softmax MatMul", 0 },
+          "Less Not Where Attention", 0 },
         { "causal",
           "q : 2,4,3,8\nk : 2,4,3,8\nv : 2,4,3,8\nm = [1,1,3,3] 0,-3e38,-3e38,0,0,-3e38,0,0,0\n"
           "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\np = Softmax(a) axis=-1\n"
@@ -341,7 +341,7 @@ static void attention(void **state)
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\nn : 2,1,1,6\no = [] 2.9\n"
           "l = [] -1e9\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "w = Where(g, s, l)\na = Add(w, n)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
-          "Less Where Add Attention", 0 },
+          "Less Not Where Add Attention", 0 },
         { "windows",
           "x : B,64,12\nm = [1,16,1,4,4]\nc = [3,4,4]\ns = i[4] -1,4,3,4\na = Reshape(x, s)\n"
           "q = Transpose(a) perm=0,2,1,3\nt = Transpose(a) perm=0,2,3,1\nd = MatMul(q, t)\ne = Add(d, c)\n"

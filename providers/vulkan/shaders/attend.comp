@@ -5,7 +5,7 @@
 // Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup makes ROWS of them, and keeps their scores in shared memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
-layout(constant_id = ID_OWN + 2) const uint ZERO = 0u;   // 1: what sees nothing becomes zeros
+layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // what sees nothing becomes: 0 NaN, 1 zeros, 2 zeros as NaN does
 layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH has eights
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: and a rest
 #define QUERIES (WORD_OWN + 0u)
@@ -41,7 +41,7 @@ void join(bool sums)
         for (uint i = 1u; i < lanes; i++)
             x = sums ? x + part[r * lanes + i] : f_max(x, part[r * lanes + i]);
         sum[r] = sums ? x : 0.0;
-        most[r] = ZERO != 0u && is_inf(x) && x < 0.0 ? 0.0 : x;
+        most[r] = BLANK != 0u && is_inf(x) && x < 0.0 ? 0.0 : x;
     }
     barrier();
 }
@@ -120,12 +120,20 @@ void main()
             sum[r] += e;
         }
     join(true);
+    if (BLANK == 2u) {
+        for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                share[r * word(KEYS) + j] = is_nan(sum[r]) ? 0.0 : share[r * word(KEYS) + j];
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            sum[r] = is_nan(sum[r]) || sum[r] == 0.0 ? 1.0 : sum[r];
+        barrier();
+    }
     for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             acc[r] = 0.0;
         IN_EIGHTS(word(KEYS), word(KEYS) >= 8u, word(KEYS) % 8u != 0u, TAKE)
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             store_out(at[PUSH_OUT], out_at + r * word(OUT_ROW) + c * word(OUT_COLUMN),
-                      ZERO != 0u && sum[r] == 0.0 ? 0.0 : acc[r] / sum[r]);
+                      BLANK == 1u && sum[r] == 0.0 ? 0.0 : acc[r] / sum[r]);
     }
 }

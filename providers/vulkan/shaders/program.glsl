@@ -135,8 +135,8 @@ OP(selu, a > 0.0 ? c * a : c * b * expm1_of(a))
 OP(celu, a < 0.0 ? b * expm1_of(a / b) : a)
 OP(hard_sigmoid, f_max(0.0, f_min(1.0, fma(a, b, c))))
 OP(hard_swish, a * f_max(0.0, f_min(1.0, fma(a, 1.0 / 6.0, 0.5))))
-// What is infinite times 0 at one end, and itself at the other.
-#define GATED(name, x, gate) OP(name, is_inf(a) ? max(x, 0.0) : gate)
+// Infinity times 0 at one end of x, and itself at the other.
+#define GATED(name, x, gate) OP(name, is_inf(a) ? (x > 0.0 ? a : nan()) : gate)
 GATED(gelu, a, 0.5 * a * (1.0 + f_erf(a * 0.70710678)))
 GATED(gelu_tanh, a, 0.5 * a * (1.0 + f_tanh(0.797884561 * fma(0.044715 * a * a, a, a))))
 GATED(swish, a * b, a * f_sigmoid(a * b))

@@ -94,11 +94,11 @@ extern "C" {
  * only as it became, is run in the form that costs less. These are the operators, beside those of the file:
  *     of ai.onnx: Add, Attention, AveragePool, Cast, Clip, Concat, ConvInteger, DequantizeLinear, Div, Einsum, Expand,
  *     Gelu, Gemm, GlobalAveragePool, HardSigmoid, HardSwish, Identity, LayerNormalization, LeakyRelu, LogSoftmax,
- *     MatMul, MatMulInteger, Max, Min, Mish, Mul, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMax,
+ *     MatMul, MatMulInteger, Max, Min, Mish, Mul, Not, Or, QLinearConv, QuantizeLinear, RMSNormalization, ReduceMax,
  *     ReduceMean, ReduceMin, ReduceSum, Reshape, Round, SequenceConstruct, Shape, Sigmoid, Slice, Softmax, Split,
  *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
- *     of ai.inlay (inlay's own): SearchEnd, SearchStart, SearchStep, SparseToDense.
+ *     of ai.inlay (inlay's own): Attention, SearchEnd, SearchStart, SearchStep, SparseToDense.
  * The list grows by ABI minor: a plugin that was built for an older one is not asked about what was added since
  * (such a node is no candidate of its). */
 

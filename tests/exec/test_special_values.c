@@ -1,0 +1,395 @@
+/* Special values have one meaning at every level and on every provider: what the operators of the file make of them,
+ * one after the other (README, "Special values"). Graphs that passes put together and kernels of every family, with
+ * NaN, infinities and numbers from the least to the largest, beside the reference at level 0. */
+#include "cmocka_all.h"
+#include "graph_script.h"
+#include <float.h>
+
+static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
+static const char *const reference[] = { "providers", "reference", NULL };
+static const char *const best[] = { "policy", "priority", "providers", "onednn,reference", NULL };
+static const char *const loops[] = { "policy",           "priority", "providers", "onednn,reference",
+                                     "onednn.own_loops", "0",        NULL };
+static const char *const device[] = { "policy", "priority", "providers", "vulkan,reference", NULL };
+static const struct {
+    const char *name;
+    const char *const *options;
+    bool optional; /* the machine may not have it */
+} settings[] = {
+    { "reference", reference, false },
+    { "onednn", best, true },
+    { "onednn without loops of its own", loops, true },
+    { "vulkan", device, true },
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+static bool there[SETTINGS];
+
+static bool try_open(const char *script, const char *const *options, rig *out)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    wire w = { 0 };
+
+    script_model(&w, script, 24);
+    return rig_try_open(&w, options, out, &diag) == INLAY_OK;
+}
+
+static int find_providers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        rig r;
+
+        there[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &r);
+        if (there[i])
+            rig_close(&r);
+        else if (!settings[i].optional)
+            return 1;
+    }
+    return 0;
+}
+
+/* A number of which element of which input. */
+typedef struct plant {
+    const char *input;
+    int64_t at;
+    float value;
+} plant;
+
+static void feed(rig *r, const plant *plants, size_t count)
+{
+    uint32_t state = 5;
+
+    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        inlay_value *v = NULL;
+        float *data;
+
+        (void)inlay_session_input(r->session, i, &info);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
+        data = inlay_value_data(v);
+        for (int64_t k = 0; k < inlay_value_count(v); k++)
+            data[k] = 2 * script_random(&state) - 1;
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(plants[k].input, info.name) == 0)
+                data[plants[k].at % inlay_value_count(v)] = plants[k].value;
+        rig_bind(r, i, v);
+    }
+}
+
+static int wrong;
+
+static void compare(const rig *got, const rig *want, const char *setting, const char *what, const char *script)
+{
+    for (uint32_t o = 0; o < inlay_session_output_count(want->session); o++) {
+        const inlay_value *a = inlay_context_output(got->context, o), *b = inlay_context_output(want->context, o);
+        const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+        float most = 1e-6f;
+
+        assert_int_equal(inlay_value_count(a), inlay_value_count(b));
+        for (int64_t i = 0; i < inlay_value_count(b); i++)
+            most = isfinite(y[i]) && fabsf(y[i]) > most ? fabsf(y[i]) : most;
+        for (int64_t i = 0; i < inlay_value_count(b); i++)
+            if (!(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) || fabsf(x[i] - y[i]) <= 2e-5f * most)) {
+                print_error("%s, %s: element %lld of output %u is %g, not %g, in\n%s\n", setting, what, (long long)i, o,
+                            (double)x[i], (double)y[i], script);
+                wrong++;
+                break;
+            }
+    }
+}
+
+/* few: only where a session opens fast. */
+static void expect_same(const char *script, const char *what, const plant *plants, size_t count, bool few)
+{
+    rig want;
+
+    assert_true(try_open(script, plain, &want));
+    feed(&want, plants, count);
+    rig_run(&want);
+    for (size_t i = 0; i < SETTINGS; i++) {
+        rig got;
+
+        if (!there[i] || (few && settings[i].options == device))
+            continue;
+        if (!try_open(script, settings[i].options, &got))
+            fail_msg("%s does not open\n%s", settings[i].name, script);
+        feed(&got, plants, count);
+        rig_run(&got);
+        compare(&got, &want, settings[i].name, what, script);
+        rig_close(&got);
+    }
+    rig_close(&want);
+}
+
+static void expect_none_wrong(void)
+{
+    if (wrong > 0)
+        fail_msg("%d results differ from those of level 0", wrong);
+}
+
+/* ------------------------------------------------------------------ attention */
+
+/* From scores s to what Softmax reads, a. pad, hole: conditions of keys and of scores; m, n: inputs to be added. */
+static const char *const masks[] = {
+    "a = Identity(s)",
+    "a = Add(s, m)",
+    "b = Add(s, m)\na = Add(n, b)",
+    "a = Where(pad, low, s)",
+    "a = Where(hole, s, low)",
+    "a = Where(all, low, s)",
+    "b = Where(hole, low, s)\na = Add(b, m)",
+    "b = Add(s, m)\na = Where(pad, low, b)",
+    "b = Where(pad, low, s)\na = Where(hole, high, b)",
+    "b = Where(hole, low, s)\nc = Add(b, m)\na = Where(pad, high, c)",
+    "a = Add(s, tri)",
+};
+static const char *const lows[] = { "-1e9", "-inf", "-3.4028235e38", "-10", "5" };
+static const char *const guards[] = { "w = Identity(p)", "e = IsNaN(p)\nw = Where(e, zero, p)" };
+
+static const struct {
+    const char *what;
+    plant plants[6];
+    size_t count;
+} attended[] = {
+    { "ordinary numbers", { { "q", 0, 0.5f } }, 1 },
+    { "a query that is NaN", { { "q", 9, NAN } }, 1 },
+    { "a key that is NaN", { { "k", 33, NAN } }, 1 },
+    { "a key that is infinite", { { "k", 33, INFINITY } }, 1 },
+    { "a key that overflows", { { "k", 33, -3e38f }, { "q", 1, 3e38f }, { "q", 9, 3e38f } }, 3 },
+    { "large scores", { { "k", 33, 1e18f }, { "k", 17, -1e18f }, { "q", 1, 1e18f } }, 3 },
+    { "a value that is NaN", { { "v", 35, NAN } }, 1 },
+    { "a value that is infinite", { { "v", 35, -INFINITY } }, 1 },
+    { "an infinite query", { { "q", 10, INFINITY } }, 1 },
+    { "a hidden row",
+      { { "m", 0, -INFINITY },
+        { "m", 1, -INFINITY },
+        { "m", 2, -INFINITY },
+        { "m", 3, -INFINITY },
+        { "m", 4, -INFINITY } },
+      5 },
+    { "a row at -1e9", { { "m", 0, -1e9f }, { "m", 1, -1e9f }, { "m", 2, -1e9f }, { "m", 3, -1e9f }, { "m", 4, -1e9f } }, 5 },
+    { "a mask that is NaN", { { "m", 7, NAN } }, 1 },
+    { "a mask that is infinite", { { "m", 7, INFINITY } }, 1 },
+    { "keys padded on the left", { { "m", 0, -3.4028235e38f }, { "u", 0, 9 }, { "u", 1, 9 } }, 3 },
+    { "all keys padded", { { "u", 0, 9 }, { "u", 1, 9 }, { "u", 2, 9 }, { "u", 3, 9 }, { "u", 4, 9 } }, 5 },
+    { "NaN where keys are padded", { { "u", 4, 9 }, { "k", 33, NAN } }, 2 },
+    { "NaN where a hole is", { { "h", 4, 9 }, { "h", 9, 9 }, { "h", 14, 9 }, { "h", 19, 9 }, { "h", 24, 9 }, { "k", 33, NAN } }, 6 },
+};
+
+static void attention(void **state)
+{
+    static const char shape[] =
+        "q : 2,2,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nm : 1,1,5,5\nn : 2,1,1,5\nu : 1,1,1,5\nh : 1,1,5,5\none = [] 1.5\n"
+        "zero = [] 0\nhigh = [] -1e9\nlow = [] %s\nscale = [] 0.35\nt = Transpose(k) perm=0,1,3,2\nr = MatMul(q, t)\n"
+        "tri = [5,5] 0,%s,%s,%s,%s,0,0,%s,%s,%s,0,0,0,%s,%s,0,0,0,0,%s,0,0,0,0,0\nminus = [] -2\n"
+        "pad = Greater(u, one)\nhole = Greater(h, one)\nall = Greater(m, minus)\ns = Mul(r, scale)\n%s\n"
+        "p = Softmax(a) axis=-1\n%s\ny = MatMul(w, v)\n-> y";
+
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+        for (size_t l = 0; l < sizeof lows / sizeof *lows; l++)
+            for (size_t g = 0; g < 2; g++) {
+                const char *low = lows[l];
+                char script[1600];
+
+                if (l > 0 && strstr(masks[i], "low") == NULL && (strstr(masks[i], "tri") == NULL || l > 2))
+                    continue;
+                assert_true((size_t)snprintf(script, sizeof script, shape, low, low, low, low, low, low, low, low, low,
+                                             low, low, masks[i], guards[g]) < sizeof script);
+                for (size_t k = 0; k < sizeof attended / sizeof *attended; k++)
+                    expect_same(script, attended[k].what, attended[k].plants, attended[k].count,
+                                (i + l + g + k) % 8 != 0);
+            }
+    expect_none_wrong();
+}
+
+/* ------------------------------------------------------------------ the whole range of numbers */
+
+/* Operators of x, [8,7], or of x4, the same as [2,4,7,1] ("4" in front). */
+static const char *const ranged[] = {
+    "Softmax(x)",
+    "Softmax(x) axis=0",
+    "LogSoftmax(x)",
+    "LogSoftmax(x) axis=0",
+    "Hardmax(x)",
+    "ReduceSum(x, last)",
+    "ReduceMean(x, last)",
+    "ReduceMean(x, first)",
+    "ReduceMax(x, last)",
+    "ReduceMin(x, last)",
+    "ReduceL1(x, last)",
+    "ReduceL2(x, last)",
+    "ReduceL2(x, first)",
+    "ReduceSumSquare(x, last)",
+    "ReduceLogSum(x, last)",
+    "ReduceLogSumExp(x, last)",
+    "ReduceLogSumExp(x, first)",
+    "LpNormalization(x) p=2",
+    "LpNormalization(x) p=1 axis=0",
+    "LayerNormalization(x, ones)",
+    "RMSNormalization(x, ones)",
+    "4LRN(x4) size=3",
+    "4LRN(x4) size=3 beta=0.5 alpha=0.1",
+    "4InstanceNormalization(x4, four, four)",
+    "4GroupNormalization(x4, four, four) num_groups=2",
+    "4GlobalAveragePool(x4)",
+    "4GlobalLpPool(x4) p=2",
+    "4MeanVarianceNormalization(x4)",
+    "Softplus(x)",
+    "Softsign(x)",
+    "Sigmoid(x)",
+    "HardSigmoid(x)",
+    "HardSwish(x)",
+    "Swish(x)",
+    "Swish(x) alpha=-1.702",
+    "Mish(x)",
+    "Gelu(x)",
+    "Gelu(x) approximate=tanh",
+    "Elu(x)",
+    "Selu(x)",
+    "Celu(x)",
+    "Tanh(x)",
+    "Erf(x)",
+    "Exp(x)",
+    "Log(x)",
+    "Sqrt(x)",
+    "Reciprocal(x)",
+    "Sinh(x)",
+    "Cosh(x)",
+    "Asinh(x)",
+    "Acosh(x)",
+    "Atan(x)",
+    "Atanh(x)",
+    "Pow(x, two)",
+    "Pow(x, half)",
+    "Pow(x, less)",
+    "Floor(x)",
+    "Round(x)",
+};
+
+enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
+
+/* Rows of 7: sizes that come together; such that squares of them overflow, or are 0; and with something odd. */
+static void fill_range(float *x, int row, size_t set)
+{
+    static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
+                                       { 1e8f, 1e13f, 1e15f, 1e16f, 1e17f, 1e18f, 0, 3 },
+                                       { 1e-45f, 1e-38f, 1e-30f, 1e-19f, 1e19f, 1e20f, 1e30f, 1e37f } };
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 3.4028235e38f, -3.4028235e38f };
+    for (int i = 0; i < 7; i++) {
+        const float size = sizes[set < 3 ? set : 0][row];
+
+        x[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
+    }
+    if (set >= ODD_SETS) /* the same with one odd number, and a row of it */
+        x[row % 7] = odd[set - ODD_SETS];
+    for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
+        x[i] = odd[set - ODD_SETS];
+}
+
+static void feed_range(rig *r, size_t set)
+{
+    float *x;
+    inlay_value *v = NULL;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 7 }, &v, NULL), INLAY_OK);
+    x = inlay_value_data(v);
+    for (int row = 0; row < 8; row++)
+        fill_range(x + row * 7, row, set);
+    rig_bind(r, 0, v);
+}
+
+/* Within a thousandth part, and what comes of subnormal numbers within what those can say; the largest and infinity are
+ * one. */
+static bool is_close(float x, float y)
+{
+    if (isnan(x) || isnan(y))
+        return isnan(x) && isnan(y);
+    if (fabsf(x) > 3.39e38f && fabsf(y) > 3.39e38f)
+        return signbit(x) == signbit(y);
+    return fabsf(x - y) <= 1e-3f * fabsf(y) || fabsf(x - y) <= 1e-6f;
+}
+
+static void compare_range(const rig *got, const rig *want, const char *op, const char *setting, size_t set)
+{
+    const inlay_value *a = inlay_context_output(got->context, 0), *b = inlay_context_output(want->context, 0);
+    const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+
+    assert_int_equal(inlay_value_count(a), inlay_value_count(b));
+    for (int64_t i = 0; i < inlay_value_count(b); i++)
+        if (!is_close(x[i], y[i])) {
+            print_error("%s, %s, set %zu: element %lld is %g, not %g\n", op, setting, set, (long long)i, (double)x[i],
+                        (double)y[i]);
+            wrong++;
+            break;
+        }
+}
+
+static void expect_range(const rig *want, const char *op, const char *setting, const char *script,
+                         const char *const *options, size_t set)
+{
+    rig got;
+
+    if (!try_open(script, options, &got))
+        fail_msg("%s does not open\n%s", setting, script);
+    feed_range(&got, set);
+    rig_run(&got);
+    compare_range(&got, want, op, setting, set);
+    rig_close(&got);
+}
+
+static void write_range(char *script, size_t room, const char *op, bool wide)
+{
+    const bool images = *op == '4';
+    const char *in = op + images, *cast = wide ? "x = Cast(xf) to=11\n" : "";
+
+    (void)snprintf(script, room,
+                   "%s : 8,7\n%sshape = i[4] 2,4,7,1\nlast = i[1] 1\nfirst = i[1] 0\nones%s = [7] 1,1,1,1,1,1,1\n"
+                   "four%s = [4] 1,1,1,1\ntwo%s = [] 2\nhalf%s = [] 0.5\nless%s = [] -0.75\n%s%s%s = %s\n%s-> y",
+                   wide ? "xf" : "x", cast, wide ? "f" : "", wide ? "f" : "", wide ? "f" : "", wide ? "f" : "",
+                   wide ? "f" : "",
+                   wide ? "ones = Cast(onesf) to=11\nfour = Cast(fourf) to=11\ntwo = Cast(twof) to=11\n"
+                          "half = Cast(halff) to=11\nless = Cast(lessf) to=11\n"
+                        : "",
+                   images ? "x4 = Reshape(x, shape)\n" : "", wide ? "d" : "y", in, wide ? "y = Cast(d) to=1\n" : "");
+}
+
+static void whole_range(void **state)
+{
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++)
+        for (size_t set = 0; set < SETS; set++) {
+            char script[1024], wide[1400];
+            rig level_0, exact;
+
+            write_range(script, sizeof script, ranged[i], false);
+            write_range(wide, sizeof wide, ranged[i], true);
+            if (!try_open(script, plain, &level_0))
+                fail_msg("does not open:\n%s", script);
+            feed_range(&level_0, set);
+            rig_run(&level_0);
+            if (set != OVERFLOWING && set < LARGEST && try_open(wide, plain, &exact)) { /* Celu is of float alone */
+                feed_range(&exact, set);
+                rig_run(&exact);
+                compare_range(&level_0, &exact, ranged[i], "level 0 beside double", set);
+                rig_close(&exact);
+            }
+            for (size_t k = 0; k < SETTINGS; k++)
+                if (there[k] && (settings[k].options != device || (set + i) % 4 == 2))
+                    expect_range(&level_0, ranged[i], settings[k].name, script, settings[k].options, set);
+            rig_close(&level_0);
+        }
+    expect_none_wrong();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention),
+        cmocka_unit_test(whole_range),
+    };
+
+    return cmocka_run_group_tests(tests, find_providers, NULL);
+}
