@@ -545,15 +545,17 @@ static bool infer_inserted(rewrite *w)
     return true;
 }
 
-/* Does an output of `fresh` differ from that of `old`, or is its inference an error? */
+/* Does an output of `fresh` differ from that of `old`, or is its inference an error? An error is the model's mistake,
+ * which the old nodes may have hidden until the run: elements of a sequence that do not fit together. */
 static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *fresh, uint32_t outputs,
-                                bool *out_differs)
+                                bool *out_refused)
 {
     graph_value *made = arena_array(&w->scratch, (size_t)fresh->info.output_count + 1, sizeof *made);
     graph_value **out = arena_array(&w->scratch, (size_t)fresh->info.output_count + 1, sizeof(graph_value *));
+    bool differs = false;
     inlay_status status;
 
-    *out_differs = false;
+    *out_refused = false;
     if (made == NULL || out == NULL || !infer_inserted(w))
         return rw_no_memory(w);
     status = graph_bind_node(w->g, fresh, NULL);
@@ -566,9 +568,9 @@ static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *f
     status = graph_infer_apart(w->g, fresh, out, &w->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(w);
-    *out_differs = status != INLAY_OK;
-    for (uint32_t o = 0; o < outputs; o++)
-        *out_differs |= out[o] != NULL && differ(out[o], &w->g->values[old->info.outputs[o]]);
+    for (uint32_t o = 0; status == INLAY_OK && o < outputs; o++)
+        differs |= out[o] != NULL && differ(out[o], &w->g->values[old->info.outputs[o]]);
+    *out_refused = status != INLAY_OK || is_refused(w, differs);
     return INLAY_OK;
 }
 
@@ -577,10 +579,10 @@ inlay_status rw_replace(rewrite *w, graph_node *old, graph_node *fresh)
     uint32_t at = place_of(w, old), reads = old->info.input_count + old->capture_count;
     uint32_t both =
         old->info.output_count < fresh->info.output_count ? old->info.output_count : fresh->info.output_count;
-    bool differs;
-    inlay_status status = check_fresh(w, old, fresh, both, &differs);
+    bool refused;
+    inlay_status status = check_fresh(w, old, fresh, both, &refused);
 
-    if (status != INLAY_OK || is_refused(w, differs))
+    if (status != INLAY_OK || refused)
         return status;
     note(w, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)

@@ -20,7 +20,7 @@
  * A rewrite cannot change the type, the rank or a size of a value that stays: what is put in its place (rw_replace,
  * rw_take_over, rw_forward) is inferred first, and where it is for sure another type or shape, the graph stays as it
  * was. Unknown sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by
- * itself (rw_keeps_rank). What is refused is a mistake of the pass, at which builds with INLAY_CHECKS end. */
+ * itself (rw_keeps_rank). Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"

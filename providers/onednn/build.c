@@ -84,6 +84,12 @@ static inlay_status read_raw(rg_build *b, uint32_t value, rg_place *out)
             at->offset = 0;
             status = add_buffer(b, (rg_buffer){ .kind = RG_INPUT, .index = v->input, .bytes = rg_md_bytes(&at->md) },
                                 &at->buffer);
+        } else if (rg_count(b, value) == 0) { /* nobody makes what has no elements */
+            rg_md none;
+
+            rg_md_plain(&none, b->ranks[value], b->dims[value]);
+            none.data_type = rg_type(b, value);
+            status = rg_new_place(b, &none, at);
         } else {
             status = inlay_fail(b->diag, INLAY_INTERNAL, "node '%s' reads what has not been made", b->op->name);
         }

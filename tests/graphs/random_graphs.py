@@ -19,6 +19,7 @@ times it; it is known to differ in Resize with align_corners and scales that lea
 kept, with its inputs, and its folder printed. --passes fails where a pass of the optimiser has neither a family nor a
 reason to have none."""
 import argparse
+import json
 import os
 import random
 import re
@@ -372,6 +373,8 @@ class Judge:
     def files(self, graph, seed, folder, model, outputs, feeds, want, steps):
         """What is wrong with the files that verbs make of the model: a sentence, or None."""
         way, path = seed % 8, f"{folder}/made.onnx"
+        if seed % 100 == 7:
+            return self.bundle(folder, steps)
         if way < 2:
             verb = ["optimize", f"{folder}/m.onnx", "-o", path]
         elif way == 2:
@@ -393,6 +396,15 @@ class Judge:
             return f"the file of `inlay {' '.join(verb)}`: {e}"
         wrong = self.compare(graph, model, feeds, got, {n: want[n] for n in want if way != 3 or n == outputs[-1]}, steps)
         return f"the file of `inlay {' '.join(verb)}`: {wrong}" if wrong else None
+
+    def bundle(self, folder, steps):
+        """The verb itself compares the program with `inlay run`; it may refuse a model, and needs a compiler."""
+        done = self.command("bundle", f"{folder}/m.onnx", "-o", f"{folder}/program", "--json", "--no-config")
+        if done.returncode < 0:
+            return f"`inlay bundle` ended with {done.returncode}"
+        said = json.loads(done.stdout) if done.returncode == 0 else {"tried": False}
+        fits = not said["tried"] or said["same"] or said["difference"] < (.1 if steps else 2e-4)
+        return None if fits else f"`inlay bundle`: {said}"
 
     def one(self, seed, folder):
         """What is wrong with this graph: a sentence, or None; "" where there is nothing to compare."""
