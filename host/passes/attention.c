@@ -4,7 +4,8 @@
  *
  * The scale may stand as a product or quotient of the scores, of q, of k, or of both (its root each). Masks may be
  * missing; be sums, or Where(seen, scores, c), up to four of them (attention_masks.c); or be a constant triangle. Keys
- * and values that are repeated for groups of heads are read before that. Where(IsNaN(p), 0, p) may stand behind Softmax.
+ * and values that are repeated for groups of heads are read before that. Where(IsNaN(p), 0, p) may stand behind
+ * Softmax.
  *
  * It is not ONNX's Attention, which means something else where a row of scores is -infinity throughout (zeros for NaN),
  * where a score that is replaced is NaN, and for the guard against NaN (ops/inlay/attention.c). So a model that is

@@ -1,5 +1,6 @@
 /* Masks of an attention: what is added to scores, what is put in their place, and both for windows (Swin), whose scores
- * are [batch * windows, heads, n, n] outside and [batch, windows, heads, n, n] where the mask of each window is added. */
+ * are [batch * windows, heads, n, n] outside and [batch, windows, heads, n, n] where the mask of each window is added.
+ */
 #include "passes/attention.h"
 #include "base/element.h"
 
@@ -314,8 +315,9 @@ static uint32_t add_mask(rewrite *w, const attention_mask *m, uint32_t bias, uin
 {
     uint32_t value = m->windows ? repeat_windows(w, m, m->value, m->value, q, dtype) : m->value;
 
-    return value == INLAY_NONE || bias == INLAY_NONE ? value
-                                                     : insert(w, "Add", 14, (const uint32_t[]){ bias, value }, 2, dtype);
+    return value == INLAY_NONE || bias == INLAY_NONE
+               ? value
+               : insert(w, "Add", 14, (const uint32_t[]){ bias, value }, 2, dtype);
 }
 
 /* From the scores outwards: a choice makes both them and what was added to them its c. */
@@ -342,7 +344,8 @@ inlay_status attention_join_masks(rewrite *w, const attention_masks *m, uint32_t
                 bias = rw_constant(w, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
             if (here == INLAY_NONE || bias == INLAY_NONE)
                 return rw_no_memory(w);
-            hidden = hidden == INLAY_NONE ? here : insert(w, "Or", 7, (const uint32_t[]){ hidden, here }, 2, INLAY_BOOL);
+            hidden =
+                hidden == INLAY_NONE ? here : insert(w, "Or", 7, (const uint32_t[]){ hidden, here }, 2, INLAY_BOOL);
             bias = hidden == INLAY_NONE ? INLAY_NONE
                                         : insert(w, "Where", 16, (const uint32_t[]){ here, low, bias }, 3, dtype);
         }

@@ -46,7 +46,8 @@ static inlay_status match(rewrite *w, graph_node *n)
 {
     graph_node *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
 
-    if (inner == NULL || rw_info(w, n->info.outputs[0])->dtype == INLAY_STRING || !holds(rw_info(w, rw_input(w, inner, 0))->dtype, rw_info(w, inner->info.outputs[0])->dtype))
+    if (inner == NULL || rw_info(w, n->info.outputs[0])->dtype == INLAY_STRING ||
+        !holds(rw_info(w, rw_input(w, inner, 0))->dtype, rw_info(w, inner->info.outputs[0])->dtype))
         return INLAY_OK;
     rw_set_input(w, n, 0, rw_input(w, inner, 0));
     return INLAY_OK;

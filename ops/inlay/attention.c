@@ -29,8 +29,8 @@ static inlay_status infer_attention(op_infer *infer)
 }
 
 static const op_row rows[] = {
-    { "Attention", 1, 0,
-      "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f", infer_attention },
+    { "Attention", 1, 0, "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
+      infer_attention },
 };
 
 const op_table op_inlay_attention = { "ai.inlay", rows, OP_COUNT(rows) };

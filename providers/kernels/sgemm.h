@@ -88,7 +88,8 @@ typedef void (*sg_tile_fn)(const sg_tile *t);
 typedef enum sg_blank { SG_BLANK_ZERO, SG_BLANK_NAN, SG_BLANK_GUARDED } sg_blank;
 
 /* Rows of scores. Those that a row sees become e^(scale x + mask - top), top the largest of them, the others 0; its
- * factor is what to multiply by so that they sum to 1. x has room up to a multiple of SG_LANES, which is overwritten. */
+ * factor is what to multiply by so that they sum to 1. x has room up to a multiple of SG_LANES, which is overwritten.
+ */
 typedef struct sg_scores {
     int64_t rows, count; /* scores in a row */
     int64_t seen;        /* by the first row; each further one sees one more, none more than there are */

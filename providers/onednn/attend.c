@@ -107,12 +107,10 @@ static bool may_stop(const call *c, int64_t batch, int64_t head, int64_t r0, int
     const attend *a = c->a;
     int64_t kv = head / a->shared;
 
-    return a->causal && (!a->hinted || (is_within(c->q + at(&a->q, batch, head, r0), a->q.row, r1 - r0, a->size,
-                                                  a->ordinary) &&
-                                        is_within(c->k + at(&a->k, batch, kv, 0), a->k.row, a->keys, a->size,
-                                                  a->ordinary) &&
-                                        is_within(c->v + at(&a->v, batch, kv, 0), a->v.row, a->keys, a->value_size,
-                                                  FLT_MAX)));
+    return a->causal &&
+           (!a->hinted || (is_within(c->q + at(&a->q, batch, head, r0), a->q.row, r1 - r0, a->size, a->ordinary) &&
+                           is_within(c->k + at(&a->k, batch, kv, 0), a->k.row, a->keys, a->size, a->ordinary) &&
+                           is_within(c->v + at(&a->v, batch, kv, 0), a->v.row, a->keys, a->value_size, FLT_MAX)));
 }
 
 static void one_block(const call *c, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)

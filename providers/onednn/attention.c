@@ -1,5 +1,6 @@
-/* Attention-23..25, without a past, and ai.inlay's Attention-1 (ops/inlay/attention.c). Where there are kernels for it, in one piece (attend.c); otherwise two batched
- * products with a softmax of our own between, which scales, masks and normalises a row in one pass. */
+/* Attention-23..25, without a past, and ai.inlay's Attention-1 (ops/inlay/attention.c). Where there are kernels for it,
+ * in one piece (attend.c); otherwise two batched products with a softmax of our own between, which scales, masks and
+ * normalises a row in one pass. */
 #include "build.h"
 #include "sgemm.h"
 #include "vecmath.h"

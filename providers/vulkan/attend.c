@@ -145,10 +145,11 @@ static inlay_status lower_attention(vr_build *b, const vr_op *op)
     const int64_t heads = q->dims[1], shared = k->dims[1], queries = q->dims[2], keys = k->dims[2], depth = q->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
     const bool own = is_own(op->row);
-    vr_attend t = { .blank = !own                                           ? BLANK_ZERO
+    vr_attend t = { .blank = !own                                         ? BLANK_ZERO
                              : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
-                                                                            : BLANK_NAN,
-                    .scores = vr_product_of(queries, depth, keys), .width = v->dims[3] };
+                                                                          : BLANK_NAN,
+                    .scores = vr_product_of(queries, depth, keys),
+                    .width = v->dims[3] };
     int64_t s[4][VR_RANK];
     uint32_t score = REG_ACC;
     vr_program p;

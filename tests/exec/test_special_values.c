@@ -167,13 +167,17 @@ static const struct {
         { "m", 3, -INFINITY },
         { "m", 4, -INFINITY } },
       5 },
-    { "a row at -1e9", { { "m", 0, -1e9f }, { "m", 1, -1e9f }, { "m", 2, -1e9f }, { "m", 3, -1e9f }, { "m", 4, -1e9f } }, 5 },
+    { "a row at -1e9",
+      { { "m", 0, -1e9f }, { "m", 1, -1e9f }, { "m", 2, -1e9f }, { "m", 3, -1e9f }, { "m", 4, -1e9f } },
+      5 },
     { "a mask that is NaN", { { "m", 7, NAN } }, 1 },
     { "a mask that is infinite", { { "m", 7, INFINITY } }, 1 },
     { "keys padded on the left", { { "m", 0, -3.4028235e38f }, { "u", 0, 9 }, { "u", 1, 9 } }, 3 },
     { "all keys padded", { { "u", 0, 9 }, { "u", 1, 9 }, { "u", 2, 9 }, { "u", 3, 9 }, { "u", 4, 9 } }, 5 },
     { "NaN where keys are padded", { { "u", 4, 9 }, { "k", 33, NAN } }, 2 },
-    { "NaN where a hole is", { { "h", 4, 9 }, { "h", 9, 9 }, { "h", 14, 9 }, { "h", 19, 9 }, { "h", 24, 9 }, { "k", 33, NAN } }, 6 },
+    { "NaN where a hole is",
+      { { "h", 4, 9 }, { "h", 9, 9 }, { "h", 14, 9 }, { "h", 19, 9 }, { "h", 24, 9 }, { "k", 33, NAN } },
+      6 },
 };
 
 static void attention(void **state)
@@ -201,6 +205,140 @@ static void attention(void **state)
                     expect_same(script, attended[k].what, attended[k].plants, attended[k].count,
                                 (i + l + g + k) % 8 != 0);
             }
+    expect_none_wrong();
+}
+
+/* Providers have a kernel for what is put together: a pin that cannot be kept is an error. */
+static void attention_by_each(void **state)
+{
+    static const char script[] =
+        "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 1,1,5,6\nu : 2,1,1,6\nlow = [] -inf\none = [] 0.5\nzero = [] 0\n"
+        "pad = Greater(u, one)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nb = Where(pad, low, s)\n"
+        "a = Add(b, m)\np = Softmax(a) axis=-1\ne = IsNaN(p)\nw = Where(e, zero, p)\ny = MatMul(w, v)\n-> y";
+    static const char *const names[SETTINGS] = { "reference", "onednn", "onednn", "vulkan" };
+
+    (void)state;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const char *options[12] = { 0 };
+        char pin[40];
+        size_t n = 0;
+        rig r;
+
+        for (; settings[i].options[n] != NULL; n++)
+            options[n] = settings[i].options[n];
+        (void)snprintf(pin, sizeof pin, "op:Attention=%s", names[i]);
+        options[n] = "pin";
+        options[n + 1] = pin;
+        if (!there[i])
+            continue;
+        if (!try_open(script, options, &r))
+            fail_msg("%s does not take the attention", settings[i].name);
+        rig_close(&r);
+    }
+}
+
+/* ------------------------------------------------------------------ texts */
+
+static void texts(void **state)
+{
+    static const struct {
+        const char *script;
+        float value;
+        const char *text;
+    } rows[] = {
+        { "y = Cast(x) to=8", 0.0999755859375f, "0.099975586" },
+        { "y = Cast(x) to=8", 0.6048455f, "0.6048455" },
+        { "y = Cast(x) to=8", 1, "1" },
+        { "y = Cast(x) to=8", -0.0f, "-0" },
+        { "y = Cast(x) to=8", 100, "100" },
+        { "y = Cast(x) to=8", 16777216, "16777216" },
+        { "y = Cast(x) to=8", 1e8f, "1e+08" },
+        { "y = Cast(x) to=8", 1e-4f, "0.0001" },
+        { "y = Cast(x) to=8", 1e-5f, "1e-05" },
+        { "y = Cast(x) to=8", NAN, "NaN" },
+        { "y = Cast(x) to=8", INFINITY, "INF" },
+        { "y = Cast(x) to=8", -INFINITY, "-INF" },
+        { "d = Cast(x) to=11\ny = Cast(d) to=8", 0.0999755859375f, "0.0999755859375" },
+        { "d = Cast(x) to=11\ny = Cast(d) to=8", 1e6f, "1000000" },
+        { "i = Cast(x) to=6\ny = Cast(i) to=8", 1e6f, "1000000" },
+        { "i = Cast(x) to=6\nd = Cast(i) to=11\ny = Cast(d) to=8", 123456789, "123456792" },
+        { "b = Cast(x) to=9\ny = Cast(b) to=8", 7, "1" },
+        { "b = Cast(x) to=9\ny = Cast(b) to=8", 0, "0" },
+        { "b = Cast(x) to=9\ni = Cast(b) to=6\ny = Cast(i) to=8", 7, "1" },
+        { "b = Cast(x) to=9\nf = Cast(b) to=1\ny = Cast(f) to=8", 7, "1" },
+        { "h = Cast(x) to=10\nf = Cast(h) to=1\ny = Cast(f) to=8", 0.1f, "0.099975586" },
+        { "i = Cast(x) to=7\nf = Cast(i) to=1\ny = Cast(f) to=8", 123456792, "1.2345679e+08" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < 2; k++) {
+            char script[160];
+            const inlay_str *y;
+            rig r;
+
+            (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
+            assert_true(try_open(script, k == 0 ? plain : reference, &r));
+            feed(&r, &(plant){ "x", 0, rows[i].value }, 1);
+            rig_run(&r);
+            y = inlay_value_data(inlay_context_output(r.context, 0));
+            if (y->bytes != strlen(rows[i].text) || memcmp(y->data, rows[i].text, (size_t)y->bytes) != 0)
+                fail_msg("%s of %g is '%.*s', not '%s'", rows[i].script, (double)rows[i].value, (int)y->bytes, y->data,
+                         rows[i].text);
+            rig_close(&r);
+        }
+}
+
+/* ------------------------------------------------------------------ nothing */
+
+static void no_elements(void **state)
+{
+    static const char *const nodes[] = {
+        "q = Pad(x, p)\ny = Conv(q, w)",
+        "y = Conv(x, w) pads=1,1",
+        "y = GlobalAveragePool(x)",
+        "y = GlobalMaxPool(x)",
+        "y = ReduceMax(x, last)",
+        "y = ReduceMin(x, last)",
+        "y = ReduceSum(x, last)",
+        "y = ReduceMean(x, last)",
+        "y = ReduceProd(x, last)",
+        "y = ReduceL1(x, last)",
+        "y = ReduceL2(x, last)",
+        "y = ReduceSumSquare(x, last)",
+        "y = ReduceLogSum(x, last)",
+        "y = ReduceLogSumExp(x, last)",
+        "y = Softmax(x)",
+        "y = Softmax(x) axis=1",
+        "y = LogSoftmax(x)",
+        "t = Transpose(x) perm=0,2,1\ny = MatMul(x, t)",
+        "t = Transpose(x) perm=0,2,1\ns = MatMul(x, t)\nr = Softmax(s) axis=-1\ny = MatMul(r, x)",
+    };
+
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        char script[400];
+        rig want;
+
+        (void)snprintf(script, sizeof script,
+                       "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nlast = i[1] 2\n%s\n-> y", nodes[i]);
+        assert_true(try_open(script, plain, &want));
+        rig_floats(&want, 0, "1,4,0", (float[]){ 0 });
+        rig_run(&want);
+        for (size_t k = 0; k < SETTINGS; k++) {
+            rig got;
+
+            if (!there[k] || settings[k].options == device)
+                continue;
+            assert_true(try_open(script, settings[k].options, &got));
+            rig_floats(&got, 0, "1,4,0", (float[]){ 0 });
+            rig_run(&got);
+            compare(&got, &want, settings[k].name, "no elements", script);
+            rig_close(&got);
+        }
+        rig_close(&want);
+    }
     expect_none_wrong();
 }
 
@@ -387,8 +525,8 @@ static void whole_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),
-        cmocka_unit_test(whole_range),
+        cmocka_unit_test(no_elements),       cmocka_unit_test(texts),       cmocka_unit_test(attention),
+        cmocka_unit_test(attention_by_each), cmocka_unit_test(whole_range),
     };
 
     return cmocka_run_group_tests(tests, find_providers, NULL);
