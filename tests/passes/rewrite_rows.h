@@ -54,13 +54,13 @@ static inline void expect_equal(const row *r, inlay_value *got, inlay_value *wan
 enum { ROWS_MOST_PASSES = 128 };
 static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] it has rewritten something */
 
-static inline void rows_note(void *ctx, const char *pass, int64_t rewrite, const graph *g, const graph_node *n,
+static inline void rows_note(void *ctx, const char *pass, int64_t number, const graph *g, const graph_node *n,
                              const char *text)
 {
     const char *name;
     uint32_t level;
 
-    (void)ctx, (void)rewrite, (void)g, (void)n, (void)text;
+    (void)ctx, (void)number, (void)g, (void)n, (void)text;
     for (uint32_t i = 0; i < ROWS_MOST_PASSES && (name = pass_name(i, &level)) != NULL; i++)
         rows_seen[i] = rows_seen[i] || strcmp(name, pass) == 0;
 }

@@ -1,4 +1,5 @@
 /* The passes that put one operator in the place of several, on graphs that they rewrite and on such as look alike. */
+#include "passes/rewrite.h"
 #include "rewrite_rows.h"
 
 static void activations(void **state)
@@ -150,6 +151,60 @@ static void constants_with_axes(void **state)
                            at + 2);
             CHECK_ROWS(rows);
         }
+    }
+}
+
+/* A pass that does not look: Neg becomes another operator, whose result has another type, rank or size, or cannot be.
+ */
+typedef struct careless {
+    const char *op;
+    const char *attr; /* or NULL */
+    int64_t value;
+    bool forwards; /* by a new node in front */
+} careless;
+
+static const careless *mistake;
+
+static inlay_status replace_carelessly(rewrite *w, graph_node *n)
+{
+    uint32_t x = rw_input(w, n, 0);
+    graph_node *fresh = pass_is_op(n, "Neg") ? rw_make(w, mistake->op, 13, n, &x, 1, 1) : NULL;
+    bool done;
+
+    if (fresh == NULL)
+        return INLAY_OK;
+    if (mistake->attr != NULL)
+        assert_int_equal(graph_set_attr_int(w->g, fresh, mistake->attr, mistake->value), INLAY_OK);
+    if (!mistake->forwards)
+        return rw_replace(w, n, fresh);
+    assert_int_equal(rw_insert(w, fresh, INLAY_FLOAT), INLAY_OK);
+    return rw_forward(w, n->info.outputs[0], fresh->info.outputs[0], &done);
+}
+
+static void careless_passes(void **state)
+{
+    static const careless all[] = {
+        { "Flatten", "axis", 2, false },     { "Flatten", "axis", 2, true },  { "Cast", "to", INLAY_DOUBLE, false },
+        { "Cast", "to", INLAY_INT64, true }, { "Transpose", NULL, 0, false }, { "Shape", NULL, 0, true },
+        { "Flatten", "axis", 9, false },
+    };
+    static const row rows[] = { { "careless", "x : 2,3,4\na = Neg(x)\ny = Relu(a)\n-> y", NULL, 0 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        rig r = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
+        inlay_diag diag = INLAY_DIAG_INIT;
+        pass_ctx ctx = { .model = r.session->model, .rewrite_limit = -1, .pass = "careless", .diag = &diag };
+        bool changed = false;
+        char ops[128];
+
+        mistake = &all[i];
+        ctx.model->trusts_file = true; /* it may be the file's mistake: checks do not end the process */
+        assert_int_equal(rewrite_each_graph(&ctx, replace_carelessly, &changed), INLAY_OK);
+        assert_false(changed);
+        list_ops(ctx.model->main, ops, sizeof ops);
+        assert_string_equal(ops, "Neg Relu");
+        rig_close(&r);
     }
 }
 
@@ -469,6 +524,7 @@ int main(void)
                                         cmocka_unit_test(norms),
                                         cmocka_unit_test(constants_nearly_right),
                                         cmocka_unit_test(constants_with_axes),
+                                        cmocka_unit_test(careless_passes),
                                         cmocka_unit_test(attention),
                                         cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),
