@@ -3,12 +3,13 @@
 #include "build.h"
 #include <math.h>
 
-/* y[i] = value + bias[channel of i], row-major. */
+/* y[i] = value + bias[channel of i], row-major; or bytes, all alike. */
 typedef struct fill {
     rg_native native;
     int64_t count, channels, inner; /* inner: elements behind the channels */
     float value;
-    bool biased;
+    bool biased, bytes;
+    uint8_t byte;
 } fill;
 
 static inlay_status run_fill(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
@@ -21,7 +22,9 @@ static inlay_status run_fill(const rg_native *native, const rg_state *state, inl
     (void)state;
     (void)run;
     (void)threads;
-    for (int64_t i = 0; i < f->count; i++)
+    if (f->bytes)
+        memset(args[0], f->byte, (size_t)f->count);
+    for (int64_t i = 0; i < f->count && !f->bytes; i++)
         y[i] = f->value + (bias != NULL ? bias[i / f->inner % f->channels] : 0);
     return INLAY_OK;
 }
@@ -29,6 +32,12 @@ static inlay_status run_fill(const rg_native *native, const rg_state *state, inl
 static bool is_family(const rg_op *op, const rg_family *family)
 {
     return op->row->family == family;
+}
+
+/* What a pool makes of padding alone; what of nothing at all, as a global one does: there is nothing to divide by. */
+static float pooled_nothing(const rg_op *op)
+{
+    return op->alg == dnnl_pooling_max ? -INFINITY : op->global ? NAN : 0;
 }
 
 bool rg_reads_nothing(const rg_build *b)
@@ -41,7 +50,7 @@ bool rg_reads_nothing(const rg_build *b)
         is_family(op, &rg_recurrent) || is_family(op, &rg_dynamic))
         return false;
     for (uint32_t i = 0; i < operands; i++)
-        if (b->c->values[op->in[i]].type == dnnl_f32 && rg_count(b, op->in[i]) == 0)
+        if ((b->c->values[op->in[i]].type == dnnl_f32 || is_family(op, &rg_pool)) && rg_count(b, op->in[i]) == 0)
             return true;
     return false;
 }
@@ -51,7 +60,7 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     const rg_op *op = b->op;
     bool conv = is_family(op, &rg_conv) || is_family(op, &rg_conv_transpose) || is_family(op, &rg_conv_computed);
     bool gemm = is_family(op, &rg_product);
-    bool reduce = is_family(op, &rg_reduce) || is_family(op, &rg_pool);
+    bool reduce = is_family(op, &rg_reduce), pool = is_family(op, &rg_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
     fill f;
@@ -60,10 +69,12 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     inlay_status status;
     rg_md md;
 
-    if (!conv && !gemm && !is_family(op, &rg_attention) && !(reduce && (op->global || is_family(op, &rg_reduce))))
+    if (!conv && !gemm && !is_family(op, &rg_attention) && !reduce && !pool)
         return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
                           op->name);
     rg_md_plain(&md, b->ranks[y_value], b->dims[y_value]);
+    if (pool)
+        md.data_type = rg_type(b, y_value);
     INLAY_TRY(rg_new_place(b, &md, &y));
     if (bias_value != INLAY_NONE)
         INLAY_TRY(rg_read_plain(b, bias_value, &bias));
@@ -71,8 +82,9 @@ inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
     f.channels = f.biased ? rg_count(b, bias_value) : 1;
     for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
         f.inner *= b->dims[y_value][d];
-    if (reduce)
-        f.value = is_family(op, &rg_reduce) ? rg_reduced_nothing(op) : op->alg == dnnl_pooling_max ? -INFINITY : NAN;
+    f.value = reduce ? rg_reduced_nothing(op) : pool ? pooled_nothing(op) : 0;
+    f.bytes = pool && md.data_type != dnnl_f32;
+    f.byte = md.data_type == dnnl_s8 ? 0x80 : 0; /* the least */
     INLAY_TRY(rg_emit_step(b, &f.native, sizeof f, places, f.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
         INLAY_TRY(rg_binary_at(b, dnnl_binary_add, &y, true, third, y_value, INLAY_NONE, &y));

@@ -204,7 +204,7 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected",
                               d, (long long)axes[d].out, (long long)y->dims[2 + d]);
     }
-    p = calloc(1, sizeof *p + (x->count > 0 && y->count > 0 ? (size_t)w->out * sizeof(float) : 0));
+    p = calloc(1, sizeof *p + (y->count > 0 ? (size_t)w->out * sizeof(float) : 0));
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a pooling");
     plan->plan = p;
@@ -215,7 +215,7 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
     p->p = s->p;
     p->counts = (float *)(p + 1);
     p->planes = p->in_plane = p->rows = 1;
-    if (x->count == 0 || y->count == 0)
+    if (y->count == 0)
         return INLAY_OK;
     p->planes = x->dims[0] * x->dims[1];
     for (uint32_t d = s->rank; d-- > 0; p->in_plane *= axes[d].in) {
@@ -272,8 +272,6 @@ static inlay_status run_pool(const kit_call *call)
 
     if (call->out[0].count == 0)
         return INLAY_OK;
-    if (x->count == 0)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no elements along a spatial axis; nothing to pool");
     job.scratch_bytes = (int64_t)scratch_bytes(p, x->dtype == INLAY_DOUBLE ? 8 : 4);
     for (uint32_t d = 0; d + 1 < p->rank; d++)
         per_row *= p->axes[d].kernel < p->axes[d].in ? p->axes[d].kernel : p->axes[d].in;

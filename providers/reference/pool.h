@@ -65,7 +65,7 @@ static inline void pool_window_at(const pool_plan *plan, int64_t row, pool_windo
 {
     int64_t rest = row % plan->rows;
 
-    window->taps = 1;
+    window->taps = plan->in_plane > 0; /* an image without pixels has no rows, whatever its height */
     window->count = 1;
     window->moved = 0;
     window->offset = row / plan->rows * plan->in_plane;

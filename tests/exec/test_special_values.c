@@ -296,6 +296,9 @@ static void no_elements(void **state)
     static const char *const nodes[] = {
         "q = Pad(x, p)\ny = Conv(q, w)",
         "y = Conv(x, w) pads=1,1",
+        "q = Pad(x, p)\ny = ConvTranspose(q, u) pads=1,1",
+        "y = ConvTranspose(x, u)",
+        "y = ConvTranspose(x, v)",
         "y = GlobalAveragePool(x)",
         "y = GlobalMaxPool(x)",
         "y = ReduceMax(x, last)",
@@ -322,7 +325,9 @@ static void no_elements(void **state)
         rig want;
 
         (void)snprintf(script, sizeof script,
-                       "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nlast = i[1] 2\n%s\n-> y", nodes[i]);
+                       "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nu = [4,3,2]\nv = [4,3,1]\nlast = "
+                       "i[1] 2\n%s\n-> y",
+                       nodes[i]);
         assert_true(try_open(script, plain, &want));
         rig_floats(&want, 0, "1,4,0", (float[]){ 0 });
         rig_run(&want);
@@ -339,6 +344,91 @@ static void no_elements(void **state)
         }
         rig_close(&want);
     }
+    expect_none_wrong();
+}
+
+/* Images without pixels that padding makes larger: the pool's own, and that of a Pad. Sizes are known, or not (N). */
+static const struct {
+    const char *dims, *symbolic, *shape; /* of x: known, not, and at the run */
+    const char *pads;                    /* of Pad */
+    const char *window;                  /* attributes of the pool behind a Pad */
+    const char *padded;                  /* and of a pool alone */
+    const char *weights;                 /* of a convolution of that window */
+} voids[] = {
+    { "1,4,0", "1,4,N", "1,4,0", "i[6] 0,0,1,0,0,1", "kernel_shape=2,", "kernel_shape=2, pads=1,1", "[3,4,2]" },
+    { "1,4,0", "1,4,N", "1,4,0", "i[6] 0,0,9,0,0,9", "kernel_shape=10, strides=2,", "kernel_shape=10, pads=9,9",
+      "[3,4,10]" },
+    { "2,9,0,5", "2,9,M,N", "2,9,0,5", "i[8] 0,0,1,1,0,0,1,1", "kernel_shape=2,3", "kernel_shape=2,3 pads=1,1,1,1",
+      "[3,9,2,3]" },
+    { "2,9,5,0", "2,9,M,N", "2,9,5,0", "i[8] 0,0,1,2,0,0,1,1", "kernel_shape=3,3 strides=2,1",
+      "kernel_shape=3,3 strides=2,1 pads=1,2,1,1", "[3,9,3,3]" },
+    { "1,2,3,0,4", "1,2,L,M,N", "1,2,3,0,4", "i[10] 0,0,1,1,1,0,0,1,1,1", "kernel_shape=2,2,2",
+      "kernel_shape=2,2,2 pads=1,1,1,1,1,1", "[3,2,2,2,2]" },
+};
+
+static void expect_void(const char *script, const char *dims, const char *filler)
+{
+    rig want;
+
+    if (!try_open(script, plain, &want))
+        fail_msg("does not open:\n%s", script);
+    rig_floats(&want, 0, dims, (float[]){ 0 });
+    rig_run(&want);
+    for (int64_t i = 0; filler != NULL && i < inlay_value_count(inlay_context_output(want.context, 0)); i++)
+        if (((const float *)inlay_value_data(inlay_context_output(want.context, 0)))[i] != strtof(filler, NULL))
+            fail_msg("level 0 does not make %s of nothing:\n%s", filler, script);
+    for (size_t k = 0; k < SETTINGS; k++) {
+        rig got;
+
+        if (!there[k] || settings[k].options == device)
+            continue;
+        if (!try_open(script, settings[k].options, &got))
+            fail_msg("%s does not open\n%s", settings[k].name, script);
+        rig_floats(&got, 0, dims, (float[]){ 0 });
+        rig_run(&got);
+        compare(&got, &want, settings[k].name, "no pixels", script);
+        rig_close(&got);
+    }
+    rig_close(&want);
+}
+
+static void no_pixels(void **state)
+{
+    static const struct {
+        const char *call;   /* %s: what is pooled, and the window */
+        const char *filler; /* of Pad; what is made of padding alone */
+    } pools[] = {
+        { "y = MaxPool(%s) %s", "-inf" },
+        { "y = AveragePool(%s) %s", "0" },
+        { "y = AveragePool(%s) %s count_include_pad=1", "0" },
+        { "y = LpPool(%s) %s", "0" },
+        { "y = LpPool(%s) %s p=1", "0" },
+        { "y = LpPool(%s) %s p=3", "0" },
+        { "y = Conv(%s, w) %s", "0" },
+        { "r = MaxPool(%s) %s\ny = Relu(r)", NULL },
+        { "b = Cast(%s) to=3\nr = MaxPool(b) %s\ny = Cast(r) to=1", NULL },
+        { "b = Cast(%s) to=2\nr = MaxPool(b) %s\ny = Cast(r) to=1", NULL },
+        { "b = Cast(%s) to=10\nr = MaxPool(b) %s\ny = Cast(r) to=1", "-inf" },
+        { "b = Cast(%s) to=10\nr = AveragePool(b) %s\ny = Cast(r) to=1", "0" },
+        { "b = Cast(%s) to=11\nr = MaxPool(b) %s\ny = Cast(r) to=1", "-inf" },
+        { "r, i = MaxPool(%s) %s\nj = Cast(i) to=1\ny = Max(r, j)", NULL },
+    };
+
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+        for (size_t v = 0; v < sizeof voids / sizeof *voids; v++)
+            for (int k = 0; k < 4; k++) { /* known or not, with a Pad or pads */
+                const bool pad = k % 2 == 0;
+                char script[400], call[200];
+
+                (void)snprintf(call, sizeof call, pools[i].call, pad ? "q" : "x",
+                               pad ? voids[v].window : voids[v].padded);
+                (void)snprintf(script, sizeof script, "x : %s\np = %s\nw = %s\nc = [] %s\n%s%s\n-> y",
+                               k < 2 ? voids[v].dims : voids[v].symbolic, voids[v].pads, voids[v].weights,
+                               pools[i].filler != NULL ? pools[i].filler : "0", pad ? "q = Pad(x, p, c)\n" : "", call);
+                expect_void(script, voids[v].shape, pools[i].filler);
+            }
     expect_none_wrong();
 }
 
@@ -525,8 +615,8 @@ static void whole_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_elements),       cmocka_unit_test(texts),       cmocka_unit_test(attention),
-        cmocka_unit_test(attention_by_each), cmocka_unit_test(whole_range),
+        cmocka_unit_test(no_elements), cmocka_unit_test(no_pixels),         cmocka_unit_test(texts),
+        cmocka_unit_test(attention),   cmocka_unit_test(attention_by_each), cmocka_unit_test(whole_range),
     };
 
     return cmocka_run_group_tests(tests, find_providers, NULL);
