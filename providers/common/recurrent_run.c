@@ -18,6 +18,7 @@ typedef struct cell_row {
 #define T float
 #define NAME(x) f32_##x
 #define EXP vm_exp
+#define EXPM1 vm_expm1
 #define TANH vm_tanh
 #define SIGMOID vm_sigmoid
 #define LOG1P vm_log1p
@@ -26,6 +27,7 @@ typedef struct cell_row {
 #undef T
 #undef NAME
 #undef EXP
+#undef EXPM1
 #undef TANH
 #undef SIGMOID
 #undef LOG1P
@@ -33,6 +35,7 @@ typedef struct cell_row {
 #define T double
 #define NAME(x) f64_##x
 #define EXP exp
+#define EXPM1 expm1
 #define TANH tanh
 #define SIGMOID(x) (1 / (1 + exp(-(x))))
 #define LOG1P log1p

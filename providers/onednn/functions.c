@@ -1,7 +1,8 @@
 /* Functions of one tensor as loops of our own, over elements as they lie. They are as exact as float allows, near zero
- * and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20 is 7.6e-6, not 2e-9);
- * they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are left where they are faster: those with an
- * exponential, of tensors that are large enough for the time that a call of its takes. */
+ * and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20 is 7.6e-6, not 2e-9; its
+ * Elu of -1e-8 and its Mish of -20 are 0); they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are
+ * left where they are faster: those with an exponential, of tensors that are large enough for the time that a call of
+ * its takes. */
 #include "build.h"
 #include "row_set.h"
 #include "sgemm.h"
@@ -163,7 +164,8 @@ rg_row_fn rg_row_of(const rg_eltwise *f)
 
 bool rg_is_ours(dnnl_alg_kind_t alg)
 {
-    return (int)alg >= RG_FIRST_FUNCTION || alg == dnnl_eltwise_log || alg == dnnl_eltwise_soft_relu;
+    return (int)alg >= RG_FIRST_FUNCTION || alg == dnnl_eltwise_log || alg == dnnl_eltwise_soft_relu ||
+           alg == dnnl_eltwise_elu || alg == dnnl_eltwise_mish;
 }
 
 bool rg_loses_nan(const rg_eltwise *f)
@@ -201,8 +203,6 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
     case dnnl_eltwise_swish:
     case dnnl_eltwise_gelu_erf:
     case dnnl_eltwise_gelu_tanh:
-    case dnnl_eltwise_elu:
-    case dnnl_eltwise_mish:
         return count <= FEW;
     default:
         return rg_row_of(f) != NULL;
