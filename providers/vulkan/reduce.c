@@ -1,5 +1,6 @@
 /* What is summed up: reductions, pools, softmax and normalisations. */
 #include "region.h"
+#include <math.h>
 
 /* Long sums of few results are shared by the invocations of a workgroup. */
 static uint32_t lanes_for(const vr_build *b, int64_t length, int64_t results)
@@ -105,6 +106,14 @@ static inlay_status lower_global_pool(vr_build *b, const vr_op *op)
 
 /* ------------------------------------------------------------------ pools */
 
+/* What a window that lies in padding alone becomes: the least there is, or 0. */
+static double padding_alone(const vr_build *b, const vr_op *op, uint32_t kind)
+{
+    const inlay_dtype dtype = vr_in(b, op, 0)->dtype;
+
+    return kind != POOL_MAX || dtype == INLAY_UINT8 ? 0 : dtype == INLAY_INT8 ? INT8_MIN : -INFINITY;
+}
+
 inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v)
 {
     const vr_tensor *x = vr_in(b, op, 0);
@@ -130,7 +139,8 @@ inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32
     vr_expect_bytes(b, d, 2.0 * (double)(planes * v->pixels), 4.0 * (double)v->taps);
     VR_PUT(b, d, 0, x->dims[1], each);
     vr_put_window(b, d, 2, v);
-    VR_PUT(b, d, 20, planes, vr_bits((float)kit_attr_int(&op->info, "p", 2)), v->end[0], v->end[1], v->end[2]);
+    VR_PUT(b, d, 20, planes, vr_bits((float)kit_attr_int(&op->info, "p", 2)), v->end[0], v->end[1], v->end[2],
+           vr_bits((float)padding_alone(b, op, kind)));
     vr_read(b, d, 0, op->info.inputs[0]);
     vr_read(b, d, 1, kind == POOL_WEIGHTED ? op->info.inputs[1] : INLAY_NONE);
     vr_finish(b, d, p);
@@ -144,6 +154,10 @@ static inlay_status lower_pool(vr_build *b, const vr_op *op)
 
     if (!vr_window_read(b, op, NULL, false, &v))
         return b->status;
+    if (vr_in(b, op, 0)->count == 0) {
+        vr_fill(b, op->info.outputs[0], padding_alone(b, op, op->row->number));
+        return b->status;
+    }
     vr_program_start(b, &p, op->info.outputs[0], vr_arithmetic_of(vr_in(b, op, 0)->dtype));
     return vr_emit_windows(b, op, &p, op->row->number, &v);
 }

@@ -86,6 +86,12 @@ static void convolutions(void **state)
           "x : 1,2,7\nk = [2,3,4]\ny = ConvTranspose(x, k) dilations=2, output_padding=1, strides=2,\n-> y" },
         { "MaxPool", "x : 2,3,9,9\ny = MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1\n-> y" },
         { "MaxPool", "x : 1,3,10\ny = MaxPool(x) kernel_shape=3, strides=2, ceil_mode=1\n-> y" },
+        /* Windows in padding alone. */
+        { "MaxPool", "x : 1,3,5\ny = MaxPool(x) kernel_shape=2, pads=3,3\n-> y" },
+        { "MaxPool", "x : 1,3,5\nk = [] 50\nm = Mul(x, k)\ni = Cast(m) to=3\nr = MaxPool(i) kernel_shape=2, pads=3,3\n"
+                     "y = Cast(r) to=1\n-> y" },
+        { "AveragePool", "x : 1,3,5\ny = AveragePool(x) kernel_shape=2, pads=3,3\n-> y" },
+        { "LpPool", "x : 1,3,5\ny = LpPool(x) kernel_shape=2, pads=3,3\n-> y" },
         { "AveragePool", "x : 2,3,9,9\ny = AveragePool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1\n-> y" },
         { "AveragePool", "x : 2,3,9,8\ny = AveragePool(x) kernel_shape=3,2 pads=1,0,1,1 count_include_pad=1\n-> y" },
         { "LpPool", "x : 1,3,9,9\ny = LpPool(x) kernel_shape=3,3 p=3\n-> y" },

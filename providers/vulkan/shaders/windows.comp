@@ -15,6 +15,7 @@ layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of so many 
 #define PLANES (WORD_OWN + 20u)
 #define POWER (WORD_OWN + 21u)
 #define PAD_END (WORD_OWN + 22u)
+#define ALONE (WORD_OWN + 25u) // what a window in padding alone becomes, a float
 
 bool is_lane[16];
 
@@ -61,14 +62,14 @@ void main()
                       iword(PAD_BEGIN + 2u),
                   y = oy + int(tap / word(WINDOW + 2u) % word(WINDOW + 1u) * word(DILATION + 1u)),
                   z = oz + int(tap / word(WINDOW + 2u) / word(WINDOW + 1u) * word(DILATION));
-        const int end = iword(IN_SIZE + 2u), own = x + int(lane * word(STRIDE + 2u));
+        const int end = iword(IN_SIZE + 2u), last = max(end, 1) - 1, own = x + int(lane * word(STRIDE + 2u));
         // As numbers without a sign, those below 0 are large.
         const bool in_line = uint(y) < word(IN_SIZE + 1u) && uint(z) < word(IN_SIZE);
         const uint row = base + (in_line ? uint(z * iword(IN_SIZE + 1u) + y) * uint(end) : 0u);
-        T there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, end - 1)));
+        T there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, last)));
 
         [[unroll]] for (uint i = 1u; i < LANES; i++) {
-            const T next = load_a(at[PUSH_OWN], row + uint(clamp(x + int(i * word(STRIDE + 2u)), 0, end - 1)));
+            const T next = load_a(at[PUSH_OWN], row + uint(clamp(x + int(i * word(STRIDE + 2u)), 0, last)));
 
             there = is_lane[i] ? next : there;
         }
@@ -81,9 +82,11 @@ void main()
                            z < iword(IN_SIZE) + iword(PAD_END) ? 1u : 0u;
         tap++;
     } while (tap < taps);
+    if (KIND == POOL_MAX && met == 0u)
+        acc = T(fword(ALONE));
 #ifndef INTEGERS
     if (KIND == POOL_AVERAGE)
-        acc /= float(WITH_PAD != 0u ? counted : met);
+        acc /= float(max(WITH_PAD != 0u ? counted : met, 1u));
     if (KIND == POOL_LP)
         acc = fword(POWER) == 2.0 ? sqrt(acc) : fword(POWER) == 1.0 ? acc : f_pow(acc, 1.0 / fword(POWER));
 #endif
