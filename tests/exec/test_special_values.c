@@ -30,7 +30,10 @@ static bool try_open(const char *script, const char *const *options, rig *out)
     wire w = { 0 };
 
     script_model(&w, script, 24);
-    return rig_try_open(&w, options, out, &diag) == INLAY_OK;
+    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+        return true;
+    rig_close(out);
+    return false;
 }
 
 static int find_providers(void **state)
