@@ -22,6 +22,8 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
+from verb_lines import PLAIN
+
 INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
 ROOT = os.geteuid() == 0
@@ -52,13 +54,8 @@ WRITERS = {
 SLOW = ("bundle", "quantize --front", "quantize --stats")  # by a few places only
 NO_STREAM = ("quantize --stats",)  # read again
 # Arguments of a run that prints something.
-PRINTS = {"run": "m.onnx", "test": "case", "bench": "m.onnx --runs 2", "inspect": "m.onnx", "check": "m.onnx",
-          "doctor": "m.onnx --seconds 0", "optimize": "m.onnx", "edit": "m.onnx --set-metadata a=b -o out", "diff":
-          "m.onnx m.onnx", "extract": "m.onnx --outputs y -o out", "pipe": "m.onnx --post softmax -o out", "reduce":
-          "m.onnx --check false -o out", "sparsity": "m.onnx", "tune": "m.onnx --budget-s 0.1", "quantize":
-          "m.onnx -o out", "compare": "m.onnx m.onnx", "bisect": "m.onnx", "profile": "m.onnx --runs 2 --no-peak",
-          "explain": "m.onnx", "partition": "m.onnx", "config": "", "cache": "", "providers": "",
-          "bundle": None, "calibrate": None, "plugin-check": None, "serve": None}
+PRINTS = {verb: line and re.sub("(model|classify)[.]onnx", "m.onnx", line).replace("out.onnx", "out").replace("onnx/test_one", "case").replace("features", "y")
+          for verb, line in PLAIN.items()}
 
 
 def make_model(path, batch):

@@ -21,6 +21,8 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 from PIL import Image
 
+from verb_lines import BEHIND, LONG, PLAIN
+
 INLAY, VERBS_DEF, PLUGINS = (os.path.abspath(a) for a in sys.argv[1:4])
 VERBS = [name.replace("_", "-") for name in re.findall(r'^VERB\((\w+),', pathlib.Path(VERBS_DEF).read_text(), re.M)]
 ALL = os.environ.get("INLAY_EXAMPLES") == "all"
@@ -28,33 +30,6 @@ RNG = np.random.default_rng(3)
 TENSOR = helper.make_tensor_value_info
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
-# Arguments of a plain run, and one that takes so long that it can be stopped (None: nothing of it does).
-PLAIN = {
-    "run": "model.onnx", "test": "onnx/test_one", "bench": "model.onnx --runs 2", "serve": None,
-    "inspect": "model.onnx", "check": "model.onnx", "doctor": "model.onnx --seconds 0", "optimize": "model.onnx -o out.onnx",
-    "edit": "model.onnx --set-metadata a=b -o out.onnx", "diff": "model.onnx model.onnx",
-    "extract": "model.onnx --outputs features -o out.onnx", "bundle": None, "pipe": "classify.onnx --post softmax -o out.onnx",
-    "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx", "calibrate": None,
-    "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
-    "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
-    "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
-}
-LONG = {
-    "bench": "model.onnx --seconds 60", "doctor": "model.onnx --seconds 60", "profile": "model.onnx --runs 4000 --seconds 60 --no-peak",
-    "explain": "model.onnx --measure --seconds 60", "reduce": "model.onnx --check 'sleep 1; false' -o out.onnx",
-    "compare": "model.onnx model.onnx --metric 'custom:sleep 1; echo 1 #' --samples 60",
-    "calibrate": "", "test": "onnx",
-    "run": "large.onnx", "optimize": "large.onnx -o out.onnx", "edit": "large.onnx --set-metadata a=b -o out.onnx",
-    "diff": "large.onnx other.onnx", "extract": "large.onnx --split 8 -o out.onnx", "sparsity": "large.onnx",
-    "bundle": "large.onnx -o out", "pipe": "large.onnx --post softmax -o out.onnx", "tune": "large.onnx",
-    "quantize": "large.onnx -o out.onnx", "bisect": "large.onnx", "partition": "large.onnx",
-    "plugin-check": "build/blur.so",
-}
-# Verbs that read a model, and what comes behind it.
-BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
-          "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
-          "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
-          "plugin-check": "", "config": None, "cache": None, "providers": None, "calibrate": None}
 SLOW = ("calibrate", "tune", "bundle", "plugin-check")
 # Examples of what this machine or this folder cannot have: the exit code then.
 EXPECTED = {

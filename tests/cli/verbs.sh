@@ -59,9 +59,8 @@ check() {
 
 add=$node/test_add/model.onnx
 texts=$node/test_strnormalizer_export_monday_casesensintive_lower/model.onnx
-verbs='run test bench inspect check doctor edit diff bundle reduce sparsity optimize extract pipe quantize compare profile bisect explain partition calibrate tune config cache providers plugin-check'
-# Where it was built.
-[ -x "$(dirname "$inlay")/inlay-serve" ] && verbs="$verbs serve"
+verbs=$(sed -nE 's/^VERB\((\w+),.*/\1/p' "$(dirname "$0")/../../host/tools/cli/verbs.def" | tr '_\n' '- ')
+[ -x "$(dirname "$inlay")/inlay-serve" ] || verbs=${verbs/serve /}
 
 # ---- help and wrong use
 expect 2 'Usage: inlay VERB'
