@@ -3,6 +3,7 @@
  * keeps them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its
  * maker. */
 #include "passes/body_nodes.h"
+#include "passes/guard.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -247,6 +248,20 @@ static bool unroll(unroller *u, forwards *f)
     return true;
 }
 
+/* Do the iterations since the mark make what the Loop made? Otherwise they go again. */
+static inlay_status check(pass_ctx *ctx, graph *g, guard_mark here, forwards *f, uint32_t first, bool *out_done)
+{
+    inlay_status status = guard_nodes(g, here, ctx->diag, out_done);
+
+    for (uint32_t i = first; *out_done && i < f->count; i++)
+        *out_done = !guard_refuses(ctx->model, guard_differs(&g->values[f->from[i]], &g->values[f->to[i]]));
+    if (!*out_done) {
+        g->node_count = here.nodes;
+        f->count = first;
+    }
+    return status;
+}
+
 /* Room for the outputs of one more Loop. */
 static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
 {
@@ -286,7 +301,10 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *n = g->nodes[i];
+        const guard_mark here = guard_here(g);
+        const uint32_t first = f.count;
         unroller u = { 0 };
+        inlay_status status;
         char text[64];
 
         if (!fits(g, n, &u) || !pass_may(ctx))
@@ -296,7 +314,12 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
-        drop[i] = true;
+        status = check(ctx, g, here, &f, first, &drop[i]);
+        if (status != INLAY_OK)
+            return status;
+        if (!drop[i])
+            continue;
+        *changed = true;
         (void)snprintf(text, sizeof text, "%lld iterations", (long long)u.trips);
         pass_count(ctx, g, n, text);
     }
@@ -309,7 +332,6 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             if (i >= nodes || !drop[i])
                 g->nodes[kept++] = g->nodes[i];
         g->node_count = kept;
-        *changed = true;
     }
     return INLAY_OK;
 }

@@ -1,0 +1,158 @@
+#include "passes/guard.h"
+#include "base/check.h"
+#include <string.h>
+
+bool guard_differs(const graph_value *a, const graph_value *b)
+{
+    const inlay_value_info *x = &a->info, *y = &b->info;
+
+    if (x->dtype != INLAY_UNDEFINED && y->dtype != INLAY_UNDEFINED && (x->dtype != y->dtype || x->kind != y->kind))
+        return true;
+    if (x->kind != INLAY_VALUE_TENSOR || x->rank == INLAY_RANK_UNKNOWN || y->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; x->rank == y->rank && d < x->rank; d++)
+        if (x->dims[d].kind == INLAY_DIM_FIXED && y->dims[d].kind == INLAY_DIM_FIXED &&
+            x->dims[d].value != y->dims[d].value)
+            return true;
+    return x->rank != y->rank;
+}
+
+bool guard_refuses(const graph_model *model, bool differs)
+{
+    INLAY_CHECK(!differs || model->trusts_file);
+    return differs;
+}
+
+inlay_status guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                            const void *data, uint64_t bytes, bool *out_done)
+{
+    const graph_value was = g->values[v];
+    inlay_status status = graph_set_constant(g, v, dtype, rank, dims, data, bytes);
+
+    *out_done = status == INLAY_OK && !guard_refuses(g->model, guard_differs(&was, &g->values[v]));
+    if (!*out_done)
+        g->values[v] = was;
+    return status;
+}
+
+/* ------------------------------------------------------------------ nodes for a node */
+
+typedef struct kept_value {
+    uint32_t value;
+    graph_value was;
+} kept_value;
+
+/* The values from before the mark that nodes since the mark make; NULL: no memory. */
+static kept_value *list_kept(const graph *g, guard_mark since, arena *a, uint32_t *out_count)
+{
+    kept_value *list;
+    uint32_t most = 0, count = 0;
+
+    for (uint32_t i = since.nodes; i < g->node_count; i++)
+        most += g->nodes[i]->info.output_count;
+    list = arena_array(a, (size_t)most + 1, sizeof *list);
+    for (uint32_t i = since.nodes; list != NULL && i < g->node_count; i++)
+        for (uint32_t o = 0; o < g->nodes[i]->info.output_count; o++) {
+            const uint32_t v = g->nodes[i]->info.outputs[o];
+
+            if (v < since.values)
+                list[count++] = (kept_value){ v, g->values[v] };
+        }
+    *out_count = count;
+    return list;
+}
+
+inlay_status guard_nodes(graph *g, guard_mark since, inlay_diag *diag, bool *out_done)
+{
+    arena a = { 0 };
+    uint32_t count;
+    kept_value *kept = list_kept(g, since, &a, &count);
+    inlay_status status = kept == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+    bool differs = false;
+
+    *out_done = false;
+    for (uint32_t i = since.nodes; status == INLAY_OK && i < g->node_count; i++)
+        if (g->nodes[i]->schema == NULL && g->nodes[i]->custom == NULL)
+            status = graph_bind_node(g, g->nodes[i], NULL);
+    if (status == INLAY_OK)
+        status = graph_infer_from(g, since.nodes, NULL);
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        differs |= guard_differs(&kept[i].was, &g->values[kept[i].value]);
+    *out_done = status == INLAY_OK && !guard_refuses(g->model, differs);
+    if (!*out_done) {
+        for (uint32_t i = 0; kept != NULL && i < count; i++)
+            g->values[kept[i].value] = kept[i].was;
+        g->node_count = since.nodes;
+    }
+    arena_deinit(&a);
+    return status == INLAY_OUT_OF_MEMORY
+               ? inlay_fail(diag, status, "no memory to infer what stands for a node of graph '%s'", g->name)
+               : INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ until the next inference */
+
+typedef struct guard_expected {
+    struct guard_expected *next;
+    const graph *g;
+    const char *pass;
+    uint32_t count;
+    kept_value list[]; /* [count] */
+} guard_expected;
+
+static guard_expected *expect(pass_ctx *ctx, const graph *g, uint32_t most)
+{
+    guard_expected *e = arena_alloc(&ctx->model->arena, sizeof *e + most * sizeof e->list[0]);
+
+    if (e == NULL)
+        return NULL;
+    *e = (guard_expected){ .next = ctx->expected, .g = g, .pass = ctx->pass };
+    ctx->expected = e;
+    return e;
+}
+
+inlay_status guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n)
+{
+    guard_expected *e = expect(ctx, g, n->info.output_count);
+
+    if (e == NULL)
+        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", n->info.name.data);
+    for (uint32_t o = 0; o < n->info.output_count; o++)
+        if (n->info.outputs[o] != INLAY_NONE)
+            e->list[e->count++] = (kept_value){ n->info.outputs[o], g->values[n->info.outputs[o]] };
+    return INLAY_OK;
+}
+
+static void expect_graph(pass_ctx *ctx, const graph *g)
+{
+    guard_expected *e = expect(ctx, g, g->value_count);
+
+    for (; e != NULL && e->count < g->value_count; e->count++)
+        e->list[e->count] = (kept_value){ e->count, g->values[e->count] };
+    for (uint32_t i = 0; i < g->node_count; i++)
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            expect_graph(ctx, g->nodes[i]->bodies[b].graph);
+}
+
+void guard_expect_all(pass_ctx *ctx)
+{
+    expect_graph(ctx, ctx->model->main);
+}
+
+inlay_status guard_verify(pass_ctx *ctx)
+{
+    inlay_status status = INLAY_OK;
+
+    for (const guard_expected *e = ctx->model->trusts_file ? NULL : ctx->expected; e != NULL; e = e->next)
+        for (uint32_t i = 0; i < e->count && status == INLAY_OK; i++) {
+            const graph_value *now = &e->g->values[e->list[i].value];
+
+            if (guard_refuses(ctx->model, guard_differs(&e->list[i].was, now)))
+                status = graph_fail(e->g, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
+                                    "pass '%s' makes '%.96s' of another type or shape, a mistake of inlay's; report it "
+                                    "with the model",
+                                    e->pass, now->info.name.data);
+        }
+    ctx->expected = NULL;
+    return status;
+}

@@ -1,0 +1,46 @@
+/* passes/guard.h - a pass cannot change the type, the rank or a size of a value.
+ *
+ * What a pass puts in the place of a value is compared with what inference knows of the value. Where both are for sure
+ * different, the graph stays as it is. Unknown sizes and symbols say nothing.
+ *
+ *     a value for a value, a node for a node     rewrite.h, with guard_refuses()
+ *     a constant for a value                     guard_constant()
+ *     the nodes of a body for a node             guard_nodes()
+ *     a node that no provider runs, spelled out  guard_expect(); the next inference decides
+ *
+ * A difference is a mistake of the pass, at which builds with INLAY_CHECKS end. These also expect every value of the
+ * model around each round of passes (guard_expect_all), so that an edit that goes around all of this ends them, too. */
+#ifndef PASSES_GUARD_H
+#define PASSES_GUARD_H
+#include "passes/pass.h"
+
+/* For sure of another type or shape? What is unknown, and a symbol, may turn out to be the same. */
+bool guard_differs(const graph_value *a, const graph_value *b);
+/* Is a rewrite refused after which a value differs? A model whose file declares what cannot be inferred may be wrong
+ * about it, and there the pass is not to blame. */
+bool guard_refuses(const graph_model *model, bool differs);
+
+/* Makes v a constant, as graph_set_constant() does. *out_done is false, and v as it was, where the constant differs. */
+INLAY_NODISCARD inlay_status guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                            const void *data, uint64_t bytes, bool *out_done);
+
+/* The last nodes and values of a graph. */
+typedef struct guard_mark {
+    uint32_t nodes, values;
+} guard_mark;
+static inline guard_mark guard_here(const graph *g)
+{
+    return (guard_mark){ g->node_count, g->value_count };
+}
+/* Infers the nodes since the mark, in their order; nodes with bodies must be bound. *out_done is false where they make
+ * a value from before the mark that differs, or where inference is an error: then the nodes are gone again, and the
+ * values are as they were. */
+INLAY_NODISCARD inlay_status guard_nodes(graph *g, guard_mark since, inlay_diag *diag, bool *out_done);
+
+/* The outputs of n are to keep their types and shapes, whoever makes them from now on. */
+INLAY_NODISCARD inlay_status guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n);
+/* The same of all values of the model; nothing where memory is out. */
+void guard_expect_all(pass_ctx *ctx);
+/* After inference: an error that names the value where one differs. Then nothing is expected any more. */
+INLAY_NODISCARD inlay_status guard_verify(pass_ctx *ctx);
+#endif
