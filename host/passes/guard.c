@@ -42,48 +42,77 @@ typedef struct kept_value {
     graph_value was;
 } kept_value;
 
-/* The values from before the mark that nodes since the mark make; NULL: no memory. */
-static kept_value *list_kept(const graph *g, guard_mark since, arena *a, uint32_t *out_count)
+static kept_value *copy_outputs(const graph *g, const graph_node *n, arena *a)
 {
-    kept_value *list;
-    uint32_t most = 0, count = 0;
+    kept_value *list = arena_array(a, (size_t)n->info.output_count + 1, sizeof *list);
 
-    for (uint32_t i = since.nodes; i < g->node_count; i++)
-        most += g->nodes[i]->info.output_count;
-    list = arena_array(a, (size_t)most + 1, sizeof *list);
-    for (uint32_t i = since.nodes; list != NULL && i < g->node_count; i++)
-        for (uint32_t o = 0; o < g->nodes[i]->info.output_count; o++) {
-            const uint32_t v = g->nodes[i]->info.outputs[o];
-
-            if (v < since.values)
-                list[count++] = (kept_value){ v, g->values[v] };
-        }
-    *out_count = count;
+    for (uint32_t o = 0; list != NULL && o < n->info.output_count; o++) {
+        list[o].value = n->info.outputs[o];
+        if (list[o].value != INLAY_NONE)
+            list[o].was = g->values[list[o].value];
+    }
     return list;
 }
 
-inlay_status guard_nodes(graph *g, guard_mark since, inlay_diag *diag, bool *out_done)
+/* Infers the node's outputs without what the file declares of them, which may be wrong. */
+static inlay_status infer_alone(graph *g, const graph_node *n, arena *a)
 {
-    arena a = { 0 };
-    uint32_t count;
-    kept_value *kept = list_kept(g, since, &a, &count);
-    inlay_status status = kept == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
-    bool differs = false;
+    graph_value **out = arena_array(a, (size_t)n->info.output_count + 1, sizeof(graph_value *));
+    inlay_status status = INLAY_OUT_OF_MEMORY;
 
-    *out_done = false;
+    for (uint32_t o = 0; out != NULL && o < n->info.output_count; o++)
+        out[o] = n->info.outputs[o] == INLAY_NONE ? NULL : &g->values[n->info.outputs[o]];
+    if (out != NULL)
+        status = graph_infer_apart(g, n, out, &g->model->arena, NULL);
+    return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
+}
+
+static inlay_status infer_since(graph *g, guard_mark since)
+{
+    inlay_status status = INLAY_OK;
+
     for (uint32_t i = since.nodes; status == INLAY_OK && i < g->node_count; i++)
         if (g->nodes[i]->schema == NULL && g->nodes[i]->custom == NULL)
             status = graph_bind_node(g, g->nodes[i], NULL);
+    return status == INLAY_OK ? graph_infer_from(g, since.nodes, NULL) : status;
+}
+
+/* What is read in the place of v. */
+static uint32_t read_for(uint32_t v, const guard_forward *forwards, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (forwards[i].from == v)
+            return forwards[i].to;
+    return v;
+}
+
+inlay_status guard_nodes(graph *g, guard_mark since, const graph_node *old, const guard_forward *forwards,
+                         uint32_t forward_count, inlay_diag *diag, bool *out_done)
+{
+    arena a = { 0 };
+    kept_value *before = copy_outputs(g, old, &a), *known = NULL;
+    inlay_status status = before == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+    bool differs = false;
+
+    if (status == INLAY_OK && g->model->trusts_file)
+        status = infer_alone(g, old, &a);
     if (status == INLAY_OK)
-        status = graph_infer_from(g, since.nodes, NULL);
-    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
-        differs |= guard_differs(&kept[i].was, &g->values[kept[i].value]);
-    *out_done = status == INLAY_OK && !guard_refuses(g->model, differs);
-    if (!*out_done) {
-        for (uint32_t i = 0; kept != NULL && i < count; i++)
-            g->values[kept[i].value] = kept[i].was;
-        g->node_count = since.nodes;
+        known = copy_outputs(g, old, &a);
+    if (known != NULL)
+        status = infer_since(g, since);
+    else
+        status = INLAY_OUT_OF_MEMORY;
+    for (uint32_t o = 0; status == INLAY_OK && o < old->info.output_count; o++) {
+        const uint32_t v = old->info.outputs[o];
+
+        differs |= v != INLAY_NONE && guard_differs(&known[o].was, &g->values[read_for(v, forwards, forward_count)]);
     }
+    *out_done = status == INLAY_OK && !guard_refuses(g->model, differs);
+    for (uint32_t o = 0; !*out_done && before != NULL && o < old->info.output_count; o++)
+        if (before[o].value != INLAY_NONE)
+            g->values[before[o].value] = before[o].was;
+    if (!*out_done)
+        g->node_count = since.nodes;
     arena_deinit(&a);
     return status == INLAY_OUT_OF_MEMORY
                ? inlay_fail(diag, status, "no memory to infer what stands for a node of graph '%s'", g->name)

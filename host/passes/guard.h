@@ -32,10 +32,16 @@ static inline guard_mark guard_here(const graph *g)
 {
     return (guard_mark){ g->node_count, g->value_count };
 }
-/* Infers the nodes since the mark, in their order; nodes with bodies must be bound. *out_done is false where they make
- * a value from before the mark that differs, or where inference is an error: then the nodes are gone again, and the
- * values are as they were. */
-INLAY_NODISCARD inlay_status guard_nodes(graph *g, guard_mark since, inlay_diag *diag, bool *out_done);
+/* Readers of `from` are to read `to`. */
+typedef struct guard_forward {
+    uint32_t from, to;
+} guard_forward;
+/* Infers the nodes since the mark, in their order, which are to make the outputs of `old`, or what is read in their
+ * place; those with bodies must be bound. *out_done is false where an output differs, or where inference is an error:
+ * then the nodes are gone again, and the values are as they were. */
+INLAY_NODISCARD inlay_status guard_nodes(graph *g, guard_mark since, const graph_node *old,
+                                         const guard_forward *forwards, uint32_t forward_count, inlay_diag *diag,
+                                         bool *out_done);
 
 /* The outputs of n are to keep their types and shapes, whoever makes them from now on. */
 INLAY_NODISCARD inlay_status guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n);

@@ -64,7 +64,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to move a branch of node '%s'",
                               n->info.name.data);
-        status = guard_nodes(g, here, ctx->diag, &drop[i]);
+        status = guard_nodes(g, here, n, NULL, 0, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
         if (drop[i])

@@ -24,7 +24,7 @@ typedef struct unroller {
 
 /* A list of outputs of Loops and what is read in their place. */
 typedef struct forwards {
-    uint32_t *from, *to;
+    guard_forward *list;
     uint32_t count, capacity;
 } forwards;
 
@@ -238,8 +238,7 @@ static bool unroll(unroller *u, forwards *f)
                 return false;
             continue;
         }
-        f->from[f->count] = y;
-        f->to[f->count++] = u->current[i];
+        f->list[f->count++] = (guard_forward){ y, u->current[i] };
     }
     for (uint32_t i = 0; i < u->scans; i++)
         if (n->outputs[u->carried + i] != INLAY_NONE &&
@@ -248,35 +247,20 @@ static bool unroll(unroller *u, forwards *f)
     return true;
 }
 
-/* Do the iterations since the mark make what the Loop made? Otherwise they go again. */
-static inlay_status check(pass_ctx *ctx, graph *g, guard_mark here, forwards *f, uint32_t first, bool *out_done)
-{
-    inlay_status status = guard_nodes(g, here, ctx->diag, out_done);
-
-    for (uint32_t i = first; *out_done && i < f->count; i++)
-        *out_done = !guard_refuses(ctx->model, guard_differs(&g->values[f->from[i]], &g->values[f->to[i]]));
-    if (!*out_done) {
-        g->node_count = here.nodes;
-        f->count = first;
-    }
-    return status;
-}
-
 /* Room for the outputs of one more Loop. */
 static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
 {
-    uint32_t capacity = 2 * f->capacity + more, *list;
+    uint32_t capacity = 2 * f->capacity + more;
+    guard_forward *list;
 
-    if (f->count + more <= f->capacity)
+    if (f->list != NULL && f->count + more <= f->capacity)
         return true;
-    list = arena_array(&ctx->model->arena, 2 * (size_t)capacity + 1, sizeof *list);
+    list = arena_array(&ctx->model->arena, (size_t)capacity + 1, sizeof *list);
     if (list == NULL)
         return false;
-    for (uint32_t i = 0; i < f->count; i++) {
-        list[i] = f->from[i];
-        list[capacity + i] = f->to[i];
-    }
-    *f = (forwards){ list, list + capacity, f->count, capacity };
+    if (f->count > 0)
+        memcpy(list, f->list, f->count * sizeof *list);
+    *f = (forwards){ list, f->count, capacity };
     return true;
 }
 
@@ -288,7 +272,7 @@ static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
         return false;
     memset(replacement, 0xff, g->value_count * sizeof *replacement);
     for (uint32_t i = 0; i < f->count; i++)
-        replacement[f->from[i]] = f->to[i];
+        replacement[f->list[i].from] = f->list[i].to;
     pass_replace_uses(g, replacement);
     return true;
 }
@@ -314,11 +298,13 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
-        status = check(ctx, g, here, &f, first, &drop[i]);
+        status = guard_nodes(g, here, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
-        if (!drop[i])
+        if (!drop[i]) {
+            f.count = first;
             continue;
+        }
         *changed = true;
         (void)snprintf(text, sizeof text, "%lld iterations", (long long)u.trips);
         pass_count(ctx, g, n, text);
