@@ -1,5 +1,5 @@
 /* Constants that a body captures become its own, so that weights used in a Loop are packed like others. */
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* Keeps in the node's own list what some body still captures. */
@@ -31,8 +31,8 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
 
         for (uint32_t d = 0; is_constant && d < outer->rank; d++)
             dims[d] = outer->dims[d].value;
-        if (is_constant && guard_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data,
-                                          outer->data_bytes, &done) != INLAY_OK)
+        if (is_constant && type_guard_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data,
+                                               outer->data_bytes, &done) != INLAY_OK)
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
         *changed |= done;
         if (!done) {

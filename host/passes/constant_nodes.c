@@ -1,5 +1,5 @@
 /* Constant nodes (ONNX 1, 9, 11, 12, 13, ...) become constants: exporters write thousands of them. */
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* The one attribute that holds the value, as a tensor. */
@@ -14,27 +14,28 @@ static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inl
     *out_done = false;
     switch (a->kind) {
     case INLAY_ATTR_TENSOR:
-        return guard_constant(g, v, a->tensor->dtype, a->tensor->rank, a->tensor->dims, a->tensor->data,
-                              a->tensor->bytes, out_done);
+        return type_guard_constant(g, v, a->tensor->dtype, a->tensor->rank, a->tensor->dims, a->tensor->data,
+                                   a->tensor->bytes, out_done);
     case INLAY_ATTR_FLOAT:
         data = arena_copy(mem, &narrow, sizeof narrow);
         return data == NULL ? INLAY_OUT_OF_MEMORY
-                            : guard_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
+                            : type_guard_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
     case INLAY_ATTR_INT:
         data = arena_copy(mem, &a->i, sizeof a->i);
         return data == NULL ? INLAY_OUT_OF_MEMORY
-                            : guard_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i, out_done);
+                            : type_guard_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i, out_done);
     case INLAY_ATTR_FLOATS:
-        return guard_constant(g, v, INLAY_FLOAT, 1, &count, a->floats, (uint64_t)count * sizeof *a->floats, out_done);
+        return type_guard_constant(g, v, INLAY_FLOAT, 1, &count, a->floats, (uint64_t)count * sizeof *a->floats,
+                                   out_done);
     case INLAY_ATTR_INTS:
-        return guard_constant(g, v, INLAY_INT64, 1, &count, a->ints, (uint64_t)count * sizeof *a->ints, out_done);
+        return type_guard_constant(g, v, INLAY_INT64, 1, &count, a->ints, (uint64_t)count * sizeof *a->ints, out_done);
     case INLAY_ATTR_STRING:
         texts = arena_copy(mem, &a->s, sizeof a->s);
         return texts == NULL ? INLAY_OUT_OF_MEMORY
-                             : guard_constant(g, v, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
+                             : type_guard_constant(g, v, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
     case INLAY_ATTR_STRINGS:
-        return guard_constant(g, v, INLAY_STRING, 1, &count, a->strings, (uint64_t)count * sizeof *a->strings,
-                              out_done);
+        return type_guard_constant(g, v, INLAY_STRING, 1, &count, a->strings, (uint64_t)count * sizeof *a->strings,
+                                   out_done);
     default:
         return INLAY_OK;
     }

@@ -3,7 +3,7 @@
  * Those of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include "passes/same_body.h"
 #include <string.h>
 
@@ -73,8 +73,8 @@ static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, aren
     }
     INLAY_TRY(graph_infer_node(ctx->model, n, in, out, &ctx->model->arena, ctx->diag));
     for (uint32_t i = 0; i < n->info.output_count; i++)
-        differs |= out[i] != NULL && guard_differs(&g->values[n->info.outputs[i]], &made[i]);
-    *out_same = !guard_refuses(ctx->model, differs);
+        differs |= out[i] != NULL && type_guard_differs(&g->values[n->info.outputs[i]], &made[i]);
+    *out_same = !type_guard_refuses(ctx->model, differs);
     for (uint32_t i = 0; *out_same && i < n->info.output_count; i++)
         if (out[i] != NULL)
             g->values[n->info.outputs[i]] = made[i];
@@ -194,8 +194,8 @@ static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t
             memcpy(data, t->data, (size_t)t->bytes);
         t->data = data;
     }
-    return t->data != NULL && guard_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes, &done) == INLAY_OK &&
-           done;
+    return t->data != NULL &&
+           type_guard_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes, &done) == INLAY_OK && done;
 }
 
 /* Integer i of input k of the node, a constant. */
@@ -285,8 +285,8 @@ static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, boo
         (view ? bytes != x->data_bytes
               : !is_piece(g, n, x, y, &offset) || offset > x->data_bytes || bytes > x->data_bytes - offset))
         return INLAY_OK;
-    return guard_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes,
-                          out_done);
+    return type_guard_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes,
+                               out_done);
 }
 
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/element.h"
 #include "graph/history.h"
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -572,8 +572,8 @@ static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *f
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(w);
     for (uint32_t o = 0; status == INLAY_OK && o < outputs; o++)
-        differs |= out[o] != NULL && guard_differs(out[o], &w->g->values[old->info.outputs[o]]);
-    *out_refused = status != INLAY_OK || guard_refuses(w->g->model, differs);
+        differs |= out[o] != NULL && type_guard_differs(out[o], &w->g->values[old->info.outputs[o]]);
+    *out_refused = status != INLAY_OK || type_guard_refuses(w->g->model, differs);
     return INLAY_OK;
 }
 
@@ -609,8 +609,8 @@ inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, u
         return rw_no_memory(w);
     for (uint32_t o = 0; o < count && o < old->info.output_count; o++)
         if (values[o] != 0 && old->info.outputs[o] != INLAY_NONE)
-            differs |= guard_differs(&w->g->values[values[o] - 1], &w->g->values[old->info.outputs[o]]);
-    if (guard_refuses(w->g->model, differs))
+            differs |= type_guard_differs(&w->g->values[values[o] - 1], &w->g->values[old->info.outputs[o]]);
+    if (type_guard_refuses(w->g->model, differs))
         return INLAY_OK;
     note(w, old, "%s is spelled out", old->info.op_type.data);
     for (uint32_t o = 0; o < count && o < old->info.output_count; o++) {
@@ -673,7 +673,7 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
         return INLAY_OK;
     if (!infer_inserted(w))
         return rw_no_memory(w);
-    if (guard_refuses(w->g->model, guard_differs(&w->g->values[from], &w->g->values[to])))
+    if (type_guard_refuses(w->g->model, type_guard_differs(&w->g->values[from], &w->g->values[to])))
         return INLAY_OK;
     if (maker == NULL) {
         w->forward[from] = to;

@@ -19,9 +19,9 @@
  *
  * A rewrite cannot change the type, the rank or a size of a value that stays: what is put in its place (rw_replace,
  * rw_take_over, rw_forward) is inferred first, and where it is for sure another type or shape, the graph stays as it
- * was (guard.h). A node in the graph is never edited: a copy with other inputs or attributes replaces it. Unknown sizes
- * and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by itself (rw_keeps_rank).
- * Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
+ * was (type_guard.h). A node in the graph is never edited: a copy with other inputs or attributes replaces it. Unknown
+ * sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by itself
+ * (rw_keeps_rank). Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"

@@ -2,7 +2,7 @@
  * where products alone read them and a provider takes them as they are; others become dense constants. Level 0: who
  * computes does not depend on the level. */
 #include "base/checked.h"
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static inlay_status make_dense(pass_ctx *ctx, graph *g, const graph_node *n, con
     }
     graph_blob_forget(ctx->model, values->data, (size_t)values->data_bytes);
     graph_blob_forget(ctx->model, indices->data, (size_t)indices->data_bytes);
-    if (guard_constant(g, n->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes, out_done) !=
+    if (type_guard_constant(g, n->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes, out_done) !=
         INLAY_OK)
         return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
     return INLAY_OK;

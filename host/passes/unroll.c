@@ -3,7 +3,7 @@
  * keeps them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its
  * maker. */
 #include "passes/body_nodes.h"
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct unroller {
 
 /* A list of outputs of Loops and what is read in their place. */
 typedef struct forwards {
-    guard_forward *list;
+    type_guard_forward *list;
     uint32_t count, capacity;
 } forwards;
 
@@ -238,7 +238,7 @@ static bool unroll(unroller *u, forwards *f)
                 return false;
             continue;
         }
-        f->list[f->count++] = (guard_forward){ y, u->current[i] };
+        f->list[f->count++] = (type_guard_forward){ y, u->current[i] };
     }
     for (uint32_t i = 0; i < u->scans; i++)
         if (n->outputs[u->carried + i] != INLAY_NONE &&
@@ -251,7 +251,7 @@ static bool unroll(unroller *u, forwards *f)
 static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
 {
     uint32_t capacity = 2 * f->capacity + more;
-    guard_forward *list;
+    type_guard_forward *list;
 
     if (f->list != NULL && f->count + more <= f->capacity)
         return true;
@@ -285,7 +285,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *n = g->nodes[i];
-        const guard_mark here = guard_here(g);
+        const type_guard_mark here = type_guard_here(g);
         const uint32_t first = f.count;
         unroller u = { 0 };
         inlay_status status;
@@ -298,7 +298,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
-        status = guard_nodes(g, here, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
+        status = type_guard_nodes(g, here, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
         if (!drop[i]) {

@@ -1,8 +1,8 @@
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include "base/check.h"
 #include <string.h>
 
-bool guard_differs(const graph_value *a, const graph_value *b)
+bool type_guard_differs(const graph_value *a, const graph_value *b)
 {
     const inlay_value_info *x = &a->info, *y = &b->info;
 
@@ -17,19 +17,19 @@ bool guard_differs(const graph_value *a, const graph_value *b)
     return x->rank != y->rank;
 }
 
-bool guard_refuses(const graph_model *model, bool differs)
+bool type_guard_refuses(const graph_model *model, bool differs)
 {
     INLAY_CHECK(!differs || model->trusts_file);
     return differs;
 }
 
-inlay_status guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                            const void *data, uint64_t bytes, bool *out_done)
+inlay_status type_guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                 const void *data, uint64_t bytes, bool *out_done)
 {
     const graph_value was = g->values[v];
     inlay_status status = graph_set_constant(g, v, dtype, rank, dims, data, bytes);
 
-    *out_done = status == INLAY_OK && !guard_refuses(g->model, guard_differs(&was, &g->values[v]));
+    *out_done = status == INLAY_OK && !type_guard_refuses(g->model, type_guard_differs(&was, &g->values[v]));
     if (!*out_done)
         g->values[v] = was;
     return status;
@@ -67,7 +67,7 @@ static inlay_status infer_alone(graph *g, const graph_node *n, arena *a)
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-static inlay_status infer_since(graph *g, guard_mark since)
+static inlay_status infer_since(graph *g, type_guard_mark since)
 {
     inlay_status status = INLAY_OK;
 
@@ -78,7 +78,7 @@ static inlay_status infer_since(graph *g, guard_mark since)
 }
 
 /* What is read in the place of v. */
-static uint32_t read_for(uint32_t v, const guard_forward *forwards, uint32_t count)
+static uint32_t read_for(uint32_t v, const type_guard_forward *forwards, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (forwards[i].from == v)
@@ -86,8 +86,9 @@ static uint32_t read_for(uint32_t v, const guard_forward *forwards, uint32_t cou
     return v;
 }
 
-inlay_status guard_nodes(graph *g, guard_mark since, const graph_node *old, const guard_forward *forwards,
-                         uint32_t forward_count, inlay_diag *diag, bool *out_done)
+inlay_status type_guard_nodes(graph *g, type_guard_mark since, const graph_node *old,
+                              const type_guard_forward *forwards, uint32_t forward_count, inlay_diag *diag,
+                              bool *out_done)
 {
     arena a = { 0 };
     kept_value *before = copy_outputs(g, old, &a), *known = NULL;
@@ -105,9 +106,10 @@ inlay_status guard_nodes(graph *g, guard_mark since, const graph_node *old, cons
     for (uint32_t o = 0; status == INLAY_OK && o < old->info.output_count; o++) {
         const uint32_t v = old->info.outputs[o];
 
-        differs |= v != INLAY_NONE && guard_differs(&known[o].was, &g->values[read_for(v, forwards, forward_count)]);
+        differs |=
+            v != INLAY_NONE && type_guard_differs(&known[o].was, &g->values[read_for(v, forwards, forward_count)]);
     }
-    *out_done = status == INLAY_OK && !guard_refuses(g->model, differs);
+    *out_done = status == INLAY_OK && !type_guard_refuses(g->model, differs);
     for (uint32_t o = 0; !*out_done && before != NULL && o < old->info.output_count; o++)
         if (before[o].value != INLAY_NONE)
             g->values[before[o].value] = before[o].was;
@@ -121,28 +123,28 @@ inlay_status guard_nodes(graph *g, guard_mark since, const graph_node *old, cons
 
 /* ------------------------------------------------------------------ until the next inference */
 
-typedef struct guard_expected {
-    struct guard_expected *next;
+typedef struct type_guard_expected {
+    struct type_guard_expected *next;
     const graph *g;
     const char *pass;
     uint32_t count;
     kept_value list[]; /* [count] */
-} guard_expected;
+} type_guard_expected;
 
-static guard_expected *expect(pass_ctx *ctx, const graph *g, uint32_t most)
+static type_guard_expected *expect(pass_ctx *ctx, const graph *g, uint32_t most)
 {
-    guard_expected *e = arena_alloc(&ctx->model->arena, sizeof *e + most * sizeof e->list[0]);
+    type_guard_expected *e = arena_alloc(&ctx->model->arena, sizeof *e + most * sizeof e->list[0]);
 
     if (e == NULL)
         return NULL;
-    *e = (guard_expected){ .next = ctx->expected, .g = g, .pass = ctx->pass };
+    *e = (type_guard_expected){ .next = ctx->expected, .g = g, .pass = ctx->pass };
     ctx->expected = e;
     return e;
 }
 
-inlay_status guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n)
+inlay_status type_guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n)
 {
-    guard_expected *e = expect(ctx, g, n->info.output_count);
+    type_guard_expected *e = expect(ctx, g, n->info.output_count);
 
     if (e == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", n->info.name.data);
@@ -154,7 +156,7 @@ inlay_status guard_expect(pass_ctx *ctx, const graph *g, const graph_node *n)
 
 static void expect_graph(pass_ctx *ctx, const graph *g)
 {
-    guard_expected *e = expect(ctx, g, g->value_count);
+    type_guard_expected *e = expect(ctx, g, g->value_count);
 
     for (; e != NULL && e->count < g->value_count; e->count++)
         e->list[e->count] = (kept_value){ e->count, g->values[e->count] };
@@ -163,20 +165,20 @@ static void expect_graph(pass_ctx *ctx, const graph *g)
             expect_graph(ctx, g->nodes[i]->bodies[b].graph);
 }
 
-void guard_expect_all(pass_ctx *ctx)
+void type_guard_expect_all(pass_ctx *ctx)
 {
     expect_graph(ctx, ctx->model->main);
 }
 
-inlay_status guard_verify(pass_ctx *ctx)
+inlay_status type_guard_verify(pass_ctx *ctx)
 {
     inlay_status status = INLAY_OK;
 
-    for (const guard_expected *e = ctx->model->trusts_file ? NULL : ctx->expected; e != NULL; e = e->next)
+    for (const type_guard_expected *e = ctx->model->trusts_file ? NULL : ctx->expected; e != NULL; e = e->next)
         for (uint32_t i = 0; i < e->count && status == INLAY_OK; i++) {
             const graph_value *now = &e->g->values[e->list[i].value];
 
-            if (guard_refuses(ctx->model, guard_differs(&e->list[i].was, now)))
+            if (type_guard_refuses(ctx->model, type_guard_differs(&e->list[i].was, now)))
                 status = graph_fail(e->g, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
                                     "pass '%s' makes '%.96s' of another type or shape, a mistake of inlay's; report it "
                                     "with the model",

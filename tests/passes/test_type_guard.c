@@ -1,6 +1,6 @@
 /* Passes cannot change the type, the rank or a size of a value: a wrong edit for each way in which they replace one. */
 #include "model/model.h"
-#include "passes/guard.h"
+#include "passes/type_guard.h"
 #include "passes/rewrite.h"
 #include "rewrite_rows.h"
 #include <signal.h>
@@ -401,12 +401,12 @@ static void expected_all(void **state)
         pass_ctx ctx = { .model = model, .pass = "careless", .diag = &diag };
 
         model->trusts_file = false;
-        guard_expect_all(&ctx);
+        type_guard_expect_all(&ctx);
         if (wrong)
             ((uint32_t *)(uintptr_t)model->main->nodes[0]->info.inputs)[0] = value(model->main, "z");
         assert_int_equal(graph_infer(model, &diag), INLAY_OK);
-        assert_int_equal(guard_verify(&ctx), wrong ? INLAY_INTERNAL : INLAY_OK);
-        assert_int_equal(guard_verify(&ctx), INLAY_OK); /* said once */
+        assert_int_equal(type_guard_verify(&ctx), wrong ? INLAY_INTERNAL : INLAY_OK);
+        assert_int_equal(type_guard_verify(&ctx), INLAY_OK); /* said once */
         graph_model_destroy(model);
     }
 #endif
