@@ -55,7 +55,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_body *body = taken_branch(g, g->nodes[i]);
         const graph_node *n = g->nodes[i];
-        const type_guard_mark here = type_guard_here(g);
+        const uint32_t nodes_before = g->node_count;
         inlay_status status;
         body_nodes b;
 
@@ -64,7 +64,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to move a branch of node '%s'",
                               n->info.name.data);
-        status = type_guard_nodes(g, here, n, NULL, 0, ctx->diag, &drop[i]);
+        status = type_guard_nodes(g, nodes_before, n, NULL, 0, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
         if (drop[i])

@@ -67,14 +67,14 @@ static inlay_status infer_alone(graph *g, const graph_node *n, arena *a)
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-static inlay_status infer_since(graph *g, type_guard_mark since)
+static inlay_status infer_from(graph *g, uint32_t first)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = since.nodes; status == INLAY_OK && i < g->node_count; i++)
+    for (uint32_t i = first; status == INLAY_OK && i < g->node_count; i++)
         if (g->nodes[i]->schema == NULL && g->nodes[i]->custom == NULL)
             status = graph_bind_node(g, g->nodes[i], NULL);
-    return status == INLAY_OK ? graph_infer_from(g, since.nodes, NULL) : status;
+    return status == INLAY_OK ? graph_infer_from(g, first, NULL) : status;
 }
 
 /* What is read in the place of v. */
@@ -86,9 +86,8 @@ static uint32_t read_for(uint32_t v, const type_guard_forward *forwards, uint32_
     return v;
 }
 
-inlay_status type_guard_nodes(graph *g, type_guard_mark since, const graph_node *old,
-                              const type_guard_forward *forwards, uint32_t forward_count, inlay_diag *diag,
-                              bool *out_done)
+inlay_status type_guard_nodes(graph *g, uint32_t first, const graph_node *old, const type_guard_forward *forwards,
+                              uint32_t forward_count, inlay_diag *diag, bool *out_done)
 {
     arena a = { 0 };
     kept_value *before = copy_outputs(g, old, &a), *known = NULL;
@@ -100,7 +99,7 @@ inlay_status type_guard_nodes(graph *g, type_guard_mark since, const graph_node 
     if (status == INLAY_OK)
         known = copy_outputs(g, old, &a);
     if (known != NULL)
-        status = infer_since(g, since);
+        status = infer_from(g, first);
     else
         status = INLAY_OUT_OF_MEMORY;
     for (uint32_t o = 0; status == INLAY_OK && o < old->info.output_count; o++) {
@@ -114,7 +113,7 @@ inlay_status type_guard_nodes(graph *g, type_guard_mark since, const graph_node 
         if (before[o].value != INLAY_NONE)
             g->values[before[o].value] = before[o].was;
     if (!*out_done)
-        g->node_count = since.nodes;
+        g->node_count = first;
     arena_deinit(&a);
     return status == INLAY_OUT_OF_MEMORY
                ? inlay_fail(diag, status, "no memory to infer what stands for a node of graph '%s'", g->name)

@@ -25,22 +25,14 @@ bool type_guard_refuses(const graph_model *model, bool differs);
 INLAY_NODISCARD inlay_status type_guard_constant(graph *g, uint32_t v, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, const void *data, uint64_t bytes, bool *out_done);
 
-/* The last nodes and values of a graph. */
-typedef struct type_guard_mark {
-    uint32_t nodes, values;
-} type_guard_mark;
-static inline type_guard_mark type_guard_here(const graph *g)
-{
-    return (type_guard_mark){ g->node_count, g->value_count };
-}
 /* Readers of `from` are to read `to`. */
 typedef struct type_guard_forward {
     uint32_t from, to;
 } type_guard_forward;
-/* Infers the nodes since the mark, in their order, which are to make the outputs of `old`, or what is read in their
- * place; those with bodies must be bound. *out_done is false where an output differs, or where inference is an error:
- * then the nodes are gone again, and the values are as they were. */
-INLAY_NODISCARD inlay_status type_guard_nodes(graph *g, type_guard_mark since, const graph_node *old,
+/* Infers the nodes of g from index `first` on, in their order, which are to make the outputs of `old`, or what is read
+ * in their place; those with bodies must be bound. *out_done is false where an output differs, or where inference is an
+ * error: then the nodes are gone again, and the values are as they were. */
+INLAY_NODISCARD inlay_status type_guard_nodes(graph *g, uint32_t first, const graph_node *old,
                                               const type_guard_forward *forwards, uint32_t forward_count,
                                               inlay_diag *diag, bool *out_done);
 

@@ -285,7 +285,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *n = g->nodes[i];
-        const type_guard_mark here = type_guard_here(g);
+        const uint32_t nodes_before = g->node_count;
         const uint32_t first = f.count;
         unroller u = { 0 };
         inlay_status status;
@@ -298,7 +298,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
-        status = type_guard_nodes(g, here, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
+        status = type_guard_nodes(g, nodes_before, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
         if (status != INLAY_OK)
             return status;
         if (!drop[i]) {
