@@ -223,7 +223,7 @@ static graph_model *load_loop(bool y_is_output)
     mw_node(&w, "Identity", "c", "go");
     mw_node(&w, "Neg", "v", "next");
     mw_node(&w, "Neg", "z", "other");
-    mw_node(&w, "Abs", "v", "row");
+    mw_node(&w, "Abs", "x", "row");
     mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
     mw_value(&w, MW_OUTPUT, "next", RIG_FLOAT, NULL);
     mw_value(&w, MW_OUTPUT, "row", RIG_FLOAT, NULL);
