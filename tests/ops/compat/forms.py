@@ -27,7 +27,7 @@ from models import RNG, floats, one
 SHAPES = ("fixed", "named", "unknown")
 CONSTANTS = ("", "fed")
 
-PASSES = pathlib.Path(__file__).resolve().parents[3] / "host" / "passes"
+PASSES = pathlib.Path(__file__).resolve().parents[3] / "host" / "runtime" / "passes"
 UNTESTED = {"QEmbedLayerNormalization"} # EmbedLayerNormalization and DequantizeLinear are
 
 # ------------------------------------------------------------------ LSTM of bytes
