@@ -186,6 +186,8 @@ static void drop_inserted(rewrite *w)
             for (uint32_t k = 0; k < n->info.input_count; k++)
                 if (n->info.inputs[k] != INLAY_NONE)
                     w->uses[n->info.inputs[k]]--;
+            for (uint32_t k = 0; k < n->capture_count; k++)
+                w->uses[n->captures[k]]--;
             w->g->nodes[i] = NULL;
             dropped = true;
         }
@@ -656,6 +658,8 @@ inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
     }
     for (uint32_t i = 0; i < fresh->info.input_count; i++)
         use(w, fresh->info.inputs[i]);
+    for (uint32_t i = 0; i < fresh->capture_count; i++)
+        use(w, fresh->captures[i]);
     g->nodes[at] = fresh;
     w->inserted = true;
     return INLAY_OK;
