@@ -105,6 +105,11 @@ does ".tried and .difference < 1e-5 and .memory_bytes <= 1.1 * $weights and .pac
     winograd.onnx -o smallest --memory 1.1
 holds "a bound that cannot be held is told" sh -c "'$inlay' bundle mlp.onnx -o mlp_bounded --memory 1 ${common[*]} |
     grep -q 'more than --memory'"
+heavy=$((4 * 256 * 256 * 9 * 4)) # the default bound counts; what packs were made of does not stay in memory
+does ".tried and .packs_at_start > 0 and .memory_bytes <= 3 * $heavy" heavy.onnx -o heavy
+holds "constants leave memory as they are packed" sh -c "./heavy --info >info && awk '
+    { of[\$1] = \$2 }
+    END { exit !(of[\"peak_resident_bytes\"] - of[\"arena_bytes\"] < 0.9 * $heavy) }' info"
 fails 2 "--memory is a number from 1" mlp.onnx -o none --memory 0.5
 
 # ---- precision and options of providers are the program's, too
