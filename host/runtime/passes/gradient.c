@@ -8,6 +8,7 @@
  * that has none is an error. Nodes are computed again where the Gradient reads other values than those that are named.
  */
 #include "passes/gradient.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* Nodes that all Gradients of a graph may go through together: each may double the graph that the next one is of. */
@@ -224,6 +225,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         names_deinit(&f.names);
         if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && f.m.failed))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", f.n->info.name.data);
+        if (status == INLAY_OK && ready)
+            status = type_guard_expect(ctx, g, f.n);
         if (status != INLAY_OK || !ready)
             continue;
         pass_count(ctx, g, f.n, "the derivatives of the nodes that it names");

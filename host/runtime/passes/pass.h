@@ -45,12 +45,13 @@ typedef struct pass_ctx {
     /* The model is to be written as a file of this opset of ai.onnx: operators of later ones are not made, and those of
      * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
     int64_t newest_opset;
-    bool float_activations;     /* option float_activations */
-    bool dynamic_rows;          /* option dynamic_rows */
-    bool widens_halves;         /* a provider on the CPU is fast at floats: products of float16 are made of them */
-    bool quantizes;             /* the model has a DynamicQuantizeLinear */
-    bool lowers;                /* before all levels */
-    struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
+    bool float_activations; /* option float_activations */
+    bool dynamic_rows;      /* option dynamic_rows */
+    bool widens_halves;     /* a provider on the CPU is fast at floats: products of float16 are made of them */
+    bool quantizes;         /* the model has a DynamicQuantizeLinear */
+    bool lowers;            /* before all levels */
+    struct type_guard_expected *expected; /* types and shapes that the next inference must find again; {0} */
+    struct pass_folded *folded;           /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
 } pass_ctx;
 
