@@ -12,6 +12,6 @@ static inlay_status run_clamped(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Clamped", .flags = KIT_IN_PLACE, .run = run_clamped },
+    { .domain = "ai.inlay", .op_type = "Clamped", .flags = KIT_IN_PLACE, .run = run_clamped },
 };
 const kit_table reference_clamped = { kernels, KIT_COUNT(kernels) };
