@@ -1,6 +1,6 @@
 /* Gradient against finite differences, at the first and the last level of optimisation; what has no rule is named. */
 #include "graph_script.h"
-#include "toolbox/gradient.h"
+#include "modelkit/gradient.h"
 
 enum { MOST_INPUTS = 4, PICKED = 5 };
 

@@ -1,0 +1,126 @@
+/* inlay: the command line of libinlay. Finds the verb; the rest is in cmd_<verb>.c. */
+#include "base/nearest.h"
+#include "base/output.h"
+#include "cli/cli.h"
+#include "modelkit/gradient.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct verb {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+} verb;
+
+static const verb verbs[] = {
+#define VERB(name, summary) { #name, summary, cmd_##name },
+#include "cli/verbs.def"
+#undef VERB
+};
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+
+/* The name as users write it: that of the function, with - for _. */
+static const char *verb_name(const void *ctx, uint32_t i)
+{
+    static char names[VERB_COUNT][24];
+
+    (void)ctx;
+    (void)snprintf(names[i], sizeof names[i], "%s", verbs[i].name);
+    for (char *c = names[i]; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    return names[i];
+}
+
+static void print_usage(FILE *to)
+{
+    (void)fprintf(to, "Usage: inlay VERB [ARGUMENT...]\n\nRuns ONNX models on plug-in execution providers.\n\n");
+    for (uint32_t i = 0; i < VERB_COUNT; i++)
+        (void)fprintf(to, "  %-12s %s\n", verb_name(NULL, i), verbs[i].summary);
+    (void)fprintf(to, "  %-12s %s\n", "help",
+                  "show the manual of a verb, or the exit codes: inlay help VERB|exit-codes");
+    (void)fprintf(to, "\n  --version  print the version\n  --help     this list\n");
+}
+
+static int print_exit_codes(void)
+{
+#define PRINT(number, name, text) (void)printf("%4d  %s\n", number, text);
+    CLI_EXIT_LIST(PRINT)
+#undef PRINT
+    return CLI_OK;
+}
+
+static const verb *find_verb(const char *name)
+{
+    for (uint32_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(verb_name(NULL, i), name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+/* argv[0] is the verb. argp names the program after it in help and errors. */
+static int run_verb(const verb *v, int argc, char **argv)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "inlay %s", verb_name(NULL, (uint32_t)(v - verbs)));
+    argv[0] = name;
+    return v->run(argc, argv);
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *near = nearest_name(name, verb_name, NULL, VERB_COUNT);
+
+    (void)fprintf(stderr, "inlay: no verb '%s'%s%s%s; inlay --help lists them\n", name, near ? "; did you mean '" : "",
+                  near ? near : "", near ? "'?" : "");
+    return CLI_USAGE;
+}
+
+static int help(int argc, char **argv)
+{
+    char *help_args[] = { NULL, (char[]){ "--help" }, NULL };
+    const verb *v;
+
+    if (argc < 2) {
+        print_usage(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "exit-codes") == 0)
+        return print_exit_codes();
+    v = find_verb(argv[1]);
+    return v != NULL ? run_verb(v, 2, help_args) : unknown_verb(argv[1]);
+}
+
+static int run(int argc, char **argv)
+{
+    const verb *v;
+
+    if (argc < 2) {
+        print_usage(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        (void)printf("inlay %s\n", inlay_version());
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "-?") == 0) {
+        print_usage(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "help") == 0)
+        return help(argc - 1, argv + 1);
+    v = find_verb(argv[1]);
+    return v != NULL ? run_verb(v, argc - 1, argv + 1) : unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+
+    output_guard("inlay");
+    argp_err_exit_status = CLI_USAGE;
+    cli_restart_init(argc, argv);
+    passes_set_gradient(gradient_spell_out);
+    code = run(argc, argv);
+    return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* whatever the signal made fail first */
+}
