@@ -1,5 +1,6 @@
 /* Passes cannot change the type, the rank or a size of a value: a wrong edit for each way in which they replace one. */
 #include "model/model.h"
+#include "modelkit/gradient.h"
 #include "passes/type_guard.h"
 #include "passes/rewrite.h"
 #include "rewrite_rows.h"
@@ -368,6 +369,7 @@ static void expected_values(void **state)
     static const char script[] = "a : 4\nb : 4\nY = Mul(a, b)\nda, db = tr.Gradient(a, b) xs='a,b y=Y\n-> da, db";
 
     (void)state;
+    passes_set_gradient(gradient_spell_out);
     for (int mistaken = 0; mistaken < 2; mistaken++) {
         graph_model *model = load_script(script);
         inlay_value_info *da = &model->main->values[value(model->main, "da")].info;

@@ -67,6 +67,11 @@ INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 /* The i-th pass: its name and level; NULL past the last. */
 const char *pass_name(uint32_t i, uint32_t *out_level);
 
+/* What the pass `gradient` calls: the command line has it, libinlay.so has not and refuses Gradient. To be set before
+ * the first session. */
+void passes_set_gradient(pass_fn fn);
+bool pass_is_gradient(const graph_node *n);
+
 /* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the
  * arena's; NULL: none stays, or memory ran out. */
 bool *pass_packed_weights(const pass_ctx *ctx, const graph *g, arena *a);
