@@ -243,15 +243,6 @@ static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static copy_job make_job(const strided_plan *plan, const void *in, void *out)
-{
-    return (copy_job){ .plan = plan,
-                       .in = in,
-                       .out = out,
-                       .kernel = find_kernel(plan->kind, plan->element),
-                       .chunks = (plan->major.count + plan->chunk - 1) / plan->chunk };
-}
-
 inlay_status strided_copy(const kit_call *call, const strided_plan *plan, const void *in, void *out)
 {
     copy_job job;
@@ -261,17 +252,13 @@ inlay_status strided_copy(const kit_call *call, const strided_plan *plan, const 
         return INLAY_OK;
     if (plan->kind == KIND_ROWS && plan->major.count == 1 && plan->outer == 1)
         return strided_memcpy(call, out, in, (uint64_t)(plan->minor.count * plan->element));
-    job = make_job(plan, in, out);
+    job = (copy_job){ .plan = plan,
+                      .in = in,
+                      .out = out,
+                      .kernel = find_kernel(plan->kind, plan->element),
+                      .chunks = (plan->major.count + plan->chunk - 1) / plan->chunk };
     unit_bytes = plan->chunk * plan->minor.count * plan->element;
     return kit_parallel(call, plan->outer * job.chunks, GRAIN_BYTES / unit_bytes + 1, copy_range, &job);
-}
-
-void strided_copy_here(const strided_plan *plan, const void *in, void *out)
-{
-    if (plan->outer > 0) {
-        copy_job job = make_job(plan, in, out);
-        (void)copy_range(&job, 0, plan->outer * job.chunks, 0);
-    }
 }
 
 typedef struct memcpy_job {

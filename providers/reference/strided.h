@@ -81,8 +81,6 @@ void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank
 /* Runs the plan, on the pool when there is enough to do. in and out are the addresses of element (0, 0, ...); targets
  * must not overlap sources. Fails only as kit_parallel does. */
 inlay_status strided_copy(const kit_call *call, const strided_plan *plan, const void *in, void *out);
-/* The same on the calling thread alone, for use inside a parallel loop. */
-void strided_copy_here(const strided_plan *plan, const void *in, void *out);
 
 /* memcpy of any size, on the pool when large. */
 inlay_status strided_memcpy(const kit_call *call, void *out, const void *in, uint64_t bytes);

@@ -5,7 +5,7 @@
 #include "fake_device.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
-#include "plugin/plugin.h"
+#include "plugin_dirs.h"
 #include "session/session.h"
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Who may have written a file: owners, modes, links, files that are exchanged, and the list of sums. */
 #include "folder.h"
+#include "plugin_dirs.h"
 #include <pthread.h>
 #include <dlfcn.h>
 

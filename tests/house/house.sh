@@ -1,5 +1,5 @@
 #!/bin/bash
-# The sources include only downwards, and includes.sh notices where they do not.
+# The sources include only downwards, name what exists, and have no function that nothing calls; planted faults show.
 #   house.sh SOURCE_DIR
 set -uo pipefail
 source=$1
@@ -14,6 +14,10 @@ fail() {
 sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has includes that are not allowed (above)"
 
 sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names what is gone (above)"
+
+python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (above): delete them"
+[ "$(python3 "$here/uncalled.py" "$source" --planted)" = "host/planted.c: nothing calls planted()" ] ||
+    fail "a planted function that nothing calls was not noticed"
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT

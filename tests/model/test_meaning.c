@@ -3,6 +3,7 @@
 #include "graph_text.h"
 #include "model/model.h"
 #include "model_writer.h"
+#include "onnx_bytes.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -397,6 +398,17 @@ static void what_is_saved_comes_back(void **state)
     (void)fclose(fdopen(fd, "rb"));
 }
 
+static void write_tensor(const char *path, const inlay_tensor_view *t)
+{
+    onnx_bytes file = { .count = 0 };
+    FILE *to = fopen(path, "w");
+
+    onnx_tensor(&file, "t", t->dtype, t->rank, t->dims, t->data, (size_t)t->bytes);
+    assert_non_null(to);
+    assert_int_equal(fwrite(file.data, 1, file.count, to), file.count);
+    assert_int_equal(fclose(to), 0);
+}
+
 static void single_values(void **state)
 {
     char path[] = "/tmp/inlay-value-XXXXXX";
@@ -412,17 +424,15 @@ static void single_values(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    assert_int_equal(model_tensor_save(path, "t", &t, &diag), INLAY_OK);
+    write_tensor(path, &t);
     assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &a, &datum, &diag), INLAY_OK);
     assert_string_equal(datum.name, "t");
     assert_int_equal(datum.tensor.rank, 2);
     assert_int_equal((uintptr_t)datum.tensor.data % 16, 0);
     assert_memory_equal(datum.tensor.data, numbers, sizeof numbers);
-    assert_int_equal(model_tensor_save(path, "s", &s, &diag), INLAY_OK);
+    write_tensor(path, &s);
     assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &a, &datum, &diag), INLAY_OK);
     assert_memory_equal(((const inlay_str *)datum.tensor.data)[0].data, "a\0b", 3);
-    t.bytes = 20;
-    assert_int_equal(model_tensor_save(path, "t", &t, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(model_datum_load(path, 9, &a, &datum, &diag), INLAY_INVALID_ARGUMENT);
     arena_deinit(&a);
     (void)remove(path);

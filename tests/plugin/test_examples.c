@@ -2,7 +2,7 @@
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
-#include "plugin/plugin.h"
+#include "plugin_dirs.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The registry: what is loaded from directories, what is refused and with which sentence, and how providers open. */
 #include "base/boundary.h"
 #include "cmocka_all.h"
-#include "plugin/plugin.h"
+#include "plugin_dirs.h"
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

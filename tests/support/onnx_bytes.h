@@ -123,16 +123,25 @@ static inline void onnx_output(onnx_bytes *g, const char *name, inlay_dtype dtyp
 {
     onnx_value(g, 12, name, dtype, rank, dims);
 }
+/* A TensorProto. data of INLAY_STRING is an array of inlay_str. */
+static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype dtype, uint32_t rank,
+                               const int64_t *dims, const void *data, size_t bytes)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        onnx_number(tensor, 1, dims[i]);
+    onnx_number(tensor, 2, dtype);
+    onnx_text(tensor, 8, name);
+    if (dtype != INLAY_STRING)
+        onnx_blob(tensor, 9, data, bytes);
+    for (size_t i = 0; dtype == INLAY_STRING && i < bytes / sizeof(inlay_str); i++)
+        onnx_blob(tensor, 6, ((const inlay_str *)data)[i].data, (size_t)((const inlay_str *)data)[i].bytes);
+}
 static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                  const void *data, size_t bytes)
 {
     onnx_bytes tensor = { .count = 0 };
 
-    for (uint32_t i = 0; i < rank; i++)
-        onnx_number(&tensor, 1, dims[i]);
-    onnx_number(&tensor, 2, dtype);
-    onnx_text(&tensor, 8, name);
-    onnx_blob(&tensor, 9, data, bytes);
+    onnx_tensor(&tensor, name, dtype, rank, dims, data, bytes);
     onnx_message(g, 5, &tensor);
 }
 /* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */

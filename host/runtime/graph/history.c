@@ -122,14 +122,6 @@ const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i)
                                                                                              : NULL;
 }
 
-int64_t history_of_name(const graph *g, const char *name)
-{
-    for (uint32_t k = g->history != NULL ? g->history->removed_count : 0; k-- > 0;)
-        if (strcmp(g->history->removed[k].node->info.name.data, name) == 0)
-            return g->history->removed[k].rewrite;
-    return 0;
-}
-
 bool history_save(const graph *g, arena *a, graph_saved *out)
 {
     *out =

@@ -15,8 +15,6 @@ void history_same(graph *g, uint32_t v, uint32_t instead); /* readers of v read 
 
 /* The i-th node that the rewrite took out; NULL past the last. */
 const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i);
-/* The rewrite that took out the node of that name; 0 = none did. */
-int64_t history_of_name(const graph *g, const char *name);
 
 /* A graph as it was; undone rewrites leave nodes and values as they were, so this is a list of them. */
 typedef struct graph_saved {

@@ -71,7 +71,4 @@ typedef struct model_datum {
 enum { MODEL_DATUM_SPARSE = INLAY_VALUE_MAP + 1 };
 INLAY_NODISCARD inlay_status model_datum_load(const char *path, uint32_t kind, arena *a, model_datum *out,
                                               inlay_diag *diag);
-/* Writes a tensor as TensorProto. */
-INLAY_NODISCARD inlay_status model_tensor_save(const char *path, const char *name, const inlay_tensor_view *tensor,
-                                               inlay_diag *diag);
 #endif

@@ -220,23 +220,3 @@ done:
     arena_deinit(&s.scratch);
     return status;
 }
-
-inlay_status model_tensor_save(const char *path, const char *name, const inlay_tensor_view *tensor, inlay_diag *diag)
-{
-    saver s = { .diag = diag };
-    inlay_status status = INLAY_OK;
-    int64_t count;
-    size_t bytes;
-
-    if (!dims_count(tensor->dims, tensor->rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes) ||
-        bytes != tensor->bytes)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: the tensor's bytes do not match its type and dims",
-                          path);
-    save_tensor(&s, name, tensor, false);
-    if (s.w.failed)
-        status = no_memory(diag);
-    else
-        status = write_files(&s, path);
-    wire_deinit(&s.w);
-    return status;
-}

@@ -94,9 +94,6 @@ INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *searc
 /* See inlay_plugin_register(). */
 inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag);
 
-/* plugin_set_search() with defaults for all that is not given. */
-INLAY_NODISCARD inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log,
-                                               void *log_user, plugin_set **out_set, inlay_diag *diag);
 /* Open providers keep their plugin loaded by themselves. NULL is a no-op. */
 void plugin_set_destroy(plugin_set *set);
 

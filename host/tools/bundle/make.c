@@ -44,13 +44,6 @@ static bool find_parts(const char *target, char out[PATH_MAX])
     return realpath(path, out) != NULL;
 }
 
-bool bundle_has_target(const char *target)
-{
-    char path[PATH_MAX];
-
-    return find_parts(target, path);
-}
-
 int maker_run(char *const *argv, const char *log)
 {
     posix_spawn_file_actions_t actions;

@@ -107,12 +107,3 @@ bool agree(const bench_result *got, const bench_result *want, char *text, size_t
     }
     return true;
 }
-
-bool agree_exactly(const bench_result *a, const bench_result *b)
-{
-    for (uint32_t o = 0; o < a->out_count; o++)
-        if (a->out[o].bytes != b->out[o].bytes || a->out[o].dtype == INLAY_STRING ||
-            memcmp(a->out[o].data, b->out[o].data, (size_t)a->out[o].bytes) != 0)
-            return a->out[o].dtype == INLAY_STRING;
-    return true;
-}

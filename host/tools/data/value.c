@@ -277,29 +277,6 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
     return text;
 }
 
-char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes)
-{
-    static const char *const kinds[] = { "", "", "sequence of ", "optional ", "map to " };
-    size_t used =
-        (size_t)snprintf(text, bytes, "%s%s", info->kind < 5 ? kinds[info->kind] : "", inlay_dtype_name(info->dtype));
-
-    if (info->rank == INLAY_RANK_UNKNOWN) {
-        (void)snprintf(text + used, bytes - used, "[...]");
-        return text;
-    }
-    for (uint32_t i = 0; i < info->rank && used < bytes; i++) {
-        const char *before = i == 0 ? "[" : ", ";
-        if (info->dims[i] >= 0)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", before, (long long)info->dims[i]);
-        else
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", before,
-                                     info->dim_names[i][0] != '\0' ? info->dim_names[i] : "?");
-    }
-    if (used < bytes)
-        (void)snprintf(text + used, bytes - used, info->rank == 0 ? "[]" : "]");
-    return text;
-}
-
 /* ------------------------------------------------------------------ contents */
 
 typedef struct statistics {
