@@ -92,13 +92,16 @@ inlay_status maker_first_run(maker *m, const char *file, uint32_t level, bool *o
     char *argv[] = { (char *)(uintptr_t)maker_emulator(m), started, wrote,
                      (char *)(uintptr_t)(l->plain ? "plain" : "as is"), NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;
+    const char *before = getenv("INLAY_ISA");
     int code;
 
     if (started == NULL || wrote == NULL)
         return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    if (before != NULL && (before = arena_format(&m->c->a, "%s", before)) == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
     (void)setenv("INLAY_ISA", l->isa, 1);
     code = maker_run(start, m->log);
-    (void)unsetenv("INLAY_ISA");
+    (void)(before != NULL ? setenv("INLAY_ISA", before, 1) : unsetenv("INLAY_ISA"));
     m->job->node[0] = '\0';
     if (code == 3)
         return read_refusal(m);

@@ -159,6 +159,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* Programs that are started here use no more of the CPU than the sessions that they are compared with. */
+static void cap_programs(const cli_common *common)
+{
+    char isa[16] = "auto";
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_options_get(common->options, "isa", isa, sizeof isa, &diag) == INLAY_OK && strcmp(isa, "auto") != 0)
+        (void)setenv("INLAY_ISA", isa, 1);
+}
+
 /* The model with its sizes fixed, in the folder of the bundle. */
 static inlay_status fix_sizes(const bundle_args *args, const scratch *s, char *path, inlay_diag *diag)
 {
@@ -381,6 +391,7 @@ int cmd_bundle(int argc, char **argv)
     args.job.target = bundle_native_target();
     args.job.size = 1.15;
     cli_parse(&argp, true, argc, argv, &common, &args);
+    cap_programs(&common);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
     cli_common_deinit(&common);
     return code;
