@@ -22,10 +22,9 @@ int main(void)
     for (size_t t = 0; t < KIT_COUNT(tables); t++)
         for (uint32_t i = 0; i < tables[t].table->count; i++)
             (void)printf("table reference_%s %s\n", tables[t].name, tables[t].table->kernels[i].op_type);
-#ifdef BUNDLED_ONEDNN
 #define X(op, first, last, family, rest) (void)printf("family " #family " %s\n", op);
-#include "../onednn/integers.def"
-#include "../onednn/operators.def"
+#include "graph/integers.def"
+#include "graph/operators.def"
 #undef X
 #define SET(name, families) (void)puts("set " #name " " families);
 #define FUNCTION(name) (void)puts("function " #name);
@@ -36,6 +35,5 @@ int main(void)
 #undef FUNCTION
 #undef BASELINE
 #undef LEVEL
-#endif
     return 0;
 }

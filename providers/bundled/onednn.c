@@ -1,14 +1,14 @@
 /* The provider onednn without oneDNN: regions that run on its own loops. What needs the library is INLAY_UNSUPPORTED
  * when it is compiled (dn_none.c), and names the node. */
 #include "bundled.h"
-#include "bytes.h"
-#include "cpu.h"
-#include "kernels.h"
-#include "moves.h"
-#include "nbits.h"
-#include "quant.h"
-#include "sgemm.h"
-#include "tiles.h"
+#include "quantized/bytes.h"
+#include "simd/cpu.h"
+#include "choice/kernels.h"
+#include "layout/moves.h"
+#include "weights/nbits.h"
+#include "quantized/quant.h"
+#include "product/sgemm.h"
+#include "convolution/tiles.h"
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)

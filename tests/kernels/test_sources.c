@@ -1,8 +1,8 @@
 /* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that
  * there are, and the one that is chosen is what kernels run by. */
 #include "sources.h"
-#include "move_set.h"
-#include "tile_set.h"
+#include "simd/move_set.h"
+#include "convolution/tile_set.h"
 #include "cmocka_all.h"
 #include <dirent.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Every kernel for convolutions and products against sums in double, by element beside the element's own terms, with
  * data that is hard on float arithmetic, on one and several threads. */
-#include "kernels.h"
+#include "choice/kernels.h"
 #include "layer.h"
-#include "pairs.h"
-#include "tiles.h"
+#include "product/pairs.h"
+#include "convolution/tiles.h"
 #include "told.h"
 
 /* What precision f32 promises, in units of eps * sqrt(terms); strict is held to less. */

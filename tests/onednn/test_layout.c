@@ -1,5 +1,5 @@
 /* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
-#include "build.h"
+#include "graph/build.h"
 #include "their_layout.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* Products in pairs (pairs.h) against sums in double: sizes around the edges of blocks, panels and parts, weights as
  * they may lie, what is done behind a product, units in any order; numbers for which pairs as they stand would be
  * wrong; and numbers that are none. */
-#include "pairs_weights.h"
-#include "tiles.h"
+#include "weights/pairs_weights.h"
+#include "convolution/tiles.h"
 #include "cmocka_all.h"
 #include "noise.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* How far Winograd's convolutions are off with the weights at hand. */
-#include "kernels.h"
-#include "tiles.h"
+#include "choice/kernels.h"
+#include "convolution/tiles.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that oneDNN 2 asks for. */
-#include "build.h"
+#include "graph/build.h"
 #include "dn_v2.h"
 #include <math.h>
 #include <setjmp.h>
