@@ -23,8 +23,8 @@ int main(void)
         for (uint32_t i = 0; i < tables[t].table->count; i++)
             (void)printf("table reference_%s %s\n", tables[t].name, tables[t].table->kernels[i].op_type);
 #define X(op, first, last, family, rest) (void)printf("family " #family " %s\n", op);
-#include "graph/integers.def"
-#include "graph/operators.def"
+#include "region/integers.def"
+#include "region/operators.def"
 #undef X
 #define SET(name, families) (void)puts("set " #name " " families);
 #define FUNCTION(name) (void)puts("function " #name);

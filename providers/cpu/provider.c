@@ -103,7 +103,6 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     bool reduced = false;
     kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
-    dn_status code;
 
     *out_state = NULL;
     if (status != INLAY_OK) {
@@ -154,13 +153,15 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->bf16 = reduced && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */
-    code = dn_engine_create(&state->engine);
-    if (code != DN_SUCCESS) {
-        release(state);
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "no oneDNN: libdnnl is not installed, or knows "
-                          "nothing of this CPU (status %d)",
-                          (int)code);
+    if (front->has_library) {
+        dn_status code = dn_engine_create(&state->engine);
+
+        if (code != DN_SUCCESS) {
+            release(state);
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "no oneDNN: libdnnl is not installed, or knows nothing of this CPU (status %d)",
+                              (int)code);
+        }
     }
     *out_state = state;
     return INLAY_OK;

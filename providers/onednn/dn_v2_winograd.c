@@ -3,7 +3,7 @@
  * oneDNN makes them, too, by plain loops that take some twenty times as long as memory does. Its matrices G and its
  * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "dn_v2.h"
 #include "simd/at_fork.h"
 #include <math.h>

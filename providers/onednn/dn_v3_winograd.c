@@ -1,5 +1,5 @@
 /* oneDNN 3 has no Winograd's convolutions on x86, hence no weights of them. */
-#include "graph/build.h"
+#include "region/build.h"
 
 bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {

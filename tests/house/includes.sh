@@ -86,7 +86,7 @@ includes providers ops sdk | awk -v rooms="$host_rooms" '
         to = header; if (!sub(/\/.*/, "", to)) next
         if (to == "host" || to in is_room)
             print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
-        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|kernels)$/)
+        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|cpu|simd|prepost)$/)
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
     }' >>"$wrong"
 

@@ -2,7 +2,7 @@
  * the host's with room for more, so that only the new part is written, behind the old. Of
  * GroupQueryAttention what is new is also written to where each sequence of the batch ends, which may be before that.
  */
-#include "graph/build.h"
+#include "region/build.h"
 
 enum { STATE_AXIS = 2 };
 

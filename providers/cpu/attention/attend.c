@@ -1,7 +1,7 @@
 /* Attention on loops of our own: a block of queries of one head at a time, whose scores never leave the cache. Queries,
  * keys and values are read where the products before left them, whatever is transposed; the result is made as the
  * Transpose behind it wants it. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "product/sgemm.h"
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Attention-23..25, without a past, and ai.inlay's Attention-1 (ops/inlay/attention.c). Where there are kernels for it,
  * in one piece (attend.c); otherwise two batched products with a softmax of our own between, which scales, masks and
  * normalises a row in one pass. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "product/sgemm.h"
 #include "simd/vecmath.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* RotaryEmbedding-23: pairs of elements of each head are turned by the angles of their place. As the reference does,
  * read and written where the products and attention around it have the heads. */
-#include "graph/build.h"
+#include "region/build.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {

@@ -1,7 +1,7 @@
 /* TensorScatter-24 of rows into a cache of [batch, heads, rows, size]: what GroupQueryAttention does with new keys and
  * values. Each sequence of the batch says at which row its own begin. Where the cache is a state in place (append.c),
  * they are all that is written. */
-#include "graph/build.h"
+#include "region/build.h"
 
 enum { ROW_AXIS = 2 };
 

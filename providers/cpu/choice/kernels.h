@@ -6,7 +6,7 @@
  * stays with the instance, for `inlay explain --kernels`. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
-#include "graph/build.h"
+#include "region/build.h"
 
 /* The convolution in hand. Spatial axes are two; of one dimension, it is a row. Of three dimensions only is_flat is
  * set. */

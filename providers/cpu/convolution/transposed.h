@@ -1,7 +1,7 @@
 /* transposed.h - what the ways of ConvTranspose share: functions behind its sums (transposed.c). */
 #ifndef CPU_TRANSPOSED_H
 #define CPU_TRANSPOSED_H
-#include "graph/build.h"
+#include "region/build.h"
 
 enum { TRANSPOSED_MOST_BEHIND = 4 };
 

@@ -1,5 +1,5 @@
 /* Attributes of windows: convolutions and pooling. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "convolution/window.h"
 
 /* oneDNN describes each column of an image beside its pads: with numbers beyond all reason it takes minutes. */

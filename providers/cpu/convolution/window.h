@@ -1,7 +1,7 @@
 /* window.h - attributes of windows. */
 #ifndef CPU_WINDOW_H
 #define CPU_WINDOW_H
-#include "graph/region.h"
+#include "region/region.h"
 
 /* Reads strides, dilations, pads, auto_pad and output_padding for a window of `spatial` axes. */
 bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why);

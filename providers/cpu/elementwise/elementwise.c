@@ -1,6 +1,6 @@
 /* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution
  * or product (posts.c). */
-#include "graph/build.h"
+#include "region/build.h"
 #include <float.h>
 #include <math.h>
 

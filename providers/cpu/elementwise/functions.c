@@ -3,7 +3,7 @@
  * Elu of -1e-8 and its Mish of -20 are 0); they keep NaN, infinity and the sign of zero as ONNX has them. oneDNN's are
  * left where they are faster: those with an exponential, of tensors that are large enough for the time that a call of
  * its takes. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/row_set.h"
 #include "product/sgemm.h"
 #include "simd/vecmath.h"

@@ -1,6 +1,6 @@
 /* Functions of two whole tensors that lie alike, and what follows them, by one loop: oneDNN would generate code for
  * each size, which takes longer than small tensors do. */
-#include "graph/build.h"
+#include "region/build.h"
 
 enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; that are worth another thread */
 

@@ -1,7 +1,7 @@
 /* Resize-10..19 and Upsample-7..9, in the layout that the input has: blocks of channels and channels last keep the
  * elements of a place together, which then go through weights computed once for each. The loops are those of all our
  * providers (common/resize_rows.h): oneDNN's resampling knows two of ONNX's seven ways to place a pixel. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "resize_rows.h"
 #include <math.h>
 

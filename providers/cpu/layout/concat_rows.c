@@ -1,6 +1,6 @@
 /* Concatenation of row-major tensors: rows of bytes one behind the other. oneDNN's kernels for that want long rows;
  * those that rotary embeddings and the like are made of have one element. */
-#include "graph/build.h"
+#include "region/build.h"
 
 typedef struct concat_rows {
     rg_native native;

@@ -1,5 +1,5 @@
 /* Memory layouts. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <stdlib.h>
 
 static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)

@@ -4,7 +4,7 @@
  * some 20 GB/s a core, where squares of 16 x 16 that are turned in registers move as much as the caches give. */
 #ifndef CPU_MOVES_H
 #define CPU_MOVES_H
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/move_set.h"
 
 /* Axes of both sides from the outermost of the target to its innermost; none has one element, neighbours that lie

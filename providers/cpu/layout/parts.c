@@ -1,6 +1,6 @@
 /* Split and Slice: the parts are views of the whole, with gaps between their rows. Products by constants and attention
  * read them so; whoever else reads one has it copied (rg_read). Split-1..18, Slice-1..13 with positive steps. */
-#include "graph/build.h"
+#include "region/build.h"
 
 static bool parse_split(const kit_node *node, rg_op *op, kit_refusal *why)
 {

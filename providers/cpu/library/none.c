@@ -1,6 +1,6 @@
 /* dn.h without oneDNN: the library makes no kernel, and the region compiler has its own loops alone. A region that
  * needs the library is INLAY_UNSUPPORTED when it is compiled. */
-#include "graph/build.h"
+#include "region/build.h"
 
 #define NOTHING(out) (*(out) = NULL, DN_UNIMPLEMENTED)
 

@@ -1,6 +1,6 @@
 /* BatchNormalization of images that lie row-major or channels last, in one pass at the speed of memory: oneDNN 2.6 goes
  * through them several times slower. Blocked images are left to it. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <math.h>
 
 enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels whose factors are at hand; elements worth a thread's while */

@@ -1,5 +1,5 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "normalization/rows.h"
 #include <math.h>
 

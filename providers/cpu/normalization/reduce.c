@@ -4,7 +4,7 @@
  * as they lie.
  *
  * Sums are made in double and rounded once, so that those of rows are what LayerNormalization has (rows.h). */
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/row_set.h"
 #include "normalization/rows.h"
 #include "simd/vecmath.h"

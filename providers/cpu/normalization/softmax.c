@@ -1,7 +1,7 @@
 /* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over columns side by side where the axis is not the
  * innermost. Where a row has a NaN, or an infinity, ONNX has NaN all along it; sums of differences from the largest
  * make it so. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Pooling, and reductions that are pooling: over all of the image (ONNX MaxPool, AveragePool, GlobalAveragePool,
  * GlobalMaxPool, ReduceMean, ReduceMax). Other reductions are loops (reduce.c). */
-#include "graph/build.h"
+#include "region/build.h"
 #include "convolution/window.h"
 
 static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)

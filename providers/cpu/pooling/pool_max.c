@@ -1,7 +1,7 @@
 /* MaxPool, GlobalMaxPool and ReduceMax of images in one or two dimensions (ONNX MaxPool-1..22), by a loop over the
  * image as it lies: row-major, channels last, or in blocks of channels. The maximum of anything and NaN is NaN, of -inf
  * alone -inf; oneDNN's kernels have another number there, and are no faster, for this is all loads. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "convolution/window.h"
 #include <math.h>
 

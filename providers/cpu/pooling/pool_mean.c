@@ -1,7 +1,7 @@
 /* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the image, an AveragePool whose window is the image),
  * by a loop over the image as it lies: row-major, channels last, or in blocks of channels. Some hundred pixels are
  * added in float, and those sums in double: a mean is as exact as float. oneDNN would make code for each size. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "normalization/rows.h"
 #include "convolution/window.h"
 

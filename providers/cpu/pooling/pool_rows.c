@@ -1,7 +1,7 @@
 /* MaxPool and AveragePool of images that lie row by row, in one or two dimensions (ONNX MaxPool-1..22,
  * AveragePool-1..22): the rows of a window are joined first, which are vectors as they lie, then columns of that. A
  * pool of an image that nobody has turned needs no turning. A NaN stays one. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/move_set.h"
 #include "simd/row_set.h"
 #include "convolution/window.h"

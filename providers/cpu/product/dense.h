@@ -1,7 +1,7 @@
 /* dense.h - products with loops of our own: what dense.c and nbits.c have in common. */
 #ifndef CPU_DENSE_H
 #define CPU_DENSE_H
-#include "graph/build.h"
+#include "region/build.h"
 #include "weights/nbits.h"
 #include "product/sgemm.h"
 

@@ -1,6 +1,6 @@
 /* Option precision: in which types products are computed, and in which their results wait. With `reduced` operands are
  * bfloat16 and sums float; a result stays bfloat16 where only such products read it. */
-#include "graph/build.h"
+#include "region/build.h"
 
 bool rg_has_bf16(void)
 {

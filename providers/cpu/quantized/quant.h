@@ -1,7 +1,7 @@
 /* quant.h - what the files of integer operators share. */
 #ifndef CPU_QUANT_H
 #define CPU_QUANT_H
-#include "graph/build.h"
+#include "region/build.h"
 
 /* ------------------------------------------------------------------ parsing */
 

@@ -2,7 +2,7 @@
  * a region. */
 #ifndef CPU_SPARSE_WEIGHTS_H
 #define CPU_SPARSE_WEIGHTS_H
-#include "graph/build.h"
+#include "region/build.h"
 #include "sparse/fours.h"
 
 /* Blocks of the constant matrix of the product in hand that are not zero; -1: so many that it is not worth to leave out

@@ -5,7 +5,7 @@
  * floats at all where the packs are kept from an earlier one. */
 #ifndef CPU_HALVES_H
 #define CPU_HALVES_H
-#include "graph/build.h"
+#include "region/build.h"
 
 /* Is the value one of those? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);

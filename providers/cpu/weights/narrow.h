@@ -6,7 +6,7 @@
  * again. Floats are those of DequantizeLinear to the last bit: (q - zero) * scale. */
 #ifndef CPU_NARROW_H
 #define CPU_NARROW_H
-#include "graph/build.h"
+#include "region/build.h"
 
 #define NARROW_NS 0.05 /* an element that becomes a float */
 

@@ -2,7 +2,7 @@
  * read, and MatMulNBits. What is computed with them is in nbits.c. */
 #ifndef CPU_NBITS_WEIGHTS_H
 #define CPU_NBITS_WEIGHTS_H
-#include "graph/build.h"
+#include "region/build.h"
 #include "weights/nbits.h"
 
 /* The value of the graph as weights: the DequantizeLinear behind it, past a Transpose. *out_bytes: of its integers.

@@ -1,7 +1,7 @@
 /* pairs_weights.h - packs of products in pairs (pairs.h) as constants of a region. */
 #ifndef CPU_PAIRS_WEIGHTS_H
 #define CPU_PAIRS_WEIGHTS_H
-#include "graph/build.h"
+#include "region/build.h"
 #include "product/pairs.h"
 
 /* B [k, n] as it is packed: one axis of floats. */

@@ -2,7 +2,7 @@
  * is fused where it fits. */
 #ifndef CPU_EXPAND_H
 #define CPU_EXPAND_H
-#include "graph/region.h"
+#include "region/region.h"
 
 /* A region that is being read. */
 typedef struct rg_reader {

@@ -1,6 +1,6 @@
 /* The run: a flat list of primitives, whose memory objects belong to a context. A context is one run's at a time; those
  * that no run needs wait at the instance, so that a steady state makes none. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <stdio.h>
 #include <time.h>
 

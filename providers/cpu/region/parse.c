@@ -1,20 +1,20 @@
 /* Reading nodes: what all families check, and the helpers of their parsers. */
-#include "graph/region.h"
+#include "region/region.h"
 
 static const rg_operator operators[] = {
 #define X(op, first, last, family, takes) { op, first, last, &family, takes },
-#include "graph/integers.def"
+#include "region/integers.def"
 #undef X
 #define X(op, first, last, family, floats) { op, first, last, &family, NULL },
-#include "graph/operators.def"
+#include "region/operators.def"
 #undef X
 };
 static const uint16_t float_inputs[] = {
 #define X(op, first, last, family, takes) 0,
-#include "graph/integers.def"
+#include "region/integers.def"
 #undef X
 #define X(op, first, last, family, floats) floats,
-#include "graph/operators.def"
+#include "region/operators.def"
 #undef X
 };
 

@@ -2,7 +2,7 @@
  *
  * A group runs where its last op stands: everything that the ops in it read has been made by then, and nothing outside
  * reads what is in between. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <math.h>
 
 typedef struct readers {

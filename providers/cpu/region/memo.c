@@ -1,6 +1,6 @@
 /* Descriptors of oneDNN's kernels, each made once for an instance, for its threads or for one: layers of a network are
  * alike, and to look for a kernel takes longer than small ones run. */
-#include "graph/build.h"
+#include "region/build.h"
 
 struct rg_memo {
     rg_memo *next;

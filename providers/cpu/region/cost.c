@@ -4,7 +4,7 @@
  * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in
  * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
  * a reorder; that is said apart. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "simd/cpu.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"

@@ -1,6 +1,6 @@
 /* Reshapes of what lies otherwise than row-major: channels that are shuffled in an image with channels last stay
  * together, so that they need not leave that layout. */
-#include "graph/build.h"
+#include "region/build.h"
 
 /* Axes of the input and of the output that have the same elements, ones left out; those of the input are
  * [old, old_end). */

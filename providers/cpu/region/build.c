@@ -1,5 +1,5 @@
 /* A region at concrete shapes: places of values, and steps. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "weights/narrow.h"
 
 static inlay_status no_memory(const rg_build *b)

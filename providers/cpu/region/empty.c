@@ -1,6 +1,6 @@
 /* Sums, means and maxima of nothing: what ops with a tensor without elements among their inputs make, where they make
  * elements all the same. oneDNN describes no such thing. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <math.h>
 
 /* y[i] = value + bias[channel of i], row-major; or bytes, all alike. */

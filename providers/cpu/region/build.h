@@ -5,7 +5,7 @@
  * the workspace when all steps are known (plan.c). */
 #ifndef CPU_BUILD_H
 #define CPU_BUILD_H
-#include "graph/region.h"
+#include "region/region.h"
 #include "product/sgemm.h"
 
 /* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread

@@ -1,6 +1,6 @@
 /* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
-#include "graph/build.h"
-#include "graph/expand.h"
+#include "region/build.h"
+#include "region/expand.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"

@@ -1,5 +1,5 @@
 /* Functions fused behind a primitive: as many as a fast kernel takes; the rest run by themselves. */
-#include "graph/build.h"
+#include "region/build.h"
 
 static bool same_dims(const rg_build *b, uint32_t x, uint32_t y)
 {

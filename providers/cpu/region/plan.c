@@ -1,5 +1,5 @@
 /* Buffers -> one workspace. */
-#include "graph/build.h"
+#include "region/build.h"
 #include "spans.h"
 
 enum { ALIGN = 64 };

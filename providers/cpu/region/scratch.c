@@ -1,6 +1,6 @@
 /* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages
  * would take longer than what is written into them. */
-#include "graph/build.h"
+#include "region/build.h"
 #include <stdlib.h>
 
 enum { ALIGN = 64, KEPT_BYTES = 8 << 20 };
