@@ -139,6 +139,10 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->moves = moves_of_cpu();
     state->bytes = byte_set_of_cpu();
     state->sgemm = state->attend = sg_kernel_best();
+#if defined(__x86_64__)
+    if (front->has_library && !cpu_has(CPU_AVX2)) /* oneDNN's SSE4.1 is faster than plain C */
+        state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL;
+#endif
     state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);

@@ -25,7 +25,4 @@
 #else
 #define KERNEL_BEST(name) (&name##_c)
 #endif
-
-/* The same, NULL where that is plain C: whoever has a library beside takes that. */
-#define KERNEL_FAST(name) (KERNEL_BEST(name) == &name##_c ? NULL : KERNEL_BEST(name))
 #endif

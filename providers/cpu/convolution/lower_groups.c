@@ -9,7 +9,7 @@ enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 /* NULL: this CPU has none. */
 static void (*thin_row_of_cpu(void))(const thin_row *row)
 {
-    return KERNEL_FAST(thin_row);
+    return KERNEL_BEST(thin_row);
 }
 
 typedef struct grouped {

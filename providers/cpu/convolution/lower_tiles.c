@@ -10,7 +10,7 @@
 
 const tile_set *tiles_of_cpu(void)
 {
-    return KERNEL_FAST(tiles);
+    return KERNEL_BEST(tiles);
 }
 
 /* ------------------------------------------------------------------ the border */

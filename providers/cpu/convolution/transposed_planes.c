@@ -243,9 +243,9 @@ static bool fits(const rg_build *b, const rg_group *group, const rg_place *x)
 {
     const rg_op *op = b->op;
 
-    return b->state->sgemm != NULL && rg_md_is_plain(&x->md) && !rg_md_is_image(&x->md) &&
-           x->md.data_type == DN_F32 && b->c->values[group->out].uses == 0 && op->group < b->dims[op->in[0]][1] &&
-           rg_count(b, op->in[0]) > 0 && rg_count(b, op->out[0]) > 0;
+    return b->state->sgemm != NULL && rg_md_is_plain(&x->md) && !rg_md_is_image(&x->md) && x->md.data_type == DN_F32 &&
+           b->c->values[group->out].uses == 0 && op->group < b->dims[op->in[0]][1] && rg_count(b, op->in[0]) > 0 &&
+           rg_count(b, op->out[0]) > 0;
 }
 
 inlay_status transposed_lower_planes(rg_build *b, const rg_group *group, bool *out_done)

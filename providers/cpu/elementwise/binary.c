@@ -9,7 +9,7 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
         dn_alg alg;
     } algs[] = { { "Add", DN_BINARY_ADD }, { "Sub", DN_BINARY_SUB }, { "Mul", DN_BINARY_MUL },
                  { "Div", DN_BINARY_DIV }, { "Max", DN_BINARY_MAX }, { "Min", DN_BINARY_MIN },
-                 { "PRelu", RG_PRELU },      { "Sum", DN_BINARY_ADD }, { "Mean", DN_BINARY_ADD } };
+                 { "PRelu", RG_PRELU },    { "Sum", DN_BINARY_ADD }, { "Mean", DN_BINARY_ADD } };
 
     if (!rg_is_large(node, why))
         return false;
@@ -321,8 +321,8 @@ bool rg_binary_loses_nan(dn_alg alg)
 }
 
 /* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
-static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, const rg_place *x1,
-                                  bool overwrite, uint32_t result, rg_place *out, bool *out_done)
+static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, const rg_place *x1, bool overwrite,
+                                  uint32_t result, rg_place *out, bool *out_done)
 {
     inlay_diag *diag = b->diag;
     const dn_op desc = { .kind = DN_BINARY, .alg = alg, .x = x0->md, .w = x1->md, .y = x0->md };
@@ -345,8 +345,7 @@ static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, c
         INLAY_TRY(rg_result_place(b, result, &x0->md, out));
     else
         INLAY_TRY(rg_new_place(b, &x0->md, out));
-    status = rg_emit(b, pd,
-                     (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
+    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
     *out_done = status == INLAY_OK;
 done:
     dn_destroy(pd);
@@ -422,8 +421,8 @@ done:
     return status;
 }
 
-inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other,
-                          uint32_t like, uint32_t result, rg_place *out)
+inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other, uint32_t like,
+                          uint32_t result, rg_place *out)
 {
     uint32_t rank = b->ranks[like];
     rg_place x0 = *x, x1;
@@ -466,8 +465,7 @@ static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0,
     desc.x = desc.y = x0.md;
     desc.w = x1.md;
     INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
-    status =
-        rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
+    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
 done:
     dn_destroy(fused.pd);
     return status;

@@ -195,7 +195,7 @@ bool rg_row_is_best(const rg_state *state, const rg_eltwise *f, int64_t count)
 {
     if (rg_is_gelu(f) && !state->bf16) /* ours are as fast, and exact near 0 */
         return true;
-    if (state->strict) /* whose errors are those of vecmath.h */
+    if (state->strict || state->alone) /* whose errors are those of vecmath.h */
         return rg_row_of(f) != NULL;
     switch ((int)f->alg) {
     case DN_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */

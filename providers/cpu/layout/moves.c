@@ -4,7 +4,7 @@
 
 const move_set *moves_of_cpu(void)
 {
-    return KERNEL_FAST(moves);
+    return KERNEL_BEST(moves);
 }
 
 /* The axis that lies in blocks and how many elements a block has; block 1: none does. false: it is none of these
@@ -262,7 +262,8 @@ static inlay_status emit_reorder(rg_build *b, const rg_place *from, const rg_pla
     inlay_status status;
     move_axes axes;
 
-    if (code == DN_INVALID_ARGUMENTS && move_axes_of(&from->md, &to->md, &axes))
+    if ((code == DN_INVALID_ARGUMENTS || b->state->alone) && b->state->moves != NULL &&
+        move_axes_of(&from->md, &to->md, &axes))
         return emit_move(b, &axes, from, to);
     INLAY_TRY(rg_check(code, b->diag, "reorder values", b->op->name));
     status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_FROM, from }, { DN_ARG_TO, to } }, 2);

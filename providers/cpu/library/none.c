@@ -17,7 +17,7 @@ dn_status dn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *
 }
 
 dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                                 dn_description *out)
+                             dn_description *out)
 {
     (void)engine, (void)y, (void)axis, (void)xs, (void)count;
     return NOTHING(out);
@@ -86,8 +86,7 @@ dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out)
     return NOTHING(out);
 }
 
-dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count,
-                                   const dn_arg *args)
+dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
 {
     (void)primitive, (void)stream, (void)count, (void)args;
     return DN_UNIMPLEMENTED;
@@ -135,12 +134,12 @@ static int64_t place_of(const rg_md *md, const int64_t *index)
 
 /* Constants are laid out once, while a program is made or starts: element by element will do. */
 dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                         const int64_t *dims, const int64_t *offsets)
+                     const int64_t *dims, const int64_t *offsets)
 {
     int64_t index[DN_MAX_NDIMS] = { 0 };
     const size_t bytes = from->data_type == DN_F32 || from->data_type == DN_S32 ? 4
                          : from->data_type == DN_U8 || from->data_type == DN_S8 ? 1
-                                                                                    : 0;
+                                                                                : 0;
     int32_t d;
 
     (void)engine;
@@ -171,7 +170,7 @@ dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, co
 }
 
 dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *y, int64_t y_line)
+                   const float *b, int64_t b_line, float *y, int64_t y_line)
 {
     (void)a_turned, (void)b_turned, (void)m, (void)n, (void)k, (void)a, (void)a_line, (void)b, (void)b_line, (void)y,
         (void)y_line;

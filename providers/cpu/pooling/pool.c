@@ -157,8 +157,7 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;
     INLAY_TRY(rg_describe(b, &desc, &pd));
-    INLAY_TRY(
-        rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, DN_OPERAND_DST, &y_md), &out));
+    INLAY_TRY(rg_result_place(b, op->keepdims ? group->out : op->out[0], dn_layout(pd, DN_OPERAND_DST, &y_md), &out));
     INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &in }, { DN_ARG_DST, &out } }, 2));
     status = set_reduced(b, group, &out);
 done:

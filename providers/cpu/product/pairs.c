@@ -11,7 +11,7 @@ enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_R
 
 const pr_set *pairs_of_cpu(void)
 {
-    return KERNEL_FAST(pairs);
+    return KERNEL_BEST(pairs);
 }
 
 /* ------------------------------------------------------------------ the pack */

@@ -54,8 +54,7 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
     const float *bias = d->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *y = (float *)call->args[ARG_Y] + offset(d, i, d->y_steps) + row * d->y_line + column;
 
-    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) !=
-        DN_SUCCESS)
+    if (dn_sgemm(d->a_turned, d->b_turned, rows, columns, d->k, a, d->a_line, b, d->b_line, y, d->y_line) != DN_SUCCESS)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)

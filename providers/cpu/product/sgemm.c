@@ -9,7 +9,7 @@ enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
 
 const sg_kernel *sg_kernel_best(void)
 {
-    return KERNEL_FAST(products);
+    return KERNEL_BEST(products);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)

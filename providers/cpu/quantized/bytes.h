@@ -1,5 +1,5 @@
-/* bytes.h - convolutions and products of bytes by loops of our own (cpu/quantized/byte_set.h): tiles (quant_tiles.c, rows of
- * products (quant_rows.c) and windows of single channels (quant_depthwise.c). */
+/* bytes.h - convolutions and products of bytes by loops of our own (cpu/quantized/byte_set.h): tiles (quant_tiles.c,
+ * rows of products (quant_rows.c) and windows of single channels (quant_depthwise.c). */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
 #include "quantized/byte_set.h"

@@ -227,8 +227,7 @@ KIT_MULTIVERSION static void one_function(float *restrict y, const float *restri
     }
 }
 
-KIT_MULTIVERSION static void two_function(float *restrict y, const float *p, const float *q, int64_t n,
-                                          dn_alg alg)
+KIT_MULTIVERSION static void two_function(float *restrict y, const float *p, const float *q, int64_t n, dn_alg alg)
 {
     switch (alg) {
     case DN_BINARY_ADD:

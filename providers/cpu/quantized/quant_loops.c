@@ -47,7 +47,7 @@ KIT_MULTIVERSION static void to_s8(int8_t *restrict y, const float *restrict x, 
 
 void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero)
 {
-    quantize_fn *const quantize = KERNEL_FAST(quantize);
+    quantize_fn *const quantize = KERNEL_BEST(quantize);
 
     if (quantize != NULL && quantize_divides(scale))
         quantize(y, x, is_signed, n, scale, zero);

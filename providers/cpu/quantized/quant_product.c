@@ -421,8 +421,7 @@ static inlay_status emit_product(rg_build *b, const rg_place *a, int64_t m, int6
     INLAY_TRY(rg_describe(b, &desc, &pd));
     INLAY_TRY(rg_read_constant(b, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
     INLAY_TRY(rg_new_place(b, &desc.y, out));
-    status = rg_emit(b, pd,
-                     (const rg_operand[]){ { DN_ARG_SRC, &x }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
+    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &x }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
 done:
     dn_destroy(pd);
     return status;

@@ -66,7 +66,7 @@ void rg_native_destroy(rg_native *native);
 
 typedef struct rg_step {
     dn_primitive primitive; /* NULL: native */
-    rg_native *native;          /* freed with the instance */
+    rg_native *native;      /* freed with the instance */
     uint32_t first_arg, arg_count;
     uint32_t op; /* for diagnostics */
     bool alone;  /* on one thread: too small to wake others for, or made for one */
@@ -104,9 +104,9 @@ enum { RG_POST_ELTWISE, RG_POST_BINARY, RG_POST_SUM };
 typedef struct rg_post {
     uint32_t kind;
     rg_eltwise eltwise;
-    dn_alg alg; /* binary */
-    uint32_t other;      /* binary: the other operand */
-    uint32_t out;        /* the value after it */
+    dn_alg alg;     /* binary */
+    uint32_t other; /* binary: the other operand */
+    uint32_t out;   /* the value after it */
 } rg_post;
 
 enum { RG_MAX_POSTS = 12 };
@@ -291,8 +291,8 @@ inlay_status rg_lower_batch_rows(rg_build *b, const rg_group *group, bool relu, 
 
 typedef struct rg_fused {
     dn_description pd; /* the caller destroys it */
-    uint32_t count;           /* posts that it does */
-    bool sums;                /* posts[sum_at] adds to what is in dst already */
+    uint32_t count;    /* posts that it does */
+    bool sums;         /* posts[sum_at] adds to what is in dst already */
     uint32_t sum_at;
     rg_place others[RG_MAX_POSTS]; /* binary operands, as it reads them */
 } rg_fused;
@@ -337,8 +337,8 @@ inlay_status rg_emit_function(rg_build *b, const rg_eltwise *f, const rg_place *
 inlay_status rg_eltwise_at(rg_build *b, const rg_place *x, bool overwrite, const rg_eltwise *f, uint32_t result,
                            rg_place *out);
 /* alg(x, value `other`), broadcast to the dims of value `like`. */
-inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other,
-                          uint32_t like, uint32_t result, rg_place *out);
+inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other, uint32_t like,
+                          uint32_t result, rg_place *out);
 /* Runs the group's posts from `first` on what was made so far, and leaves the group's output. */
 inlay_status rg_finish(rg_build *b, const rg_group *group, uint32_t first, const rg_place *made, bool overwrite);
 

@@ -12,7 +12,7 @@ inlay_status rg_check(dn_status code, inlay_diag *diag, const char *what, const 
     inlay_status status = code == DN_OUT_OF_MEMORY       ? INLAY_OUT_OF_MEMORY
                           : code == DN_UNIMPLEMENTED     ? INLAY_UNSUPPORTED
                           : code == DN_INVALID_ARGUMENTS ? INLAY_UNSUPPORTED
-                                                           : INLAY_INTERNAL;
+                                                         : INLAY_INTERNAL;
 
     if (code == DN_SUCCESS)
         return INLAY_OK;
@@ -20,7 +20,7 @@ inlay_status rg_check(dn_status code, inlay_diag *diag, const char *what, const 
                       code == DN_OUT_OF_MEMORY       ? "out of memory"
                       : code == DN_UNIMPLEMENTED     ? "not implemented"
                       : code == DN_INVALID_ARGUMENTS ? "invalid arguments"
-                                                       : "runtime error");
+                                                     : "runtime error");
 }
 
 bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)

@@ -33,10 +33,10 @@ bool rg_threads_many(void)
 struct rg_context {
     rg_context *next;
     dn_stream stream;    /* NULL: no step is oneDNN's */
-    void **addresses;        /* [buffer_count] of the run that the handles were set for */
+    void **addresses;    /* [buffer_count] of the run that the handles were set for */
     dn_memory *memories; /* [slot_count]; NULL: oneDNN's kernels know nothing of it */
-    dn_arg *args;   /* [arg_count], pointing to memories, of steps that are oneDNN's */
-    void **native;           /* [max_args] */
+    dn_arg *args;        /* [arg_count], pointing to memories, of steps that are oneDNN's */
+    void **native;       /* [max_args] */
     uint32_t slot_count;
     bool pooled; /* all this lies in the memory of the instance */
 };
@@ -70,8 +70,7 @@ void rg_contexts_destroy(inlay_instance *i)
 }
 
 /* The operands of a step of oneDNN's, each as an object that it knows. */
-static dn_status describe_operands(const rg_state *state, const inlay_instance *i, const rg_step *step,
-                                       rg_context *x)
+static dn_status describe_operands(const rg_state *state, const inlay_instance *i, const rg_step *step, rg_context *x)
 {
     dn_status code = DN_SUCCESS;
 

@@ -235,6 +235,24 @@ const rg_operator *rg_row(const char *op_type)
     return NULL;
 }
 
+/* Is the node one that only a library has a kernel for? */
+static bool needs_library(const kit_node *node, const rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    const rg_family *family = op->row->family;
+
+    if (family == &rg_conv_computed)
+        return !kit_refuse(why, INLAY_REFUSE_OPERATOR, "make the weights a constant",
+                           "there is no kernel for convolutions by computed weights");
+    if (family == &rg_conv && op->spatial > 2 && op->group == 1)
+        return !kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
+    if (family == &rg_lrn)
+        return !kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
+    if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
+        return !kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
+    return false;
+}
+
 inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag)
 {
@@ -249,7 +267,7 @@ inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *ca
 
         if (candidates != NULL && candidates[n] == 0)
             continue;
-        if (rg_parse(&node, &op, &why) != NULL) {
+        if (rg_parse(&node, &op, &why) != NULL && !(state->alone && needs_library(&node, &op, &why))) {
             const inlay_offer offer = {
                 .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE
             };

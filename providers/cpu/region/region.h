@@ -147,7 +147,7 @@ struct rg_op {
     uint32_t eltwise_count;
     dn_alg alg; /* binary, pooling, softmax, reduction, resampling */
     /* Windows. */
-    uint32_t spatial;                             /* dimensions */
+    uint32_t spatial;                         /* dimensions */
     dn_dims kernel, strides, dilations, pads; /* begins, then ends */
     dn_dims output_padding;
     uint32_t auto_pad; /* RG_PAD_* */
@@ -278,7 +278,7 @@ typedef struct rg_value {
     uint32_t uses;          /* reads by ops of the region */
     uint32_t weights;       /* the op of weights of a few bits that it stands for, for a product; INLAY_NONE */
     bool turned;            /* transposed */
-    dn_type type;  /* undef: none that oneDNN knows */
+    dn_type type;           /* undef: none that oneDNN knows */
     uint32_t rank;          /* of constants */
     int64_t dims[RG_MAX_RANK];
 } rg_value;

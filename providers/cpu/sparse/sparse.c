@@ -14,7 +14,7 @@ enum {
 
 const sp_set *sparse_of_cpu(void)
 {
-    return KERNEL_FAST(sparse);
+    return KERNEL_BEST(sparse);
 }
 
 static bool is_zero(const sp_weights *w, int64_t k, int64_t panel)

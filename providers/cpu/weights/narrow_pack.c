@@ -46,7 +46,7 @@ static uint32_t get_bits(const void *data, int64_t i, uint32_t bits)
 
 const unfold_kernel *unfold_of_cpu(void)
 {
-    return KERNEL_FAST(unfold);
+    return KERNEL_BEST(unfold);
 }
 
 static bool is_coded(inlay_dtype t)
