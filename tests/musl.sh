@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v musl-gcc >/dev/null || { echo "musl.sh: musl-gcc is missing: apt-get install musl-tools" >&2; exit 2; }
-proto=build/release/host/proto
+proto=build/release/host/runtime/proto
 [ -e $proto/onnx.pb-c.h ] || { echo "musl.sh: $proto/onnx.pb-c.h is missing: build the preset release first" >&2; exit 2; }
 
 room=$(mktemp -d)
@@ -27,7 +27,7 @@ compile() { # FILE: its errors are in $room/log
     musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-cpp -fopenmp-simd "${level[@]}" -D_GNU_SOURCE= \
         -DINLAY_VERSION='"0"' -DINLAY_PLUGIN_SUBDIR='"plugins"' -DINLAY_LIBEXEC_FROM_LIB='"libexec"' \
         -DINLAY_LIBEXEC_FROM_BIN='"libexec"' \
-        -Isdk/include -Isdk/kit -Iops -Ihost -Iproviders -Iproviders/common -Iproviders/cpu -Iproviders/reference -I$proto \
+        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/tools -Ihost -Iproviders -Iproviders/common -Iproviders/cpu -Iproviders/reference -I$proto \
         -isystem "$room/headers" -c "$1" -o "$room/object.o" 2>"$room/log"
 }
 
@@ -45,7 +45,7 @@ echo "SDK, operators, reference: $compiled files compile with musl, $failed do n
 
 others=0
 blocked=0
-for file in providers/common/*.c providers/common/*/*.c host/*/*.c; do
+for file in providers/common/*.c providers/common/*/*.c host/*/*.c host/*/*/*.c; do
     others=$((others + 1))
     if ! compile "$file"; then
         blocked=$((blocked + 1))

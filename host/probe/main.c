@@ -1,6 +1,6 @@
 /* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it
  * says and to whom; people have no use for it. */
-#include "manners/manners.h"
+#include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"
@@ -73,10 +73,10 @@ static void add(char *text, size_t bytes, const char *more)
 }
 
 /* Says what the plugin has changed that it should leave alone, now that all of it has been tried. */
-static void say_manners(const manners *before, int threads, uint32_t float_changes)
+static void report_process_snapshot(const process_snapshot *before, int threads, uint32_t float_changes)
 {
     char text[VERDICT_TEXT], all[VERDICT_TEXT] = "", some[64];
-    int more = threads < 0 ? 0 : manners_threads() - threads;
+    int more = threads < 0 ? 0 : process_snapshot_threads() - threads;
 
     if (float_changes > 0)
         add(all, sizeof all, "rounding, flushing of tiny floats or traps were changed");
@@ -84,7 +84,7 @@ static void say_manners(const manners *before, int threads, uint32_t float_chang
         (void)snprintf(some, sizeof some, "%d thread%s left behind", more, more == 1 ? " is" : "s are");
         add(all, sizeof all, some);
     }
-    (void)manners_compare(before, text, sizeof text);
+    (void)process_snapshot_compare(before, text, sizeof text);
     add(all, sizeof all, text);
     if (all[0] != '\0')
         say("note", all);
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_module *m = NULL;
     inlay_status status;
-    manners before;
+    process_snapshot before;
     int threads;
 
     if (argc != 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
@@ -130,8 +130,8 @@ int main(int argc, char **argv)
     keep_small();
     catch_prints();
     crash_on_enter = say_scene;
-    before = manners_look();
-    threads = manners_threads();
+    before = process_snapshot_take();
+    threads = process_snapshot_threads();
     a.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (a.fd < 0 || fstat(a.fd, &a.st) != 0 || strlen(argv[1]) >= sizeof a.path)
         status = inlay_fail(&diag, INLAY_IO_ERROR, "the helper cannot open it");
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
         status = module_load(argv[1], &a, &m, &diag);
     }
     if (status == INLAY_OK) {
-        say_manners(&before, threads, trial_run(m));
+        report_process_snapshot(&before, threads, trial_run(m));
         say("ok", "");
         module_unload(m);
     } else {

@@ -1,5 +1,5 @@
 /* inlay/search.c - the steps of a search for text, which the optimiser writes into the Loop that it makes of
- * BeamSearch, GreedySearch and Sampling of com.microsoft (host/passes/searches.c). The state of a search is one tensor,
+ * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one tensor,
  * which these three alone read. */
 #include "schema.h"
 

@@ -1,5 +1,5 @@
 /* microsoft/search.c - the operators of ONNX Runtime that write text with a decoder which is a body of theirs; the
- * optimiser makes a Loop of each (host/passes/searches.c). */
+ * optimiser makes a Loop of each (host/runtime/passes/searches.c). */
 #include "schema.h"
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/passes/sparse_constants.c), or
+/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c), or
  * rules keep those away that would. */
 #include "reference.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* How fast packed tensors (host/model/packed.h) are decoded: bench_unpack FILE [MiB] [CHUNK KiB]
+/* How fast packed tensors (host/runtime/model/packed.h) are decoded: bench_unpack FILE [MiB] [CHUNK KiB]
  *
  * Takes that much of the file's end as it lies, packs it, opens it many times, and prints bytes a second of one core,
  * first touch of the memory included; the least of all runs, by the clock of the processor, so that any number of

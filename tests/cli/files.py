@@ -2,7 +2,7 @@
 """Every flag that names a file to write, by every kind of place: what is no regular file is written through, a regular
 one whole or not at all; and what is printed arrives, or the exit code is 1.
 
-  files.py INLAY VERBS_DEF     the executable; host/cli/verbs.def
+  files.py INLAY VERBS_DEF     the executable; host/tools/cli/verbs.def
 
 Device nodes are made in the temporary folder, which takes root; without it they are left out."""
 import json

@@ -1,6 +1,6 @@
 """Each verb of verbs.def by one table: --help and its examples, --json, bad input, Ctrl-C.
 
-  table.py INLAY VERBS_DEF PLUGINS     the executable; host/cli/verbs.def; the folder with inlay-image_decoder.so
+  table.py INLAY VERBS_DEF PLUGINS     the executable; host/tools/cli/verbs.def; the folder with inlay-image_decoder.so
 
 Examples are those that --help prints. Each runs, in a folder with the files that it names, on the first of a few small
 models that it fits. Those that take long run with INLAY_EXAMPLES=all alone."""

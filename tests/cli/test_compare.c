@@ -2,7 +2,7 @@
 #include "cli/compare.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
-#include "cli/value.h"
+#include "data/value.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* .npy files: what numpy writes is read, what is written comes back, and wrong files are refused with a sentence. */
-#include "cli/npy.h"
+#include "data/npy.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "inlay/inlay.h"
 #include "model/model.h"
 #include "mutants.h"
-#include "npy.h"
+#include "data/npy.h"
 #include "onnx_bytes.h"
 #include "partition/cost_key.h"
 #include "partition/cost_profile.h"

@@ -1,4 +1,4 @@
-"""Families that come near the patterns of the optimiser (host/passes): each writes what a pass looks for, and in one of
+"""Families that come near the patterns of the optimiser (host/runtime/passes): each writes what a pass looks for, and in one of
 some places something else. A constant has more axes than what it stands beside, is nearly the right number, or is one
 for each column; axes, orders and masks are others; somebody else reads what is in between.
 

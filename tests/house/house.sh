@@ -18,8 +18,8 @@ sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names what is gon
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/*/; do
-    mkdir -p "$copy/host/$(basename "$folder")"
+for folder in "$source"/host/{runtime,tools}/*/ "$source"/host/{probe,serve}/; do
+    mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"
 cp "$here/edges" "$copy/edges"
@@ -42,24 +42,24 @@ plant() {
 }
 
 sh "$here/includes.sh" "$copy" "$copy/edges" || fail "a tree without sources is wrong"
-plant host/plan/x.c exec/watch.h 'host/plan may not include exec/watch.h'
-plant host/plugin/x.h exec/threads.h 'host/plugin may not include exec/threads.h'
-plant host/config/x.h plugin/plugin.h 'host/config may not include plugin/plugin.h'
-plant host/check/x.c cli/cases.h 'host/check may not include cli/cases.h'
-plant host/profile/x.c explain/page.h 'host/profile may not include explain/page.h'
-plant host/base/x.def graph/graph.h 'host/base may not include graph/graph.h'
-plant host/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
+plant host/runtime/plan/x.c exec/watch.h 'plan may not include exec/watch.h'
+plant host/runtime/plugin/x.h exec/threads.h 'plugin may not include exec/threads.h'
+plant host/runtime/config/x.h plugin/plugin.h 'config may not include plugin/plugin.h'
+plant host/tools/check/x.c cli/cases.h 'check may not include cli/cases.h'
+plant host/runtime/profile/x.c explain/page.h 'profile may not include explain/page.h'
+plant host/runtime/base/x.def graph/graph.h 'base may not include graph/graph.h'
+plant host/runtime/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
 plant providers/reference/x.c graph/graph.h 'providers may not include graph/graph.h'
 plant ops/x.inc base/arena.h 'ops may not include base/arena.h'
 plant sdk/x.h reference/kernels.h 'sdk may not include reference/kernels.h'
 
 # What is allowed stays so, and mistakes in the list and in the picture are named.
-printf '#include "base/arena.h"\n#include "graph.h"\n#include "inlay/types.h"\n' >"$copy/host/graph/x.c"
+printf '#include "base/arena.h"\n#include "graph.h"\n#include "inlay/types.h"\n' >"$copy/host/runtime/graph/x.c"
 sh "$here/includes.sh" "$copy" "$copy/edges" || fail "allowed includes are refused"
-mkdir "$copy/host/attic"
-expect 'host/attic is not listed' 'a folder that is not listed'
-rmdir "$copy/host/attic"
-sed -i 's/^explain  */          /' "$copy/host/README.md"
+mkdir "$copy/host/tools/attic"
+expect 'the folder attic of host is not listed' 'a folder that is not listed'
+rmdir "$copy/host/tools/attic"
+sed -i 's/explain//' "$copy/host/README.md"
 expect 'the picture lacks explain' 'a folder that is not in the picture'
 cp "$source/host/README.md" "$copy/host/"
 sed -i 's/^base:.*/base: threads/; s/^threads:.*/threads:/' "$copy/edges"
@@ -71,8 +71,8 @@ grep -q 'the picture does not have threads below base' <<<"$out" || fail "the pi
 
 # A page that names a file or function that is gone.
 printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"
-cp "$source/host/base/arena.c" "$copy/host/base/"
+cp "$source/host/runtime/base/arena.c" "$copy/host/runtime/base/"
 out=$(sh "$here/stations.sh" "$copy") && fail "a function that is gone was not noticed"
-[ "$out" = "host/ARCHITECTURE.md: host/base/arena.c has no arena_gone()
-host/ARCHITECTURE.md: there is no host/base/gone.c" ] || fail "stations.sh said: $out"
+[ "$out" = "host/ARCHITECTURE.md: host/runtime/base/arena.c has no arena_gone()
+host/ARCHITECTURE.md: there is no host/runtime/base/gone.c" ] || fail "stations.sh said: $out"
 exit $failed

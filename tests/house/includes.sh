@@ -17,49 +17,49 @@ includes() {
         sed -E 's/#[[:space:]]*include[[:space:]]*//; s/[[:space:]]+"/"/' | sort
 }
 
-# Folders of $1 that hold files, as a pattern for awk.
-rooms() {
-    (cd "$root/$1" && find . -mindepth 1 -maxdepth 1 -type d | sed 's|^\./||' | sort | tr '\n' ' ')
-}
-
-host_rooms=$(rooms host)
+# The folders of the host as includes name them, as a pattern for awk.
+folders=$(cd "$root/host" && for folder in runtime/*/ tools/*/ probe/ serve/; do
+    [ ! -d "$folder" ] || basename "$folder"
+done | sort | tr '\n' ' ')
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 
 # The list itself: every folder once, nothing that is not above it; every folder of the host is in it.
-awk -v rooms="$host_rooms" '
+awk -v folders="$folders" '
     /^#/ || /^$/ { next }
     {
-        room = $1; sub(/:$/, "", room)
-        if (room in seen) print FILENAME ":" FNR ": " room " is listed twice"
+        folder = $1; sub(/:$/, "", folder)
+        if (folder in seen) print FILENAME ":" FNR ": " folder " is listed twice"
         for (i = 2; i <= NF; i++)
-            if (!($i in seen)) print FILENAME ":" FNR ": " room " would include " $i ", which is not listed above it"
-        seen[room] = 1
+            if (!($i in seen)) print FILENAME ":" FNR ": " folder " would include " $i ", which is not listed above it"
+        seen[folder] = 1
     }
     END {
-        n = split(rooms, r, " ")
-        for (i = 1; i <= n; i++) if (!(r[i] in seen)) print FILENAME ": host/" r[i] " is not listed"
+        n = split(folders, f, " ")
+        for (i = 1; i <= n; i++) if (!(f[i] in seen)) print FILENAME ": the folder " f[i] " of host is not listed"
     }' "$edges" >"$wrong"
 
-# The picture: the first fenced block of host/README.md, top floor first.
-awk -v rooms="$host_rooms" '
+# The picture: the first fenced block of host/README.md, top floor first. What stands behind three spaces at the end of
+# a line and is no folder is a remark.
+awk -v folders="$folders" '
     FNR == 1 { files++ }
     files == 1 && /^```/ { fence++; next }
     files == 1 && fence == 1 {
-        n = split(rooms, r, " ")
+        n = split(folders, f, " ")
         line = $0; gsub(/[^a-z]+/, " ", line); m = split(line, w, " ")
-        for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (w[k] == r[i]) floor[r[i]] = FNR
+        for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (w[k] == f[i]) floor[f[i]] = FNR
     }
     files == 2 && !/^#/ && !/^$/ {
-        room = $1; sub(/:$/, "", room)
-        if (!(room in floor)) { print "host/README.md: the picture lacks " room; next }
+        folder = $1; sub(/:$/, "", folder)
+        if (!(folder in floor)) { print "host/README.md: the picture lacks " folder; next }
         for (i = 2; i <= NF; i++)
-            if ($i in floor && floor[$i] <= floor[room]) print "host/README.md: the picture does not have " $i " below " room
+            if ($i in floor && floor[$i] <= floor[folder])
+                print "host/README.md: the picture does not have " $i " below " folder
     }' "$root/host/README.md" "$edges" >>"$wrong"
 
-includes host | awk -v rooms="$host_rooms" -v list="$edges" '
+includes host | awk -v folders="$folders" -v list="$edges" '
     BEGIN {
-        n = split(rooms, r, " "); for (i = 1; i <= n; i++) is_room[r[i]] = 1
+        n = split(folders, f, " "); for (i = 1; i <= n; i++) is_folder[f[i]] = 1
         while ((getline line < list) > 0) {
             if (line ~ /^#/ || line == "") continue
             m = split(line, w, " "); sub(/:$/, "", w[1])
@@ -67,28 +67,32 @@ includes host | awk -v rooms="$host_rooms" -v list="$edges" '
         }
     }
     {
-        split($0, part, ":"); split(part[1], path, "/"); from = path[2]
+        split($0, part, ":"); split(part[1], path, "/")
+        from = path[2] == "runtime" || path[2] == "tools" ? path[3] : path[2]
         header = part[3]; gsub(/"/, "", header)
         to = header; if (!sub(/\/.*/, "", to)) next # a header of the same folder, or of ops/
         if (header ~ /^\.\.?\// )
-            print part[1] ":" part[2] ": includes " header "; write the path from host/"
-        else if (to in is_room && to != from && !((from, to) in may))
-            print part[1] ":" part[2] ": host/" from " may not include " header \
+            print part[1] ":" part[2] ": includes " header "; write the path from host/runtime or host/tools"
+        else if (to in is_folder && to != from && !((from, to) in may))
+            print part[1] ":" part[2] ": " from " may not include " header \
                 "; move the declaration down, or the code up (allowed: tests/house/edges)"
     }' >>"$wrong"
 
-# Between the buildings. What is there to be included is known by its folder: host/<room>/..., ops/schema.h ...
-includes providers ops sdk | awk -v rooms="$host_rooms" '
-    BEGIN { n = split(rooms, r, " "); for (i = 1; i <= n; i++) is_room[r[i]] = 1 }
+# Between the buildings. What is there to be included is known by its folder: base/..., ops/schema.h ...
+includes providers ops sdk | awk -v folders="$folders" '
+    BEGIN { n = split(folders, f, " "); for (i = 1; i <= n; i++) is_folder[f[i]] = 1 }
     {
         split($0, part, ":"); split(part[1], path, "/"); from = path[1]
         header = part[3]; gsub(/"/, "", header)
         to = header; if (!sub(/\/.*/, "", to)) next
-        if (to == "host" || to in is_room)
+        # a folder below providers/ may have the name of one of the host
+        own = from "/" path[2] "/" header
+        if (from == "providers" && system("test -e " root "/" own) == 0) next
+        if (to == "host" || to in is_folder)
             print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
         else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|cpu|simd|prepost)$/)
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
-    }' >>"$wrong"
+    }' root="$root" >>"$wrong"
 
 cat "$wrong"
 [ ! -s "$wrong" ]

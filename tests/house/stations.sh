@@ -1,5 +1,5 @@
 #!/bin/sh
-# Is what host/ARCHITECTURE.md names still there? In its tables, `folder/file.c` is a file below host/, and `name()`
+# Is what host/ARCHITECTURE.md names still there? In its tables, `folder/file.c` is a file below host/runtime/, and `name()`
 # behind it a function that the file defines.
 #
 #   stations.sh ROOT   one line for each that is not; exit code 1 if there is one
@@ -11,13 +11,13 @@ wrong=$(grep -E '^\|' "$root/host/ARCHITECTURE.md" | grep -oE '`[a-z_]+/[a-z_]+\
             '|') file= ;;
             *.[ch])
                 file=$word
-                [ -f "$root/host/$file" ] || echo "host/ARCHITECTURE.md: there is no host/$file"
+                [ -f "$root/host/runtime/$file" ] || echo "host/ARCHITECTURE.md: there is no host/runtime/$file"
                 ;;
             *)
                 name=${word%??}
-                if [ -n "$file" ] && [ -f "$root/host/$file" ] &&
-                    ! grep -qE "^[a-z].*[ *]$name\(" "$root/host/$file"; then
-                    echo "host/ARCHITECTURE.md: host/$file has no $name()"
+                if [ -n "$file" ] && [ -f "$root/host/runtime/$file" ] &&
+                    ! grep -qE "^[a-z].*[ *]$name\(" "$root/host/runtime/$file"; then
+                    echo "host/ARCHITECTURE.md: host/runtime/$file has no $name()"
                 fi
                 ;;
         esac

@@ -9,7 +9,7 @@
 #include "model/model.h"
 #include "opset_rows.inc"
 #include "quantize/convert.h"
-#include "quantize/opset.h"
+#include "modelkit/opset.h"
 #include <math.h>
 #include <unistd.h>
 

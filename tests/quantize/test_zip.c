@@ -1,6 +1,6 @@
 /* .npz archives: what numpy writes is read, and what is cut, changed or lies about itself is an error. */
 #include "archive.h"
-#include "cli/zip.h"
+#include "data/zip.h"
 #include "cmocka_all.h"
 
 static FILE *file_of(const buffer *b)

@@ -1,0 +1,548 @@
+/* Sets of plugins, and the process-wide registry of loaded files behind them. */
+#include "plugin/admit.h"
+#include "plugin/module.h"
+#include "threads/fork.h"
+#include "threads/threads.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ registry */
+
+static plugin_module *registry; /* loaded files */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_registry(void)
+{
+    fork_guard(&registry_mutex);
+}
+
+void registry_lock(void)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+}
+
+void registry_unlock(void)
+{
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+/* The loaded file that this is, or NULL. A file that was replaced is another file. */
+static plugin_module *registry_find(const struct stat *st)
+{
+    plugin_module *m = registry;
+
+    while (m != NULL && (m->device != st->st_dev || m->inode != st->st_ino || m->changed.tv_sec != st->st_mtim.tv_sec ||
+                         m->changed.tv_nsec != st->st_mtim.tv_nsec))
+        m = m->next;
+    return m;
+}
+
+void registry_put(plugin_module *m)
+{
+    plugin_module **link = &registry;
+
+    if (--m->references > 0)
+        return;
+    while (*link != m)
+        link = &(*link)->next;
+    *link = m->next;
+    module_unload(m);
+}
+
+/* ------------------------------------------------------------------ sets */
+
+struct plugin_set {
+    arena arena;
+    plugin_log_fn log;
+    void *log_user;
+    const plugin_file **files;
+    plugin_module **modules;
+    const plugin_provider **providers;
+    const inlay_operator **operators;
+    uint32_t file_count, module_count, provider_count, operator_count;
+    uint32_t file_room, module_room, provider_room, operator_room;
+    graph_operators lookup;
+    char *searched;
+    const char *cache_dir;
+};
+
+static inlay_status no_memory(inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of plugins");
+}
+
+/* Makes room for one more pointer in a list that lives in the arena. */
+static bool grow(arena *a, void *list_address, uint32_t count, uint32_t *room)
+{
+    void **list, **more;
+
+    memcpy(&list, list_address, sizeof list);
+    if (count < *room)
+        return true;
+    more = arena_array(a, *room > 0 ? 2 * (size_t)*room : 8, sizeof *more);
+    if (more == NULL)
+        return false;
+    if (count > 0)
+        memcpy(more, list, count * sizeof *more);
+    memcpy(list_address, &more, sizeof more);
+    *room = *room > 0 ? 2 * *room : 8;
+    return true;
+}
+
+static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
+{
+    if (!grow(&set->arena, &set->files, set->file_count, &set->file_room))
+        return no_memory(diag);
+    set->files[set->file_count++] = file;
+    return INLAY_OK;
+}
+
+static inlay_status add_refused(plugin_set *set, const char *path, const admission *a, const char *reason,
+                                inlay_diag *diag)
+{
+    plugin_file *file = arena_alloc(&set->arena, sizeof *file);
+
+    if (file == NULL || (file->path = arena_string(&set->arena, path)) == NULL ||
+        (file->reason = arena_string(&set->arena, reason)) == NULL ||
+        (file->providers = arena_string(&set->arena, a->facts.providers)) == NULL ||
+        (a->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, a->facts.name)) == NULL) ||
+        (a->fix[0] != '\0' && (file->fix = arena_string(&set->arena, a->fix)) == NULL))
+        return no_memory(diag);
+    file->outcome = a->outcome;
+    if (set->log != NULL) {
+        char line[2048];
+
+        (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", path, reason,
+                       a->fix[0] != '\0' ? "; " : "", a->fix);
+        set->log(set->log_user, INLAY_LOG_WARNING, line);
+    }
+    return add_file(set, file, diag);
+}
+
+static inlay_status add_provider(plugin_set *set, const plugin_provider *p, inlay_diag *diag)
+{
+    const plugin_provider *other = plugin_set_find(set, p->table.name);
+
+    if (other != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring a provider '%s': %s and %s; remove one",
+                          p->table.name, other->file->path, p->file->path);
+    if (!grow(&set->arena, &set->providers, set->provider_count, &set->provider_room))
+        return no_memory(diag);
+    set->providers[set->provider_count++] = p;
+    return INLAY_OK;
+}
+
+static bool same_operator(const inlay_operator *a, const inlay_operator *b)
+{
+    return a->since_version == b->since_version && strcmp(a->op_type, b->op_type) == 0 &&
+           strcmp(a->domain, b->domain) == 0;
+}
+
+/* The file that brought an operator of the set. */
+static const char *path_of_operator(const plugin_set *set, const inlay_operator *op)
+{
+    for (uint32_t m = 0; m < set->module_count; m++)
+        if (op >= set->modules[m]->operators && op < set->modules[m]->operators + set->modules[m]->file.operator_count)
+            return set->modules[m]->file.path;
+    return "?";
+}
+
+static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < set->operator_count; i++)
+        if (same_operator(op, set->operators[i]))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "two plugins bring operator %s.%s-%u: %s and %s; remove one", op->domain, op->op_type,
+                              op->since_version, path_of_operator(set, set->operators[i]), path_of_operator(set, op));
+    if (!grow(&set->arena, &set->operators, set->operator_count, &set->operator_room))
+        return no_memory(diag);
+    set->operators[set->operator_count++] = op;
+    return INLAY_OK;
+}
+
+static inlay_status add_module(plugin_set *set, plugin_module *m, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < set->module_count; i++)
+        if (set->modules[i] == m)
+            return INLAY_OK; /* the same file under another name */
+    if (!grow(&set->arena, &set->modules, set->module_count, &set->module_room))
+        return no_memory(diag);
+    m->references++;
+    set->modules[set->module_count++] = m;
+    INLAY_TRY(add_file(set, &m->file, diag));
+    for (uint32_t p = 0; p < m->file.provider_count; p++)
+        INLAY_TRY(add_provider(set, &m->providers[p], diag));
+    for (uint32_t o = 0; o < m->file.operator_count; o++)
+        INLAY_TRY(add_operator(set, &m->operators[o], diag));
+done:
+    return status;
+}
+
+inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    plugin_module *m, **link = &registry;
+
+    if (open_plugin == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_plugin_register without an entry");
+    registry_lock();
+    while (*link != NULL && (*link)->open_plugin != open_plugin)
+        link = &(*link)->next;
+    if (*link == NULL) {
+        status = module_register(open_plugin, &m, diag);
+        if (status == INLAY_OK) {
+            m->references = 1; /* of the process, for good */
+            *link = m;         /* behind those that came before */
+        }
+    }
+    registry_unlock();
+    return status;
+}
+
+/* ------------------------------------------------------------------ files */
+
+/* A file that is on its way into the set. */
+typedef struct candidate {
+    char path[PATH_MAX + NAME_MAX + 2];
+    admission a;
+    inlay_status status; /* so far */
+    inlay_diag why;
+} candidate;
+
+/* Everything up to a trial, which is begun. */
+static void begin_file(const plugin_search *search, const char *dir, const char *name, candidate *out)
+{
+    (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
+    out->why = (inlay_diag)INLAY_DIAG_INIT;
+    out->status = admit_open(search, out->path, dir, &out->a, &out->why);
+    if (out->status == INLAY_OK && registry_find(&out->a.st) == NULL)
+        out->status = admit_begin(search, &out->a, &out->why);
+}
+
+/* Who brings one of these providers already: names separated by spaces, as a note has them. NULL: nobody. */
+static const plugin_provider *first_of(const plugin_set *set, const char *names)
+{
+    for (uint32_t i = 0; i < set->provider_count; i++)
+        if (note_lists(names, set->providers[i]->table.name))
+            return set->providers[i];
+    return NULL;
+}
+
+/* The first file that brings a provider keeps it: an older copy that an upgrade left behind, or one of the system's
+ * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
+static inlay_status check_first(const plugin_set *set, candidate *c, const plugin_module *m)
+{
+    const plugin_provider *first = m == NULL ? first_of(set, c->a.facts.providers) : NULL;
+
+    for (uint32_t i = 0; m != NULL && i < set->module_count; i++)
+        if (set->modules[i] == m)
+            return INLAY_OK; /* the same file under another name */
+    for (uint32_t p = 0; m != NULL && first == NULL && p < m->file.provider_count; p++)
+        first = plugin_set_find(set, m->providers[p].table.name);
+    if (first == NULL)
+        return INLAY_OK;
+    c->a.outcome = PLUGIN_SHADOWED;
+    return inlay_fail(&c->why, INLAY_UNSUPPORTED, "provider '%s' comes from %s already; remove one of the two files",
+                      first->table.name, first->file->path);
+}
+
+/* It runs, but leaves traces in the process. */
+static void warn_of_process_state(const plugin_set *set, const candidate *c)
+{
+    char line[VERDICT_TEXT + 600];
+
+    if (set->log == NULL || c->a.known.kind != VERDICT_OK || c->a.known.text[0] == '\0')
+        return;
+    (void)snprintf(line, sizeof line,
+                   "plugin %.300s does not leave alone what it should (inlay plugin-check says "
+                   "more): %s",
+                   c->path, c->a.known.text);
+    set->log(set->log_user, INLAY_LOG_WARNING, line);
+}
+
+/* Loads the file into the set. Fails only when the set as a whole is in trouble. */
+static inlay_status load_file(plugin_set *set, candidate *c, inlay_diag *diag)
+{
+    inlay_status status = c->status;
+    plugin_module *m = NULL;
+
+    if (status == INLAY_OK)
+        m = registry_find(&c->a.st); /* perhaps since a moment ago, under another name */
+    if (status == INLAY_OK)
+        status = check_first(set, c, m);
+    if (status == INLAY_OK && m == NULL) {
+        status = admit_finish(&c->a, &c->why);
+        if (status == INLAY_OK)
+            status = module_load(c->path, &c->a, &m, &c->why);
+        if (status == INLAY_OK) {
+            m->next = registry;
+            registry = m;
+            if (!c->a.facts.present && set->log != NULL)
+                set->log(set->log_user, INLAY_LOG_INFO,
+                         "a plugin carries no note that says what it was built for; see "
+                         "inlay/note.h");
+            warn_of_process_state(set, c);
+            m->references++; /* what follows may fail */
+            status = check_first(set, c, m);
+            if (status != INLAY_OK)
+                registry_put(m);
+            else
+                m->references--;
+        }
+    }
+    if (status == INLAY_OUT_OF_MEMORY) {
+        status = inlay_fail(diag, status, "plugin %.300s: %.150s", c->path, c->why.text);
+    } else if (status != INLAY_OK) {
+        status = add_refused(set, c->path, &c->a, c->why.text, diag);
+    } else {
+        m->references++; /* add_module may fail */
+        status = add_module(set, m, diag);
+        registry_put(m);
+    }
+    return status;
+}
+
+static int is_library(const struct dirent *entry)
+{
+    size_t bytes = strlen(entry->d_name);
+
+    return entry->d_name[0] != '.' && bytes > 3 && strcmp(entry->d_name + bytes - 3, ".so") == 0;
+}
+
+/* By bytes, not by the locale: the order must not depend on who runs it. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+enum { MOST_TRIALS = 8 }; /* at a time */
+
+/* In the order of names, with trials of the next files under way: as many as there are CPUs, and one more. */
+static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
+{
+    int ahead = threads_budget() < MOST_TRIALS ? (int)threads_budget() + 1 : MOST_TRIALS, begun = 0, count;
+    char real[PATH_MAX];
+    struct dirent **entries = NULL;
+    candidate *list = NULL;
+    inlay_status status;
+
+    status = dir_check(dir, real, diag);
+    if (status != INLAY_OK)
+        return status;
+    count = scandir(real, &entries, is_library, by_name);
+    if (count < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
+    list = calloc((size_t)ahead, sizeof *list);
+    if (list == NULL)
+        status = no_memory(diag);
+    for (int i = 0; i < count; i++) {
+        for (; status == INLAY_OK && begun < count && begun < i + ahead; begun++)
+            begin_file(search, real, entries[begun]->d_name, &list[begun % ahead]);
+        if (status == INLAY_OK)
+            status = load_file(set, &list[i % ahead], diag);
+        if (i < begun)
+            admission_close(&list[i % ahead].a);
+    }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    free(list);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the set as others see it */
+
+static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
+{
+    const plugin_set *set = ctx;
+    const inlay_operator *best = NULL;
+
+    for (uint32_t i = 0; i < set->operator_count; i++) {
+        const inlay_operator *op = set->operators[i];
+
+        if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
+            strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
+            best = op;
+    }
+    return best;
+}
+
+static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint32_t dir_count, inlay_diag *diag)
+{
+    size_t bytes = 1, used = 0;
+
+    for (uint32_t d = 0; d < dir_count; d++)
+        bytes += strlen(dirs[d]) + 2;
+    set->searched = arena_alloc(&set->arena, bytes);
+    if (set->searched == NULL)
+        return no_memory(diag);
+    for (uint32_t d = 0; d < dir_count; d++)
+        used += (size_t)snprintf(set->searched + used, bytes - used, "%s%s", d > 0 ? ", " : "", dirs[d]);
+    return INLAY_OK;
+}
+
+inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag)
+{
+    plugin_set *set = calloc(1, sizeof *set);
+    inlay_status status;
+
+    *out_set = NULL;
+    if (set == NULL)
+        return no_memory(diag);
+    if (host_log_add(search->log, search->log_user) != INLAY_OK) {
+        free(set);
+        return no_memory(diag);
+    }
+    set->log = search->log;
+    set->log_user = search->log_user;
+    registry_lock();
+    status = note_searched(set, search->dirs, search->dir_count, diag);
+    for (plugin_module *m = registry; m != NULL && status == INLAY_OK; m = m->next)
+        if (m->open_plugin != NULL)
+            status = add_module(set, m, diag);
+    for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
+        status = load_dir(set, search, search->dirs[d], diag);
+    registry_unlock();
+    set->lookup = (graph_operators){
+        .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
+    };
+    if (status != INLAY_OK) {
+        plugin_set_destroy(set);
+        return status;
+    }
+    *out_set = set;
+    return INLAY_OK;
+}
+
+void plugin_set_destroy(plugin_set *set)
+{
+    if (set == NULL)
+        return;
+    registry_lock();
+    for (uint32_t m = set->module_count; m-- > 0;)
+        registry_put(set->modules[m]);
+    registry_unlock();
+    host_log_remove(set->log, set->log_user);
+    arena_deinit(&set->arena);
+    free(set);
+}
+
+uint32_t plugin_set_file_count(const plugin_set *set)
+{
+    return set->file_count;
+}
+
+const plugin_file *plugin_set_file(const plugin_set *set, uint32_t i)
+{
+    return i < set->file_count ? set->files[i] : NULL;
+}
+
+uint32_t plugin_set_provider_count(const plugin_set *set)
+{
+    return set->provider_count;
+}
+
+const plugin_provider *plugin_set_provider(const plugin_set *set, uint32_t i)
+{
+    return i < set->provider_count ? set->providers[i] : NULL;
+}
+
+/* The file's own name: "blur" of blur.so, libblur.so and inlay-blur.so. */
+static bool is_stem(const char *path, const char *name)
+{
+    static const char *const prefixes[] = { "lib", "inlay-" };
+    const char *stem = strrchr(path, '/');
+    size_t bytes = strlen(name);
+
+    stem = stem != NULL ? stem + 1 : path;
+    if (strcmp(stem, name) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        const size_t prefix = strlen(prefixes[i]);
+
+        if (strncmp(stem, prefixes[i], prefix) == 0 && strncmp(stem + prefix, name, bytes) == 0) {
+            stem += prefix;
+            break;
+        }
+    }
+    return strncmp(stem, name, bytes) == 0 && strcmp(stem + bytes, ".so") == 0;
+}
+
+const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
+{
+    for (uint32_t i = 0; i < set->file_count; i++)
+        if (!set->files[i]->loaded && note_lists(set->files[i]->providers, name))
+            return set->files[i];
+    for (uint32_t i = 0; i < set->file_count; i++)
+        if (!set->files[i]->loaded && set->files[i]->providers[0] == '\0' && is_stem(set->files[i]->path, name))
+            return set->files[i];
+    return NULL;
+}
+
+inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, const char *name, inlay_diag *diag)
+{
+    char real[PATH_MAX];
+    uint32_t found = 0;
+
+    registry_lock();
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const plugin_file *f = set->files[i];
+
+        if (f->loaded || realpath(f->path, real) == NULL ||
+            (strcmp(f->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(f->path, name) &&
+             !note_lists(f->providers, name) && (f->name == NULL || strcmp(f->name, name) != 0)))
+            continue;
+        found += verdict_forget(search->verdict_dir, real);
+    }
+    registry_unlock();
+    return found > 0 ? INLAY_OK
+                     : inlay_fail(diag, INLAY_NOT_FOUND,
+                                  "no plugin '%.200s' is in quarantine; 'inlay providers' says "
+                                  "what became of each file",
+                                  name);
+}
+
+const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
+{
+    const size_t bytes = strcspn(name, "#"); /* what follows tells devices of one kind apart */
+
+    for (uint32_t i = 0; i < set->provider_count; i++) {
+        const char *own = set->providers[i]->table.name;
+
+        if (strlen(own) == bytes && strncmp(own, name, bytes) == 0)
+            return set->providers[i];
+    }
+    return NULL;
+}
+
+void plugin_set_cache(plugin_set *set, const char *dir)
+{
+    set->cache_dir = dir != NULL ? arena_string(&set->arena, dir) : NULL;
+}
+
+const char *plugin_set_cache_dir(const plugin_set *set)
+{
+    return set->cache_dir;
+}
+
+const graph_operators *plugin_set_operators(const plugin_set *set)
+{
+    return &set->lookup;
+}
+
+uint32_t plugin_set_operator_count(const plugin_set *set)
+{
+    return set->operator_count;
+}
+
+const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i)
+{
+    return i < set->operator_count ? set->operators[i] : NULL;
+}

@@ -1,0 +1,564 @@
+#include "base/output.h"
+#include "bundle/maker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { MOST_ARGS = 128 };
+#define HEADER "made.h" /* in the job's folder */
+
+/* ------------------------------------------------------------------ places and commands */
+
+const char *bundle_native_target(void)
+{
+#if defined(__aarch64__)
+    return "aarch64-linux-gnu";
+#else
+    return "x86_64-linux-gnu";
+#endif
+}
+
+/* The folder of the run-time part for the target, relative to this program. */
+static bool find_parts(const char *target, char out[PATH_MAX])
+{
+    char here[PATH_MAX], path[PATH_MAX + 256];
+    const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+    char *slash;
+
+    if (n <= 0)
+        return false;
+    here[n] = '\0';
+    slash = strrchr(here, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    (void)snprintf(path, sizeof path, "%s/%s/%s", here, INLAY_BUNDLE_FROM_BIN, target);
+    return realpath(path, out) != NULL;
+}
+
+bool bundle_has_target(const char *target)
+{
+    char path[PATH_MAX];
+
+    return find_parts(target, path);
+}
+
+int maker_run(char *const *argv, const char *log)
+{
+    posix_spawn_file_actions_t actions;
+    int code = -1, error;
+    pid_t pid;
+
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return -1;
+    error = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (error == 0)
+        error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return error == ENOENT ? 127 : -1;
+    while (waitpid(pid, &code, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+}
+
+/* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
+ * the first error, or the first line. */
+static void read_log(const char *log, char *out, size_t bytes)
+{
+    static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
+    enum { SYMBOLS = 3, WORDS = sizeof words / sizeof words[0] };
+    FILE *f = fopen(log, "r");
+    char line[1024];
+    size_t best = WORDS + 1;
+
+    out[0] = '\0';
+    while (f != NULL && best > 0 && fgets(line, sizeof line, f) != NULL) {
+        const char *at = line;
+        size_t w = 0;
+
+        line[strcspn(line, "\n")] = '\0';
+        while (w < WORDS && strstr(line, words[w]) == NULL)
+            w++;
+        if (w < SYMBOLS) /* the names of objects before it are of a folder that is gone */
+            at = strstr(line, words[w]);
+        if (w < best)
+            (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
+        best = w < best ? w : best;
+    }
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+bool maker_is_native(const maker *m)
+{
+    return strcmp(m->job->target, bundle_native_target()) == 0;
+}
+
+static const char *compiler(const maker *m)
+{
+    static char text[128];
+
+    if (m->job->cc != NULL)
+        return m->job->cc;
+    if (maker_is_native(m))
+        return "cc";
+    (void)snprintf(text, sizeof text, "%s-gcc", m->job->target);
+    return text;
+}
+
+inlay_status maker_failed(maker *m, const char *what, const char *tool, int code)
+{
+    char line[400];
+
+    if (code == 127)
+        return inlay_fail(m->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler", what,
+                          tool);
+    read_log(m->log, line, sizeof line);
+    return inlay_fail(m->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
+}
+
+char *maker_path(maker *m, const char *folder, const char *file)
+{
+    return arena_format(&m->c->a, "%s/%s", folder, file);
+}
+
+/* ------------------------------------------------------------------ sources */
+
+inlay_status maker_write_file(maker *m, const char *file, FILE **out)
+{
+    char *path = maker_path(m, m->job->dir, file);
+
+    *out = path != NULL ? fopen(path, "wb") : NULL;
+    return *out != NULL
+               ? INLAY_OK
+               : inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+}
+
+inlay_status maker_close_file(maker *m, FILE *f, const char *file)
+{
+    const bool bad = ferror(f) != 0;
+
+    if (fclose(f) != 0 || bad)
+        return inlay_fail(m->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", m->job->dir, file, strerror(errno));
+    return INLAY_OK;
+}
+
+/* The constants as bytes in an object, by the assembler's .incbin. */
+static inlay_status write_assembly(maker *m)
+{
+    inlay_status status;
+    FILE *f;
+
+    INLAY_TRY(maker_write_file(m, "data.s", &f));
+    for (int i = 0; i < 2; i++)
+        (void)fprintf(f,
+                      "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
+                      "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
+                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->n.name,
+                      i == 0 ? "data" : "packs", m->n.name, i == 0 ? "data" : "packs", m->job->dir,
+                      i == 0 ? "data" : "packs");
+    (void)fprintf(f, "    .section .note.GNU-stack,\"\",%%progbits\n");
+    status = maker_close_file(m, f, "data.s");
+done:
+    return status;
+}
+
+/* prepares: the main program is that of first runs. */
+static inlay_status write_sources(maker *m, bool first, bool prepares)
+{
+    FILE *f = NULL, *data = NULL;
+    inlay_status status;
+
+    m->f.first = first;
+    INLAY_TRY(maker_write_file(m, "app.h", &f));
+    status = bundle_emit_header(f, m->c, &m->n, m->n.name, &m->f, m->diag);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        goto done;
+    }
+    INLAY_TRY(maker_close_file(m, f, "app.h"));
+    INLAY_TRY(maker_write_file(m, "model.c", &f));
+    status = maker_write_file(m, "data.bin", &data);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        goto done;
+    }
+    status = bundle_emit_source(f, data, m->c, &m->n, &m->f, m->diag);
+    if (status != INLAY_OK) {
+        (void)fclose(f);
+        (void)fclose(data);
+        goto done;
+    }
+    m->job->data_bytes = m->f.packs_bytes + (uint64_t)ftell(data);
+    INLAY_TRY(maker_close_file(m, f, "model.c"));
+    INLAY_TRY(maker_close_file(m, data, "data.bin"));
+    INLAY_TRY(maker_write_file(m, "main.c", &f));
+    if (prepares)
+        (void)fprintf(f,
+                      "#include \"bundle.h\"\nextern const bundle_model %s_model;\n"
+                      "int bundle_prepare(const bundle_model *m, const char *path, int plain);\n"
+                      "int main(int argc, char **argv)\n{\n"
+                      "    return argc == 3 ? bundle_prepare(&%s_model, argv[1], *argv[2] == 'p') : 2;\n}\n",
+                      m->n.name, m->n.name);
+    else
+        (void)fprintf(f,
+                      "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
+                      "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
+                      m->n.name, m->n.name, m->n.api);
+    INLAY_TRY(maker_close_file(m, f, "main.c"));
+    if (first) {
+        INLAY_TRY(maker_write_file(m, "packs.bin", &f));
+        INLAY_TRY(maker_close_file(m, f, "packs.bin"));
+    }
+    status = write_assembly(m);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ compiling and linking */
+
+static inlay_status compile(maker *m, const char *source, const char *object)
+{
+    char *include = arena_format(&m->c->a, "-I%s/include", m->parts),
+         *own = arena_format(&m->c->a, "-I%s", m->job->dir);
+    char *in = maker_path(m, m->job->dir, source), *out = maker_path(m, m->job->dir, object);
+    char *argv[] = { (char *)(uintptr_t)compiler(m),
+                     (char *)"-c",
+                     (char *)"-O1",
+                     (char *)"-fPIC",
+                     (char *)"-fvisibility=hidden",
+                     (char *)"-ffunction-sections",
+                     (char *)"-fno-asynchronous-unwind-tables",
+                     own,
+                     include,
+                     in,
+                     (char *)"-o",
+                     out,
+                     NULL };
+    int code;
+
+    if (include == NULL || own == NULL || in == NULL || out == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = maker_run(argv, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "compiling the bundle", argv[0], code);
+}
+
+static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
+
+/* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
+static uint32_t leave_out(maker *m, char **argv, uint32_t n)
+{
+    for (uint32_t i = 0; m->n.isa != NULL && i < m->n.part_count && n < MOST_ARGS / 2; i++)
+        if (m->n.parts[i].kind == PART_LEVEL)
+            argv[n++] = arena_format(&m->c->a, "-Wl,--defsym=%s=0", m->n.parts[i].name);
+    return n;
+}
+
+static inlay_status link_program(maker *m, bool first, const char *output)
+{
+    char *argv[MOST_ARGS];
+    uint32_t n = 0;
+    int code;
+
+    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)"-static";
+    argv[n++] = (char *)"-no-pie";
+    argv[n++] = (char *)"-Wl,-z,norelro";
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)output;
+    argv[n++] = (char *)"-Wl,--gc-sections";
+    argv[n++] = (char *)"-Wl,--build-id=none";
+    argv[n++] = (char *)"-s";
+    n = leave_out(m, argv, n);
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
+        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(m, m->job->dir, "main.o");
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    if (first)
+        argv[n++] = maker_path(m, m->job->dir, "stubs.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+    argv[n++] = (char *)"-lm";
+    argv[n] = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (argv[i] == NULL)
+            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = maker_run(argv, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
+}
+
+/* A tool of the target's binutils. */
+static char *tool_of(maker *m, const char *tool)
+{
+    return maker_is_native(m) ? arena_string(&m->c->a, tool) : arena_format(&m->c->a, "%s-%s", m->job->target, tool);
+}
+
+static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+/* Everything in one object, with the bundle's functions alone to be seen, by the names that the user chose: only now,
+ * for until here a function of the run-time part may be called so. */
+static inlay_status link_object(maker *m, const char *output)
+{
+    char *argv[MOST_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
+    uint32_t n = 0, h = 0, r = 0;
+    int code;
+
+    argv[n++] = (char *)(uintptr_t)compiler(m);
+    argv[n++] = (char *)"-r";
+    argv[n++] = (char *)"-nostdlib";
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)output;
+    argv[n++] = (char *)"-Wl,--gc-sections";
+    n = leave_out(m, argv, n);
+    hide[h++] = rename[r++] = tool_of(m, "objcopy");
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        argv[n++] = arena_format(&m->c->a, "-Wl,-u,%s_%s", m->n.name, functions[i]);
+        hide[h++] = arena_format(&m->c->a, "--keep-global-symbol=%s_%s", m->n.name, functions[i]);
+        rename[r++] =
+            arena_format(&m->c->a, "--redefine-sym=%s_%s=%s_%s", m->n.name, functions[i], m->n.api, functions[i]);
+    }
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
+        argv[n++] = arena_format(&m->c->a, "-Wl,--wrap=%s", wraps[i]);
+    argv[n++] = maker_path(m, m->job->dir, "model.o");
+    argv[n++] = maker_path(m, m->job->dir, "data.o");
+    argv[n++] = maker_path(m, m->parts, "libinlay_bundle.a");
+    argv[n] = NULL;
+    hide[h++] = rename[r++] = (char *)(uintptr_t)output;
+    hide[h] = rename[r] = NULL;
+    for (uint32_t i = 0; i < n + h + r; i++)
+        if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
+            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    code = maker_run(argv, m->log);
+    if (code != 0)
+        return maker_failed(m, "linking the object", argv[0], code);
+    code = maker_run(hide, m->log);
+    if (code == 0)
+        code = maker_run(rename, m->log);
+    return code == 0 ? INLAY_OK : maker_failed(m, "hiding the object's symbols", hide[0], code);
+}
+
+static inlay_status link_library(maker *m, const char *output)
+{
+    char *object = arena_format(&m->c->a, "%s/whole_%s.o", m->job->dir, m->n.api); /* no name of the sources */
+    char *argv[] = { tool_of(m, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
+    inlay_status status;
+    int code;
+
+    if (object == NULL || argv[0] == NULL)
+        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+    INLAY_TRY(link_object(m, object));
+    code = maker_run(argv, m->log);
+    if (code != 0)
+        status = maker_failed(m, "writing the library", argv[0], code);
+done:
+    return status;
+}
+
+/* The header goes beside the output: what stands before its last dot, and ".h". */
+static char *header_path(arena *a, const bundle_job *job)
+{
+    const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
+    const int stem =
+        dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - job->output) : (int)strlen(job->output);
+
+    return arena_format(a, "%.*s.h", stem, job->output);
+}
+
+static inlay_status write_header(maker *m)
+{
+    inlay_status status;
+    FILE *f;
+
+    INLAY_TRY(maker_write_file(m, HEADER, &f));
+    status = bundle_emit_header(f, m->c, &m->n, m->n.api, &m->f, m->diag);
+    if (status != INLAY_OK)
+        (void)fclose(f);
+    else
+        status = maker_close_file(m, f, HEADER);
+done:
+    return status;
+}
+
+inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
+{
+    output_file made = { .fd = -1 }, header = { .fd = -1 };
+    char from[PATH_MAX], target[PATH_MAX];
+    arena a = { 0 };
+    char *path = header_path(&a, job);
+    inlay_status status = INLAY_OK;
+
+    if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    else if (job->kind != BUNDLE_PROGRAM && !output_target(job->output, target))
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "%.200s is no regular file: there is no place beside it for the header", job->output);
+    INLAY_TRY(status);
+    INLAY_TRY(output_take(&made, job->output, job->made, diag));
+    if (job->kind != BUNDLE_PROGRAM)
+        INLAY_TRY(output_take(&header, path, from, diag));
+    status = output_commit(&made, job->kind != BUNDLE_PROGRAM ? &header : NULL, diag);
+done:
+    output_drop(&made);
+    output_drop(&header);
+    arena_deinit(&a);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static inlay_status tell(const maker *m, double fraction, const char *what)
+{
+    if (m->job->progress != NULL && m->job->progress(m->job->user, fraction, what) != 0)
+        return inlay_fail(m->diag, INLAY_CANCELLED, "stopped");
+    return INLAY_OK;
+}
+
+static inlay_status build(maker *m, bool first, bool prepares, const char *output)
+{
+    inlay_status status;
+
+    INLAY_TRY(write_sources(m, first, prepares));
+    INLAY_TRY(compile(m, "model.c", "model.o"));
+    INLAY_TRY(compile(m, "main.c", "main.o"));
+    INLAY_TRY(compile(m, "data.s", "data.o"));
+    if (first) {
+        INLAY_TRY(maker_write_stubs(m));
+        INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
+    }
+    status = link_program(m, first, output);
+done:
+    return status;
+}
+
+/* The first program again, with other parts. */
+static inlay_status build_again(maker *m, const char *output)
+{
+    inlay_status status;
+
+    INLAY_TRY(write_sources(m, true, true));
+    INLAY_TRY(compile(m, "model.c", "model.o"));
+    INLAY_TRY(maker_write_stubs(m));
+    INLAY_TRY(compile(m, "stubs.s", "stubs.o"));
+    status = link_program(m, true, output);
+done:
+    return status;
+}
+
+/* libmodel.a -> model; "model" where there is no memory. */
+static const char *default_name(maker *m)
+{
+    const char *slash = strrchr(m->job->output, '/'), *base = slash != NULL ? slash + 1 : m->job->output;
+    const char *name, *dot = strrchr(base, '.');
+
+    if (m->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
+        base += 3;
+    name = arena_string_n(&m->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
+    return name != NULL && name[0] != '\0' ? name : "model";
+}
+
+/* With packs in the program a start takes less of the arena than the first runs did: how much, runs of it tell. */
+static inlay_status measure_arena(maker *m)
+{
+    const uint32_t count = maker_level_count(m);
+    inlay_status status;
+
+    if (m->job->pack_count == 0)
+        return INLAY_OK;
+    INLAY_TRY(build(m, false, true, maker_path(m, m->job->dir, "measured")));
+    for (uint32_t level = 0; level < count; level++)
+        INLAY_TRY(maker_first_run(m, "measured", level, &(bool){ false }));
+    status = maker_read_arena(m, count);
+done:
+    return status;
+}
+
+inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag)
+{
+    const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
+    maker m = { .job = job, .c = c, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa } };
+    struct stat st;
+    inlay_status status;
+
+    if (!find_parts(job->target, m.parts))
+        return inlay_fail(diag, INLAY_NOT_FOUND,
+                          "there is no run-time part for target '%s' in %s, seen from this program: it "
+                          "comes with libinlay-dev, and for arm64 host/tools/bundle/runtime/cross.sh makes it",
+                          job->target, INLAY_BUNDLE_FROM_BIN);
+    if (native && !maker_is_native(&m))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "--for native is for this machine's CPU, and target '%s' is not", job->target);
+    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    INLAY_TRY(maker_find_needs(&m));
+    INLAY_TRY(tell(&m, 0.1, "compiling"));
+    INLAY_TRY(build(&m, true, true, maker_path(&m, job->dir, "first")));
+    INLAY_TRY(tell(&m, 0.5, "packing"));
+    for (uint32_t level = 0; level < maker_level_count(&m);) {
+        bool again = false;
+
+        INLAY_TRY(maker_first_run(&m, "first", level, &again));
+        if (again)
+            INLAY_TRY(build_again(&m, maker_path(&m, job->dir, "first")));
+        level += !again;
+    }
+    if (job->prepared)
+        INLAY_TRY(maker_read_accounts(&m, maker_level_count(&m)));
+    else
+        maker_keep_untried(&m, NULL, 0);
+    INLAY_TRY(tell(&m, 0.7, "linking"));
+    INLAY_TRY(measure_arena(&m));
+    job->tried = maker_path(&m, job->dir, "whole");
+    INLAY_TRY(build(&m, false, false, job->tried));
+    job->made = job->tried;
+    if (job->kind != BUNDLE_PROGRAM) {
+        job->made = maker_path(&m, job->dir, "made");
+        INLAY_TRY(write_header(&m));
+    }
+    if (job->kind == BUNDLE_LIBRARY)
+        INLAY_TRY(link_library(&m, job->made));
+    if (job->kind == BUNDLE_OBJECT)
+        INLAY_TRY(link_object(&m, job->made));
+    job->arena_bytes = m.f.arena_bytes;
+    job->file_bytes = stat(job->made, &st) == 0 ? (uint64_t)st.st_size : 0;
+done:
+    return status;
+}
+
+inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
+{
+    maker m = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
+    char *argv[MOST_ARGS + 8], path[PATH_MAX + 8];
+    uint32_t n = 0;
+    int code;
+
+    if (count > MOST_ARGS)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MOST_ARGS);
+    (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    if (maker_emulator(&m) != NULL)
+        argv[n++] = (char *)(uintptr_t)maker_emulator(&m);
+    (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
+    argv[n++] = path;
+    argv[n++] = (char *)"-o";
+    argv[n++] = (char *)(uintptr_t)dir;
+    for (uint32_t i = 0; i < count; i++)
+        argv[n++] = inputs[i];
+    argv[n] = NULL;
+    code = maker_run(argv, m.log);
+    if (code == 127 && !maker_is_native(&m))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no %s here", argv[0]);
+    return code == 0 ? INLAY_OK : maker_failed(&m, "trying the bundle", argv[0], code);
+}

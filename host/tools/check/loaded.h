@@ -1,0 +1,60 @@
+/* check/loaded.h - plugin files opened for checking, without the registry of host/runtime/plugin: the checks want them
+ * opened twice, closed, and their descriptions raw. */
+#ifndef CHECK_LOADED_H
+#define CHECK_LOADED_H
+#include "check/check.h"
+
+/* An open file. Zero it first. */
+typedef struct loaded_plugin {
+    const char *path;
+    void *handle;
+    inlay_plugin_open_fn open;
+    const inlay_plugin *raw;   /* as the plugin handed it over */
+    inlay_plugin table;        /* the same as this host knows it, like the next two */
+    inlay_provider *providers; /* [table.provider_count]; their options and domains keep the plugin's strides */
+    inlay_operator *operators; /* [table.operator_count] */
+    uint32_t sanitizers;       /* INLAY_SANITIZER_*, by its file */
+    arena a;
+} loaded_plugin;
+
+/* dlopen, inlay_plugin_open, and copies of what it says. Lists that make no sense are INLAY_INVALID_ARGUMENT. */
+INLAY_NODISCARD inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag);
+/* shutdown, and dlclose if the plugin allows it. Nothing of it may be open. */
+void loaded_close(loaded_plugin *p);
+
+/* A created provider. */
+typedef struct loaded_provider {
+    const loaded_plugin *plugin;
+    const inlay_provider *table;
+    void *state;
+    const char *name;
+    uint32_t first_domain;
+} loaded_provider;
+
+/* create. asked (NULL: default options) says which options are set. */
+INLAY_NODISCARD inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_args *asked,
+                                           loaded_provider *out, inlay_diag *diag);
+/* quiesce and destroy; one that was not created is a no-op. */
+void loaded_destroy(loaded_provider *p);
+
+/* ------------------------------------------------------------------ all that a group needs */
+
+enum { WORLD_PLUGINS = 3, WORLD_PROVIDERS = 16 };
+typedef struct world {
+    loaded_plugin plugins[WORLD_PLUGINS]; /* the one that is checked first */
+    uint32_t plugin_count;
+    loaded_provider own[WORLD_PROVIDERS]; /* that are checked */
+    uint32_t own_count;
+    loaded_provider peers[WORLD_PROVIDERS]; /* that they are compared with */
+    uint32_t peer_count;
+    bool is_reference; /* the plugin is the reference provider: there is nobody to compare with */
+    graph_operators operators;
+} world;
+
+/* Opens the plugin and the one of --with, and creates their providers; with_reference: the reference provider too, if
+ * it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
+bool world_open(check *c, const char *name, bool with_reference, world *w);
+void world_close(world *w);
+/* The operators that its plugins bring, at most room of them; returns how many. */
+uint32_t world_operators(const world *w, const inlay_operator **list, uint32_t room);
+#endif

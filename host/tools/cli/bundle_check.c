@@ -1,0 +1,117 @@
+#include "cli/bundle_check.h"
+#include "cli/feed.h"
+#include "data/value.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct check {
+    const bundle_job *job;
+    inlay_session *session;
+    inlay_context *context;
+    inlay_value **inputs;
+    arena a;
+    char *in, *out; /* folders */
+    inlay_diag *diag;
+} check;
+
+static inlay_status no_memory(const check *k)
+{
+    return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to try the bundle");
+}
+
+static inlay_status make_folders(check *k)
+{
+    k->in = arena_format(&k->a, "%s/in", k->job->dir);
+    k->out = arena_format(&k->a, "%s/out", k->job->dir);
+    if (k->in == NULL || k->out == NULL)
+        return no_memory(k);
+    if ((mkdir(k->in, 0700) != 0 && errno != EEXIST) || (mkdir(k->out, 0700) != 0 && errno != EEXIST))
+        return inlay_fail(k->diag, INLAY_IO_ERROR, "cannot make %s: %s", k->in, strerror(errno));
+    return INLAY_OK;
+}
+
+static inlay_status run_program(check *k)
+{
+    const uint32_t count = inlay_session_input_count(k->session);
+    char **files = arena_array(&k->a, (size_t)count + 1, sizeof *files);
+    inlay_status status = INLAY_OK;
+
+    if (files == NULL)
+        return no_memory(k);
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        INLAY_TRY(inlay_session_input(k->session, i, &info));
+        INLAY_TRY(value_save(k->in, &info, k->inputs[i], k->diag));
+        files[i] = arena_format(&k->a, "%s=%s", info.name, value_path(&k->a, k->in, info.name, ".npy"));
+        if (files[i] == NULL)
+            return no_memory(k);
+    }
+    status = bundle_try(k->job, files, count, k->out, k->diag);
+done:
+    return status;
+}
+
+/* Adds what differs in output o. */
+static inlay_status compare(check *k, uint32_t o, bundle_check *out)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+    inlay_tensor_view want, got;
+    inlay_value *made = NULL;
+    inlay_status status;
+    double largest = 0, difference = 0;
+
+    INLAY_TRY(inlay_session_output(k->session, o, &info));
+    INLAY_TRY(value_load(arena_format(&k->a, "%s/%u.npy", k->out, o), &info, &made, k->diag));
+    if (!value_view(made, &got) || !value_view(inlay_context_output(k->context, o), &want) || got.bytes != want.bytes) {
+        status = inlay_fail(k->diag, INLAY_INTERNAL, "the bundle's output '%s' is of another size", info.name);
+        goto done;
+    }
+    if (memcmp(got.data, want.data, (size_t)got.bytes) == 0)
+        goto done;
+    out->same = false;
+    for (uint64_t i = 0; want.dtype == INLAY_FLOAT && i < want.bytes / sizeof(float); i++) {
+        const double x = (double)((const float *)want.data)[i], y = (double)((const float *)got.data)[i];
+
+        largest = fabs(x) > largest ? fabs(x) : largest;
+        difference = fabs(x - y) > difference ? fabs(x - y) : difference;
+    }
+    if (largest > 0 && difference / largest > out->largest)
+        out->largest = difference / largest;
+done:
+    inlay_value_unref(made);
+    return status;
+}
+
+inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, inlay_session *session,
+                              bundle_check *out, inlay_diag *diag)
+{
+    check k = { .job = job, .session = session, .diag = diag };
+    feed f = { .seed = 1 };
+    inlay_status status;
+
+    *out = (bundle_check){ .same = true };
+    INLAY_TRY(make_folders(&k));
+    INLAY_TRY(feed_make(&f, common, session, &k.inputs, diag));
+    INLAY_TRY(inlay_context_create(session, &k.context, diag));
+    INLAY_TRY(feed_bind(k.inputs, session, k.context, diag));
+    INLAY_TRY(inlay_context_run(k.context, NULL, diag));
+    status = run_program(&k);
+    if (status == INLAY_UNSUPPORTED) { /* no emulator */
+        status = INLAY_OK;
+        goto done;
+    }
+    if (status != INLAY_OK)
+        goto done;
+    out->ran = true;
+    for (uint32_t o = 0; o < inlay_session_output_count(session); o++)
+        INLAY_TRY(compare(&k, o, out));
+done:
+    feed_release(k.inputs, session);
+    inlay_context_destroy(k.context);
+    feed_deinit(&f);
+    arena_deinit(&k.a);
+    return status;
+}

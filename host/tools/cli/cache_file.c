@@ -1,0 +1,372 @@
+#include "cli/cache_file.h"
+#include "base/kept.h"
+#include "base/sha256.h"
+#include "config/dirs.h"
+#include "partition/cost_profile.h"
+#include "partition/cost_store.h"
+#include "data/scratch.h"
+#include "base/output.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "inlay-cache"
+enum { VERSION = 1, MOST_FILES = 65536, MOST_HEAD = 64 << 20, FIRST_LINE = 128 };
+/* Of all files together. */
+#define MOST_BYTES (UINT64_C(64) << 30)
+static const char measured[] = "costs/measured.bin", profile[] = "costs/machine.json";
+
+static const char *byte_order(void)
+{
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big";
+}
+
+/* The folder of a kind: compiled regions lie beside the others where the user named the cache. */
+static bool folder_of(const inlay_options *options, const char *kind, char *text, size_t bytes)
+{
+    if (strcmp(kind, "compiled") == 0)
+        return config_blob_dir(options, text, bytes);
+    return config_cache_folder(options, kind, text, bytes);
+}
+
+/* ------------------------------------------------------------------ export */
+
+/* A file on its way out: what is hashed is what is written. */
+typedef struct sink {
+    FILE *to;
+    sha256 sum;
+} sink;
+
+static void put(sink *s, const void *data, size_t bytes)
+{
+    sha256_update(&s->sum, data, bytes);
+    if (s->to != NULL)
+        (void)fwrite(data, 1, bytes, s->to);
+}
+
+/* Adds the plain files of a folder to the list, in the order of their names. */
+static inlay_status list_folder(const inlay_options *options, const char *kind, json_t *files, uint64_t *bytes,
+                                inlay_diag *diag)
+{
+    char folder[PATH_MAX], name[PATH_MAX];
+    struct dirent **entries = NULL;
+    int count;
+
+    if (!folder_of(options, kind, folder, sizeof folder))
+        return INLAY_OK;
+    count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        struct stat st;
+
+        (void)snprintf(name, sizeof name, "%.2000s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && lstat(name, &st) == 0 && S_ISREG(st.st_mode) &&
+            strlen(entries[i]->d_name) < 200) {
+            (void)snprintf(name, sizeof name, "%s/%s", kind, entries[i]->d_name);
+            (void)json_array_append_new(files, json_pack("{s:s, s:I}", "name", name, "bytes", (json_int_t)st.st_size));
+            *bytes += (uint64_t)st.st_size;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return json_array_size(files) <= MOST_FILES
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the cache has more than %d files", MOST_FILES);
+}
+
+/* The costs folder holds more than goes along: locks, what was left behind. */
+static bool is_cost_file(const char *name)
+{
+    return strcmp(name, measured) == 0 || strcmp(name, profile) == 0;
+}
+
+static inlay_status put_file(sink *s, const inlay_options *options, const json_t *file, inlay_diag *diag)
+{
+    const char *name = json_string_value(json_object_get(file, "name")), *slash = strchr(name, '/');
+    uint64_t left = (uint64_t)json_integer_value(json_object_get(file, "bytes"));
+    char kind[16], path[PATH_MAX], folder[PATH_MAX], block[65536];
+    FILE *from;
+
+    (void)snprintf(kind, sizeof kind, "%.*s", (int)(slash - name), name);
+    if (!folder_of(options, kind, folder, sizeof folder))
+        return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no folder '%s' any longer", kind);
+    (void)snprintf(path, sizeof path, "%.2000s/%.250s", folder, slash + 1);
+    from = fopen(path, "re");
+    while (from != NULL && left > 0) {
+        const size_t got = fread(block, 1, left < sizeof block ? (size_t)left : sizeof block, from);
+
+        if (got == 0)
+            break;
+        put(s, block, got);
+        left -= got;
+    }
+    if (from != NULL)
+        (void)fclose(from);
+    return left == 0 && from != NULL ? INLAY_OK
+                                     : inlay_fail(diag, INLAY_IO_ERROR,
+                                                  "%.300s changed while it was read; "
+                                                  "export again",
+                                                  path);
+}
+
+static json_t *make_head(json_t *files)
+{
+    char cpu[160];
+
+    profile_cpu(cpu, sizeof cpu);
+    return json_pack("{s:s, s:s, s:s, s:O}", "inlay", inlay_version(), "cpu", cpu, "order", byte_order(), "files",
+                     files);
+}
+
+/* The first line has the sum of all that follows: everything is read twice, the first time for the sum alone, so that
+ * the file may be a pipe. */
+static inlay_status write_all(FILE *to, const inlay_options *options, const json_t *files, const char *head,
+                              inlay_diag *diag)
+{
+    const size_t bytes = strlen(head), count = json_array_size(files);
+    char line[FIRST_LINE], sum[2][65];
+    inlay_status status = INLAY_OK;
+
+    for (int pass = 0; pass < 2; pass++) {
+        sink s = { .to = pass == 0 ? NULL : to };
+        const json_t *file;
+        size_t i;
+
+        if (pass == 1) {
+            (void)snprintf(line, sizeof line, MAGIC " %d %s %zu", VERSION, sum[0], bytes);
+            (void)fprintf(to, "%-*s\n", FIRST_LINE - 1, line);
+        }
+        sha256_init(&s.sum);
+        put(&s, head, bytes);
+        put(&s, "\n", 1);
+        json_array_foreach(files, i, file) {
+            if (cli_progress(NULL, ((double)i / (double)count + pass) / 2, "exporting") != 0)
+                return inlay_fail(diag, INLAY_CANCELLED, "stopped");
+            INLAY_TRY(put_file(&s, options, file, diag));
+        }
+        sha256_hex(&s.sum, sum[pass]);
+    }
+    if (strcmp(sum[0], sum[1]) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the cache changed while it was read; export again");
+done:
+    return status;
+}
+
+inlay_status cache_file_export(const cli_common *common, const char *path, bool all, cache_file_result *out,
+                               inlay_diag *diag)
+{
+    json_t *files = json_array(), *costs = json_array(), *head = NULL, *file;
+    char *text = NULL;
+    output_file file_out = { .to = NULL };
+    inlay_status status;
+    size_t i;
+
+    *out = (cache_file_result){ 0 };
+    INLAY_TRY(list_folder(common->options, "costs", costs, &out->bytes, diag));
+    out->bytes = 0;
+    json_array_foreach(costs, i, file) {
+        if (!is_cost_file(json_string_value(json_object_get(file, "name"))))
+            continue;
+        (void)json_array_append(files, file);
+        out->bytes += (uint64_t)json_integer_value(json_object_get(file, "bytes"));
+    }
+    if (all) {
+        INLAY_TRY(list_folder(common->options, "packs", files, &out->bytes, diag));
+        INLAY_TRY(list_folder(common->options, "compiled", files, &out->bytes, diag));
+    }
+    out->files = (uint32_t)json_array_size(files);
+    if (out->files == 0) {
+        status = inlay_fail(diag, INLAY_NOT_FOUND,
+                            "the cache has nothing to export; inlay calibrate and inlay tune "
+                            "measure this machine");
+        goto done;
+    }
+    head = make_head(files);
+    text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
+    if (text == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to export the cache");
+        goto done;
+    }
+    INLAY_TRY(output_open_stream(&file_out, path, diag));
+    INLAY_TRY(write_all(file_out.to, common->options, files, text, diag));
+done:
+    cli_progress_clear();
+    if (status == INLAY_OK)
+        status = output_commit(&file_out, NULL, diag);
+    else
+        output_drop(&file_out);
+    free(text);
+    json_decref(head);
+    json_decref(costs);
+    json_decref(files);
+    return status;
+}
+
+/* ------------------------------------------------------------------ import */
+
+/* Reads the first line and the head; the file stands behind them. The sum of everything is right. */
+static inlay_status read_head(FILE *from, const char *path, json_t **out_head, inlay_diag *diag)
+{
+    char line[FIRST_LINE + 1] = "", sum[65] = "", want[65], block[65536];
+    unsigned long head_bytes = 0;
+    int version = 0;
+    size_t got;
+    char *text;
+    sha256 s;
+
+    if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: no file of inlay cache export", path);
+    if (version != VERSION)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "%.300s: version %d of the file format; this inlay reads version %d", path, version, VERSION);
+    if (sscanf(line, MAGIC " %d %64[0-9a-f] %lu", &version, want, &head_bytes) != 3 || head_bytes > MOST_HEAD)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is not as it was written", path);
+    sha256_init(&s);
+    while ((got = fread(block, 1, sizeof block, from)) > 0)
+        sha256_update(&s, block, got);
+    sha256_hex(&s, sum);
+    if (strcmp(sum, want) != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the check sum is wrong; copy it again", path);
+    text = malloc(head_bytes + 1);
+    *out_head = NULL;
+    if (text != NULL && fseek(from, FIRST_LINE, SEEK_SET) == 0 &&
+        fread(text, 1, head_bytes + 1, from) == head_bytes + 1)
+        *out_head = json_loadb(text, head_bytes, 0, NULL);
+    free(text);
+    return *out_head != NULL ? INLAY_OK
+                             : inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: the head cannot be read", path);
+}
+
+static const char *text_at(const json_t *head, const char *key)
+{
+    const char *text = json_string_value(json_object_get(head, key));
+
+    return text != NULL ? text : "";
+}
+
+/* Is it for this machine? Packs and compiled regions also for this inlay. */
+static inlay_status check_head(const json_t *head, const char *path, inlay_diag *diag)
+{
+    const json_t *file;
+    uint64_t bytes = 0;
+    char cpu[160];
+    size_t i;
+
+    profile_cpu(cpu, sizeof cpu);
+    if (strcmp(text_at(head, "cpu"), cpu) != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s is of another machine, '%.100s'; this one is '%.100s'", path,
+                          text_at(head, "cpu"), cpu);
+    if (strcmp(text_at(head, "order"), byte_order()) != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s is of a machine of the other byte order", path);
+    if (json_array_size(json_object_get(head, "files")) > MOST_FILES)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.200s has more than %d files", path, MOST_FILES);
+    json_array_foreach(json_object_get(head, "files"), i, file) {
+        const char *name = text_at(file, "name"), *slash = strchr(name, '/');
+        const json_int_t size = json_integer_value(json_object_get(file, "bytes"));
+        const bool code = strncmp(name, "packs/", 6) == 0 || strncmp(name, "compiled/", 9) == 0;
+
+        if ((!code && !is_cost_file(name)) || slash == NULL || slash[1] == '.' || slash[1] == '\0' ||
+            strchr(slash + 1, '/') != NULL || strlen(name) > 220 || size < 0 || (bytes += (uint64_t)size) > MOST_BYTES)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is no file of a cache", path, name);
+        if (code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export "
+                              "it again, or without --all",
+                              path, text_at(head, "inlay"), inlay_version());
+    }
+    return INLAY_OK;
+}
+
+/* Measurements of the file join those that are there. */
+static inlay_status merge_measured(const inlay_options *options, const void *data, size_t bytes, inlay_diag *diag)
+{
+    const cost_log quiet = { NULL, NULL };
+    const char *tmp = getenv("TMPDIR");
+    char folder[PATH_MAX], aside[PATH_MAX];
+    cost_store store = { 0 };
+    inlay_status status;
+
+    if (!config_cache_folder(options, "costs", folder, sizeof folder))
+        return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no folder for costs");
+    (void)snprintf(aside, sizeof aside, "%.3000s/inlay-cache.XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    if (mkdtemp(aside) == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", aside, strerror(errno));
+    INLAY_TRY(cost_file_write(aside, "measured.bin", data, bytes, diag));
+    INLAY_TRY(cost_store_load(aside, &quiet, &store));
+    if (store.count > 0)
+        status = cost_store_merge(folder, store.records, store.count, &quiet, diag);
+done:
+    cost_store_deinit(&store);
+    scratch_remove_folder(aside);
+    return status;
+}
+
+static inlay_status take_file(const inlay_options *options, const char *name, const void *data, size_t bytes,
+                              bool replace, cache_file_result *out, inlay_diag *diag)
+{
+    const char *slash = strchr(name, '/');
+    const kept_part part = { data, bytes };
+    char kind[16], folder[PATH_MAX], path[PATH_MAX];
+    inlay_status status = INLAY_OK;
+
+    (void)snprintf(kind, sizeof kind, "%.*s", (int)(slash - name), name);
+    if (!folder_of(options, kind, folder, sizeof folder))
+        return inlay_fail(diag, INLAY_IO_ERROR, "there is no cache folder '%s' that may be written to", kind);
+    (void)snprintf(path, sizeof path, "%.2000s/%.250s", folder, slash + 1);
+    if (strcmp(name, measured) == 0) {
+        INLAY_TRY(merge_measured(options, data, bytes, diag));
+    } else if (!replace && access(path, F_OK) == 0) {
+        out->kept++;
+        return INLAY_OK;
+    } else if (!kept_write(path, &part, 1)) {
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    }
+    out->files++;
+    out->bytes += bytes;
+done:
+    return status;
+}
+
+inlay_status cache_file_import(const cli_common *common, const char *path, bool replace, cache_file_result *out,
+                               inlay_diag *diag)
+{
+    json_t *head = NULL;
+    const json_t *file;
+    void *data = NULL;
+    FILE *from = fopen(path, "re");
+    inlay_status status;
+    size_t i;
+
+    *out = (cache_file_result){ 0 };
+    if (from == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    INLAY_TRY(read_head(from, path, &head, diag));
+    INLAY_TRY(check_head(head, path, diag));
+    json_array_foreach(json_object_get(head, "files"), i, file) {
+        const size_t bytes = (size_t)json_integer_value(json_object_get(file, "bytes"));
+
+        if (cli_progress(NULL, (double)i / (double)json_array_size(json_object_get(head, "files")), "importing") != 0) {
+            status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
+            goto done;
+        }
+        free(data);
+        data = malloc(bytes + 1);
+        if (data == NULL || fread(data, 1, bytes, from) != bytes) {
+            status = inlay_fail(diag, data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INVALID_MODEL,
+                                "%.300s: '%.100s' cannot be "
+                                "read",
+                                path, text_at(file, "name"));
+            goto done;
+        }
+        INLAY_TRY(take_file(common->options, text_at(file, "name"), data, bytes, replace, out, diag));
+    }
+done:
+    cli_progress_clear();
+    free(data);
+    json_decref(head);
+    (void)fclose(from);
+    return status;
+}

@@ -1,0 +1,297 @@
+/* inlay bundle: a model as a program or a library that needs nothing else. */
+#include "cli/bundle_check.h"
+#include "model/model.h"
+#include "data/scratch.h"
+#include "modelkit/change.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Makes a static, self-contained program of MODEL: the run-time part, the kernels that the model needs, its "
+    "weights. "
+    "With --library or --object a library or an object to link, with a C header beside it.\v"
+    "Sizes have to be fixed: --dim fixes those that are open, by their name or as INPUT:AXIS. --set makes a constant "
+    "of "
+    "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
+    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn "
+    "has "
+    "of its own, never on libdnnl, with the precision and the options of providers that are given here: where `inlay "
+    "run` uses that library, results differ in the last digits. Of control "
+    "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
+    "Examples:\n"
+    "  inlay bundle model.onnx -o app\n"
+    "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
+    "  inlay bundle vad.onnx -o vad --dim input:0=1 --dim input:1=512 --set sr=16000\n"
+    "  inlay bundle model.onnx -o app --for native --cc musl-gcc       # as small as it gets\n"
+    "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
+    "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
+
+enum { KEY_LIBRARY = 0x4000, KEY_OBJECT, KEY_TARGET, KEY_CC, KEY_NAME, KEY_DIM, KEY_SET, KEY_ISA, KEY_SIZE, KEY_KEEP };
+static const struct argp_option flags[] = {
+    { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
+    { "library", KEY_LIBRARY, NULL, 0, "Write a static library, and FILE's name with .h", 0 },
+    { "object", KEY_OBJECT, NULL, 0, "Write one object, and FILE's name with .h", 0 },
+    { "name", KEY_NAME, "NAME", 0, "What functions begin with (default: the name of FILE)", 0 },
+    { "dim", KEY_DIM, "NAME=N", 0, "Fix an open size; may be repeated", 0 },
+    { "set", KEY_SET, "INPUT=VALUE", 0, "Make an input of one element a constant; may be repeated", 0 },
+    { "target", KEY_TARGET, "TRIPLE", 0, "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)", 0 },
+    { "for", KEY_ISA, "avx2|native", 0,
+      "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
+      "weight once",
+      0 },
+    { "size", KEY_SIZE, "N", 0,
+      "The most bytes of weights, as a multiple of the model's: what kernels make of weights is in the program as far "
+      "as "
+      "that goes, and is made at each start beyond it (default: 1.15)",
+      0 },
+    { "cc", KEY_CC, "PROGRAM", 0, "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)", 0 },
+    { "keep", KEY_KEEP, NULL, 0, "Keep sources and objects in the folder FILE.bundle", 0 },
+    { 0 },
+};
+
+enum { MOST_DIMS = 64, MOST_MOVED = 32 };
+typedef struct bundle_args {
+    const char *model;
+    bundle_job job;
+    char *dims[MOST_DIMS];
+    uint32_t dim_count;
+    char *sets[MOST_DIMS];
+    uint32_t set_count;
+    char moved[MOST_MOVED][128]; /* nodes that onednn cannot run without the library */
+    char moved_op[MOST_MOVED][80];
+    char forbidden[MOST_MOVED * 144];
+    uint32_t moved_count;
+    bundle_check check;
+    bool keep;
+} bundle_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    bundle_args *args = state->input;
+
+    switch (key) {
+    case 'o':
+        args->job.output = cli_output_file(state, arg);
+        return 0;
+    case KEY_LIBRARY:
+    case KEY_OBJECT:
+        if (args->job.kind != BUNDLE_PROGRAM)
+            argp_error(state, "--library or --object, not both");
+        args->job.kind = key == KEY_LIBRARY ? BUNDLE_LIBRARY : BUNDLE_OBJECT;
+        return 0;
+    case KEY_TARGET:
+        args->job.target = arg;
+        return 0;
+    case KEY_ISA:
+        if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
+            argp_error(state, "--for is avx2 or native, not '%s'", arg);
+        args->job.isa = arg;
+        return 0;
+    case KEY_SIZE: {
+        char *end;
+
+        args->job.size = strtod(arg, &end);
+        if (end == arg || *end != '\0' || !(args->job.size >= 1) || args->job.size > 1000)
+            argp_error(state, "--size is a number from 1, not '%s'", arg);
+        return 0;
+    }
+    case KEY_CC:
+        args->job.cc = arg;
+        return 0;
+    case KEY_NAME:
+        args->job.name = arg;
+        return 0;
+    case KEY_DIM:
+        if (strchr(arg, '=') == NULL || args->dim_count == MOST_DIMS)
+            argp_error(state, "--dim is NAME=N, not '%s'", arg);
+        args->dims[args->dim_count++] = arg;
+        return 0;
+    case KEY_SET:
+        if (strchr(arg, '=') == NULL || args->set_count == MOST_DIMS)
+            argp_error(state, "--set is INPUT=VALUE, not '%s'", arg);
+        args->sets[args->set_count++] = arg;
+        return 0;
+    case KEY_KEEP:
+        args->keep = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->job.output == NULL)
+            argp_error(state, "which file is to be written? Name it with -o");
+        return cli_parse_model(key, arg, state, &args->model);
+    default:
+        return cli_parse_model(key, arg, state, &args->model);
+    }
+}
+
+/* The model with its sizes fixed, in the folder of the bundle. */
+static inlay_status fix_sizes(const bundle_args *args, const scratch *s, char *path, inlay_diag *diag)
+{
+    graph_model *model = NULL;
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(args->model, NULL, &model, diag));
+    for (uint32_t i = 0; i < args->dim_count; i++) {
+        char *equals = strrchr(args->dims[i], '='), *end;
+        const long long size = strtoll(equals + 1, &end, 10);
+
+        if (end == equals + 1 || *end != '\0' || size < 1) {
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--dim is NAME=N with N from 1, not '%s'", args->dims[i]);
+            goto done;
+        }
+        *equals = '\0';
+        status = change_dim(model, args->dims[i], size, diag);
+        *equals = '=';
+        if (status != INLAY_OK)
+            goto done;
+    }
+    for (uint32_t i = 0; i < args->set_count; i++) {
+        char *equals = strrchr(args->sets[i], '=');
+
+        *equals = '\0';
+        status = change_constant(model, args->sets[i], equals + 1, diag);
+        *equals = '=';
+        if (status != INLAY_OK)
+            goto done;
+    }
+    status = scratch_save(s, "fixed", model, false, path, diag);
+done:
+    graph_model_destroy(model);
+    return status;
+}
+
+/* What the session has to be: the providers that bundles have, one thread, nothing that prices of this machine decide.
+ */
+static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
+{
+    inlay_status status;
+
+    (void)args;
+    INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
+    INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
+    INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
+    INLAY_TRY(inlay_options_set(common->options, "onednn.pairs", "0", diag)); /* whether they pay is measured */
+    status = inlay_options_set(common->options, "cache_dir", "", diag);
+done:
+    return status;
+}
+
+static inlay_status bundle_once(bundle_args *args, cli_common *common, const char *model, inlay_diag *diag)
+{
+    inlay_session *session = NULL;
+    bundle_collection c = { 0 };
+    inlay_status status;
+
+    INLAY_TRY(cli_open(common, model, &session, diag));
+    INLAY_TRY(bundle_collect(session, &c, diag));
+    INLAY_TRY(bundle_make(&args->job, &c, diag));
+    INLAY_TRY(bundle_check_run(common, &args->job, session, &args->check, diag));
+    status = bundle_publish(&args->job, diag);
+done:
+    bundle_collection_deinit(&c);
+    inlay_session_destroy(session);
+    return status;
+}
+
+/* A node that its provider cannot run without oneDNN goes to the other one; at the second one of an operator all do. */
+static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
+{
+    char *text = args->moved[args->moved_count < MOST_MOVED ? args->moved_count : 0];
+    bool again = false;
+
+    if (args->moved_count == MOST_MOVED || args->job.node[0] == '\0')
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", why->text);
+    for (uint32_t i = 0; i < args->moved_count; i++)
+        again |= strcmp(args->moved_op[i], args->job.op) == 0;
+    (void)snprintf(args->moved_op[args->moved_count], sizeof args->moved_op[0], "%s", args->job.op);
+    if (again)
+        (void)snprintf(text, sizeof args->moved[0], "op:%s", args->job.op);
+    else
+        (void)snprintf(text, sizeof args->moved[0], "%s", args->job.node);
+    args->moved_count++;
+    args->forbidden[0] = '\0';
+    for (uint32_t i = 0; i < args->moved_count; i++) {
+        const size_t used = strlen(args->forbidden);
+
+        (void)snprintf(args->forbidden + used, sizeof args->forbidden - used, "%s%s=onednn", i > 0 ? "," : "",
+                       args->moved[i]);
+    }
+    return inlay_options_set(common->options, "forbid", args->forbidden, diag);
+}
+
+static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    scratch s = { .dir = "" };
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(scratch_make(args->job.output, NULL, &s, diag));
+    INLAY_TRY(fix_sizes(args, &s, path, diag));
+    INLAY_TRY(set_options(args, common, "onednn,reference", diag));
+    args->job.dir = s.dir;
+    args->job.progress = common->quiet ? NULL : cli_progress;
+    while ((status = bundle_once(args, common, path, &why)) == INLAY_UNSUPPORTED && args->job.node[0] != '\0')
+        INLAY_TRY(move_node(args, common, &why, diag));
+    if (status != INLAY_OK)
+        *diag = why;
+done:
+    if (args->keep)
+        (void)fprintf(stderr, "kept: %s\n", s.dir);
+    else
+        scratch_remove(&s);
+    return status;
+}
+
+static int print_result(const bundle_args *args, const cli_common *common)
+{
+    const bundle_job *job = &args->job;
+
+    cli_progress_clear();
+    if (!common->json) {
+        (void)printf("%s: %llu bytes, of which weights %llu; arena %llu bytes\n", job->output,
+                     (unsigned long long)job->file_bytes, (unsigned long long)job->data_bytes,
+                     (unsigned long long)job->arena_bytes);
+        if (job->start_count > 0)
+            (void)printf("weights are packed at each start, %u of %u packs; a larger --size keeps more of them in the "
+                         "program\n",
+                         job->start_count, job->start_count + job->pack_count);
+        if (!args->check.ran)
+            (void)printf("not tried: nothing here runs programs of %s\n", job->target);
+        else if (args->check.same)
+            (void)printf("tried with random inputs: the same bits as `inlay run --providers onednn,reference --policy "
+                         "priority`\n");
+        else
+            (void)printf("tried with random inputs: up to %.1e of the largest result from a session of the same "
+                         "providers, which has other kernels %s\n",
+                         args->check.largest,
+                         strcmp(job->target, bundle_native_target()) == 0 ? "(libdnnl's)" : "on this CPU");
+        for (uint32_t i = 0; i < args->moved_count; i++)
+            (void)printf("%s runs on the provider reference: onednn has no loop of its own for it\n", args->moved[i]);
+        return CLI_OK;
+    }
+    return cli_print_json(common,
+                          json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
+                                    (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
+                                    "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count,
+                                    "packs_at_start", (int)job->start_count, "tried", args->check.ran, "same",
+                                    args->check.ran && args->check.same, "difference", args->check.largest),
+                          CLI_OK);
+}
+
+int cmd_bundle(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static bundle_args args;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int code;
+
+    args.job.target = bundle_native_target();
+    args.job.size = 1.15;
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
+    cli_common_deinit(&common);
+    return code;
+}

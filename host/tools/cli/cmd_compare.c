@@ -1,0 +1,469 @@
+/* inlay compare: how well two models agree, over samples. */
+#include "cli/cli.h"
+#include "cli/custom.h"
+#include "cli/dataset.h"
+#include "data/value.h"
+#include "quantize/agree.h"
+#include "session/session.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Runs the models A and B on the same samples and tells how well B's outputs agree with A's: a score with the "
+    "interval that holds it with 95 %, errors, cosine, top-1.\v"
+    "Outputs are matched by name, or in order where none has the name. A score is a share from 0 to 1, but for psnr "
+    "(dB) and kl (nats). METRIC is one of\n"
+    "  auto     top1 for what Softmax or a product makes, iou for what Sigmoid makes, otherwise cosine\n"
+    "  top1     rows along the last axis whose largest element is the same one\n"
+    "  cosine   of the angle between the two, mean of the samples\n"
+    "  kl       divergence of a row's probabilities\n"
+    "  psnr     peak signal to noise ratio\n"
+    "  iou      elements above 0.5 in both, of those above 0.5 in one\n"
+    "  text     samples with the same text, as a greedy CTC decoder reads it\n"
+    "  custom:COMMAND   what COMMAND prints, run with the folders of A's and B's outputs (.npy)\n\n"
+    "--data DIR holds <input>.npy or .pb for each input, or folders of such, or .npz files, each of them a sample or "
+    "several; FILE.npz has an array for each input, of one sample, or of many along an axis of their own or the batch. "
+    "Without --data, contents are made up as inlay run makes them. Where the bound does not hold, a few samples are "
+    "run "
+    "again to tell from which value on the two differ.\n\n"
+    "Examples:\n"
+    "  inlay compare model.onnx small.onnx --data samples/ --at-least 0.99\n"
+    "  inlay compare model.onnx small.onnx --data samples.npz --layers\n"
+    "  inlay compare a.onnx b.onnx --metric kl --at-least 0.01\n";
+
+enum { KEY_DATA = 0x4000, KEY_SAMPLES, KEY_METRIC, KEY_LAYERS, KEY_AT_LEAST };
+static const struct argp_option flags[] = {
+    { "data", KEY_DATA, "DIR|FILE", 0, "Samples to run on: a folder, or a .npz file", 0 },
+    { "samples", KEY_SAMPLES, "N", 0, "Use at most N samples (default: all; made-up ones: 8)", 0 },
+    { "metric", KEY_METRIC, "METRIC", 0, "What the score of an output is (default: auto)", 0 },
+    { "at-least", KEY_AT_LEAST, "X", 0, "Exit code 1 if an output's score is below X (of kl: above X)", 0 },
+    { "layers", KEY_LAYERS, NULL, 0, "Compare all values that both models have by name, too", 0 },
+    { 0 },
+};
+
+enum { MADE_UP_SAMPLES = 8, LOOKED_INTO = 4 };
+
+typedef struct compare_args {
+    const char *models[2], *data, *command;
+    agree_metric metric;
+    uint32_t samples;
+    double at_least;
+    bool has_bound, layers;
+} compare_args;
+
+/* An output of the first model and its like in the second. */
+typedef struct pair {
+    const char *name;
+    uint32_t at[2];
+    agree sum;
+    bool is_layer;
+    char unlike[160]; /* why a layer could not be compared */
+} pair;
+
+typedef struct comparison {
+    const compare_args *args;
+    cli_common *common;
+    inlay_session *session[2];
+    inlay_context *context[2];
+    pair *pairs;
+    uint32_t pair_count;
+    agree custom;
+    custom command;
+    uint32_t samples;
+} comparison;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    compare_args *args = state->input;
+
+    switch (key) {
+    case KEY_DATA:
+        args->data = arg;
+        return 0;
+    case KEY_SAMPLES:
+        args->samples = (uint32_t)cli_number(state, "--samples", arg, 1, 1e7);
+        return 0;
+    case KEY_METRIC:
+        args->metric = agree_metric_find(arg);
+        if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
+            args->command = arg + 7;
+        else if (args->metric == AGREE_METRIC_COUNT)
+            argp_failure(state, CLI_USAGE, 0,
+                         "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or "
+                         "custom:COMMAND",
+                         arg);
+        return 0;
+    case KEY_LAYERS:
+        args->layers = true;
+        return 0;
+    case KEY_AT_LEAST:
+        args->at_least = cli_number(state, "--at-least", arg, -1e300, 1e300);
+        args->has_bound = true;
+        return 0;
+    default:
+        return cli_parse_two_models(key, arg, state, args->models);
+    }
+}
+
+/* ------------------------------------------------------------------ pairs */
+
+/* A layer makes numbers in both; what its shape is, a run tells. */
+static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
+{
+    return a->kind == INLAY_KIND_TENSOR && b->kind == INLAY_KIND_TENSOR && a->dtype != INLAY_STRING &&
+           b->dtype != INLAY_STRING;
+}
+
+static inlay_status add_pair(comparison *c, uint32_t i, uint32_t own)
+{
+    inlay_io_info info = { .struct_size = sizeof info }, other = { .struct_size = sizeof other };
+    const graph *g = c->session[0]->model->main;
+    pair *p = &c->pairs[c->pair_count];
+    inlay_status status;
+
+    INLAY_TRY(inlay_session_output(c->session[0], i, &info));
+    *p = (pair){ .name = info.name,
+                 .at = { i, inlay_session_find_output(c->session[1], info.name) },
+                 .is_layer = i >= own };
+    if (p->at[1] == INLAY_NONE)
+        return INLAY_OK;
+    INLAY_TRY(inlay_session_output(c->session[1], p->at[1], &other));
+    if (!is_comparable(&info, &other))
+        return INLAY_OK;
+    p->sum.metric = p->is_layer ? AGREE_cosine : c->args->metric < AGREE_METRIC_COUNT ? c->args->metric : AGREE_auto;
+    if (p->sum.metric == AGREE_auto)
+        p->sum.metric = agree_metric_of(g, i);
+    c->pair_count++;
+done:
+    return status;
+}
+
+static inlay_status find_pairs(comparison *c, uint32_t own, inlay_diag *diag)
+{
+    const uint32_t count = inlay_session_output_count(c->session[0]);
+    inlay_status status = INLAY_OK;
+
+    c->pairs = calloc((size_t)count + 1, sizeof *c->pairs);
+    if (c->pairs == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u outputs", count);
+    for (uint32_t i = 0; i < count; i++)
+        INLAY_TRY(add_pair(c, i, own));
+    if (c->pair_count > 0 && !c->pairs[0].is_layer)
+        return INLAY_OK;
+    if (own != inlay_session_output_count(c->session[1]) && !c->args->layers)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the models have no output of the same name, and not as many "
+                          "outputs; inlay inspect lists them");
+    for (uint32_t i = 0; i < own && !c->args->layers; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        INLAY_TRY(inlay_session_output(c->session[0], i, &info));
+        c->pairs[c->pair_count++] =
+            (pair){ .name = info.name,
+                    .at = { i, i },
+                    .sum.metric = c->args->metric == AGREE_auto || c->args->metric >= AGREE_METRIC_COUNT
+                                      ? agree_metric_of(c->session[0]->model->main, i)
+                                      : c->args->metric };
+    }
+    if (c->pair_count == 0)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ runs */
+
+static inlay_status compare_outputs(comparison *c, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < c->pair_count; i++) {
+        pair *p = &c->pairs[i];
+        const inlay_value *a = inlay_context_output(c->context[0], p->at[0]);
+        const inlay_value *b = inlay_context_output(c->context[1], p->at[1]);
+        inlay_diag why = INLAY_DIAG_INIT;
+        inlay_tensor_view x, y;
+        inlay_status status;
+
+        if (a == NULL || b == NULL || !value_view(a, &x) || !value_view(b, &y))
+            continue;
+        status = agree_add(&p->sum, &x, &y, &why);
+        if (status == INLAY_SHAPE_MISMATCH && p->is_layer) {
+            (void)snprintf(p->unlike, sizeof p->unlike, "%.150s", why.text);
+        } else if (status != INLAY_OK) {
+            char shapes[2][192];
+
+            return inlay_fail(diag, status, "output '%s': %s: %s and %s", p->name, why.text,
+                              value_type_text(a, shapes[0], sizeof shapes[0]),
+                              value_type_text(b, shapes[1], sizeof shapes[1]));
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_samples(comparison *c, const samples *set, inlay_diag *diag)
+{
+    inlay_value **values = NULL;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        char what[48];
+        double score;
+
+        (void)snprintf(what, sizeof what, "sample %u of %u", i + 1, set->count);
+        if (cli_progress(NULL, (double)i / set->count, what) != 0)
+            return inlay_fail(diag, INLAY_CANCELLED, "stopped at sample %u of %u", i + 1, set->count);
+        INLAY_TRY(samples_load(set, i, &values, diag));
+        for (int k = 0; k < 2; k++)
+            INLAY_TRY(samples_run(set, values, c->session[k], c->context[k], diag));
+        INLAY_TRY(compare_outputs(c, diag));
+        if (c->args->command != NULL) {
+            INLAY_TRY(
+                custom_score(&c->command, c->session[0], c->context[0], c->session[1], c->context[1], &score, diag));
+            agree_add_score(&c->custom, score);
+        }
+        samples_release(set, values);
+        values = NULL;
+        c->samples++;
+    }
+done:
+    samples_release(set, values);
+    return status;
+}
+
+static inlay_status open_both(comparison *c, uint32_t *out_own, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (int k = 0; k < 2; k++) {
+        INLAY_TRY(cli_open(c->common, c->args->models[k], &c->session[k], diag));
+        *out_own = k == 0 ? inlay_session_output_count(c->session[0]) : *out_own;
+    }
+    for (int k = 0; c->args->layers && k < 2; k++) { /* again, with all values */
+        inlay_session_destroy(c->session[k]);
+        c->session[k] = NULL;
+    }
+    if (c->args->layers)
+        INLAY_TRY(inlay_options_set(c->common->options, "tap", "*", diag));
+    for (int k = 0; k < 2; k++) {
+        if (c->session[k] == NULL)
+            INLAY_TRY(cli_open(c->common, c->args->models[k], &c->session[k], diag));
+        INLAY_TRY(inlay_context_create(c->session[k], &c->context[k], diag));
+    }
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ what came of it */
+
+static json_t *pair_json(const char *name, const agree *a, const char *unlike)
+{
+    const agree_score s = agree_result(a);
+    json_t *j =
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(a->metric), "score",
+                  value_number_json(s.value), "low", value_number_json(s.low), "high", value_number_json(s.high));
+
+    if (a->metric != AGREE_custom) {
+        (void)json_object_set_new(j, "max_error", value_number_json(a->max_error));
+        (void)json_object_set_new(j, "rms_error", value_number_json(agree_rms(a)));
+        (void)json_object_set_new(j, "relative_error", value_number_json(agree_relative(a)));
+        (void)json_object_set_new(j, "cosine", value_number_json(agree_cosine(a)));
+        if (a->rows > 0)
+            (void)json_object_set_new(j, "top1", json_real((double)a->rows_same / (double)a->rows));
+        if (a->broken > 0)
+            (void)json_object_set_new(j, "not_finite", json_integer((json_int_t)a->broken));
+    }
+    if (unlike != NULL && unlike[0] != '\0')
+        (void)json_object_set_new(j, "unlike", json_string(unlike));
+    return j;
+}
+
+static int widest(const comparison *c)
+{
+    size_t width = 6;
+
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        width = strlen(c->pairs[i].name) > width ? strlen(c->pairs[i].name) : width;
+    return width > 48 ? 48 : (int)width;
+}
+
+static void print_pair(const char *name, int width, const agree *a, const char *unlike)
+{
+    const agree_score s = agree_result(a);
+
+    (void)printf("%-*s  %-6s  ", width, name, agree_metric_name(a->metric));
+    if (unlike[0] != '\0' && a->samples == 0) {
+        (void)printf("%s\n", unlike);
+        return;
+    }
+    (void)printf("%-9.6g  %-8.5g %-8.5g", s.value, s.low, s.high);
+    if (a->metric != AGREE_custom) {
+        (void)printf("  %-9.3g  %-9.3g  %-9.3g", a->max_error, agree_rms(a), agree_relative(a));
+        (void)printf("  %.6f", agree_cosine(a));
+    }
+    if (a->rows > 0)
+        (void)printf("  %.4f", (double)a->rows_same / (double)a->rows);
+    if (a->broken > 0)
+        (void)printf("  (%llu elements NaN or infinite in one alone)", (unsigned long long)a->broken);
+    (void)putchar('\n');
+}
+
+static void print_head(const char *what, int width)
+{
+    (void)printf("%-*s  metric  score      from     to        max error  rms error  relative   cosine    top-1\n",
+                 width, what);
+}
+
+/* Does every output, or the command's score, hold the bound? */
+static bool holds(const comparison *c)
+{
+    bool all = true;
+
+    if (!c->args->has_bound)
+        return true;
+    if (c->args->command != NULL)
+        return agree_holds(AGREE_custom, agree_result(&c->custom).value, c->args->at_least);
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        if (!c->pairs[i].is_layer)
+            all = all && agree_holds(c->pairs[i].sum.metric, agree_result(&c->pairs[i].sum).value, c->args->at_least);
+    return all;
+}
+
+static int tell_json(const comparison *c, bool all_hold)
+{
+    json_t *outputs = json_array(), *layers = json_array();
+    json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", c->args->models[0], "b", c->args->models[1], "samples",
+                            (int)c->samples, "outputs", outputs);
+
+    if (c->args->command != NULL)
+        (void)json_array_append_new(outputs, pair_json(c->args->command, &c->custom, NULL));
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        (void)json_array_append_new(c->pairs[i].is_layer ? layers : outputs,
+                                    pair_json(c->pairs[i].name, &c->pairs[i].sum, c->pairs[i].unlike));
+    if (c->args->layers)
+        (void)json_object_set(all, "layers", layers);
+    json_decref(layers);
+    if (c->args->has_bound) {
+        (void)json_object_set_new(all, "at_least", json_real(c->args->at_least));
+        (void)json_object_set_new(all, "holds", json_boolean(all_hold));
+    }
+    return cli_print_json(c->common, all, all_hold ? CLI_OK : CLI_FAILED);
+}
+
+static int tell(const comparison *c)
+{
+    const bool all_hold = holds(c);
+    const int width = widest(c);
+
+    if (c->common->json)
+        return tell_json(c, all_hold);
+    (void)printf("%u samples%s\n", c->samples, c->args->data == NULL ? ", made up" : "");
+    print_head("output", width);
+    if (c->args->command != NULL)
+        print_pair("custom", width, &c->custom, "");
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        if (!c->pairs[i].is_layer)
+            print_pair(c->pairs[i].name, width, &c->pairs[i].sum, c->pairs[i].unlike);
+    if (c->args->layers)
+        print_head("\nlayer", width + 1);
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        if (c->pairs[i].is_layer)
+            print_pair(c->pairs[i].name, width, &c->pairs[i].sum, c->pairs[i].unlike);
+    if (c->args->has_bound && !all_hold)
+        (void)fprintf(stderr, "%s: the score is not %s %g\n", c->common->verb,
+                      c->args->metric == AGREE_kl ? "at most" : "at least", c->args->at_least);
+    return all_hold ? CLI_OK : CLI_FAILED;
+}
+
+/* ------------------------------------------------------------------ where they part */
+
+static void end_runs(comparison *c)
+{
+    for (int k = 0; k < 2; k++) {
+        inlay_context_destroy(c->context[k]);
+        inlay_session_destroy(c->session[k]);
+    }
+    free(c->pairs);
+}
+
+/* The first value, in the order of a run, that is off by half of what the outputs are; NULL: no value is that both
+ * have. *out_before: what is off most before it. */
+static const pair *find_parting(const comparison *c, const comparison *layers, double *out_before)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < c->pair_count; i++)
+        if (!c->pairs[i].is_layer && isfinite(agree_relative(&c->pairs[i].sum)))
+            most = fmax(most, agree_relative(&c->pairs[i].sum));
+    *out_before = 0;
+    for (uint32_t i = 0; i < layers->pair_count; i++) {
+        const pair *p = &layers->pairs[i];
+        const double off = p->sum.samples > 0 ? agree_relative(&p->sum) : 0;
+
+        if (p->is_layer && p->sum.samples > 0 && !(off < most / 2))
+            return p;
+        *out_before = p->is_layer ? fmax(*out_before, off) : *out_before;
+    }
+    return NULL;
+}
+
+/* Runs a few samples with all values watched. What cannot be watched is no failure: the scores are told already. */
+static void tell_where(const comparison *c, const samples *set)
+{
+    compare_args args = *c->args;
+    comparison layers = { .args = &args, .common = c->common };
+    samples few = *set;
+    uint32_t own = 0;
+    const pair *p;
+    double before;
+
+    args.layers = true;
+    args.command = NULL;
+    few.count = few.count > LOOKED_INTO ? LOOKED_INTO : few.count;
+    if (open_both(&layers, &own, NULL) == INLAY_OK && find_pairs(&layers, own, NULL) == INLAY_OK &&
+        run_samples(&layers, &few, NULL) == INLAY_OK && (p = find_parting(c, &layers, &before)) != NULL) {
+        cli_progress_clear();
+        (void)fprintf(stderr, "%s: the two part at value '%s': relative error %.3g there, at most %.3g before\n",
+                      c->common->verb, p->name, agree_relative(&p->sum), before);
+    }
+    cli_progress_clear();
+    end_runs(&layers);
+}
+
+int cmd_compare(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "A B", doc, NULL, NULL, NULL };
+    static compare_args args;
+    cli_common common;
+    comparison c = { .args = &args, .common = &common, .custom.metric = AGREE_custom };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    dataset *set = NULL;
+    samples list;
+    uint32_t own = 0;
+    int code = CLI_OK;
+    inlay_status status;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    c.command.command = args.command;
+    INLAY_TRY(open_both(&c, &own, &diag));
+    INLAY_TRY(find_pairs(&c, own, &diag));
+    INLAY_TRY(dataset_open(args.data,
+                           args.samples > 0    ? args.samples
+                           : args.data == NULL ? MADE_UP_SAMPLES
+                                               : 0,
+                           &common, c.session[0], &set, &diag));
+    list = dataset_samples(set);
+    INLAY_TRY(samples_fit(&list, c.session[1], &diag));
+    INLAY_TRY(run_samples(&c, &list, &diag));
+    cli_progress_clear();
+    code = tell(&c);
+    if (code == CLI_FAILED && !common.json && !common.quiet && args.command == NULL)
+        tell_where(&c, &list);
+done:
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    custom_end(&c.command);
+    dataset_close(set);
+    end_runs(&c);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,156 @@
+/* inlay diff: what differs between two models, as their files have it. */
+#include "cli/cli.h"
+#include "data/value.h"
+#include "model/model.h"
+#include "modelkit/diff.h"
+#include <string.h>
+#include <unistd.h>
+
+static const char doc[] =
+    "Shows what differs between the models A and B: opsets, metadata, inputs, outputs, initializers, nodes with their "
+    "attributes, bodies, functions.\v"
+    "Lines are as git shows them: - is A's alone, + is B's alone. A tensor of more than 8 elements is shown by a hash; "
+    "those that both have by name and shape are compared by their elements below. Exit code 0: nothing differs; 1: "
+    "something does; others as for all verbs.\n\n"
+    "Examples:\n"
+    "  inlay diff model.onnx optimized.onnx\n"
+    "  inlay diff a.onnx b.onnx --context 0\n"
+    "  inlay diff a.onnx b.onnx --json | jq '.weights[].name'\n";
+
+enum { KEY_CONTEXT = 0x4000, KEY_COLOR };
+static const struct argp_option flags[] = {
+    { "context", KEY_CONTEXT, "N", 0, "Show N equal lines around each difference (default: 3)", 0 },
+    { "color", KEY_COLOR, "WHEN", 0, "auto, always or never (default: auto, on a terminal)", 0 },
+    { 0 },
+};
+
+typedef struct diff_args {
+    const char *models[2];
+    uint32_t context;
+    bool color;
+} diff_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    diff_args *args = state->input;
+
+    switch (key) {
+    case KEY_CONTEXT:
+        args->context = (uint32_t)cli_number(state, "--context", arg, 0, 1000);
+        return 0;
+    case KEY_COLOR:
+        if (strcmp(arg, "auto") != 0 && strcmp(arg, "always") != 0 && strcmp(arg, "never") != 0)
+            argp_failure(state, CLI_USAGE, 0, "--color %s: expected auto, always or never", arg);
+        args->color = strcmp(arg, "always") == 0 || (args->color && strcmp(arg, "never") != 0);
+        return 0;
+    default:
+        return cli_parse_two_models(key, arg, state, args->models);
+    }
+}
+
+static void print_line(const diff_args *args, const diff_line *line)
+{
+    static const char marks[] = { ' ', '-', '+' }, *const colors[] = { "", "\033[31m", "\033[32m" };
+
+    (void)printf("%s%c %s%s\n", args->color ? colors[line->side] : "", marks[line->side], line->text,
+                 args->color && line->side != DIFF_BOTH ? "\033[m" : "");
+}
+
+/* Is line i within `context` lines of one that differs? */
+static bool is_near(const diff_part *p, uint32_t i, uint32_t context)
+{
+    const uint32_t from = i > context ? i - context : 0;
+    const uint32_t to = p->count - i > context + 1 ? i + context + 1 : p->count;
+
+    for (uint32_t k = from; k < to; k++)
+        if (p->lines[k].side != DIFF_BOTH)
+            return true;
+    return false;
+}
+
+static void print_part(const diff_args *args, const diff_part *p)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        const bool shown = p->lines[i].side != DIFF_BOTH || is_near(p, i, args->context);
+
+        if (shown && !open)
+            (void)printf("%s@@ %s, line %u @@%s\n", args->color ? "\033[36m" : "", p->title, i + 1,
+                         args->color ? "\033[m" : "");
+        if (shown)
+            print_line(args, &p->lines[i]);
+        open = shown;
+    }
+}
+
+static void print_text(const diff_args *args, const diff *d)
+{
+    if (d->changed > 0)
+        (void)printf("--- %s\n+++ %s\n", args->models[0], args->models[1]);
+    for (uint32_t i = 0; i < d->part_count; i++)
+        if (d->parts[i].changed > 0)
+            print_part(args, &d->parts[i]);
+    if (d->weight_count > 0)
+        (void)printf("@@ weights @@\n");
+    for (uint32_t i = 0; i < d->weight_count; i++) {
+        const diff_weight *w = &d->weights[i];
+
+        (void)printf("~ %s: %lld of %lld elements differ, by at most %.4g, %.3g relative\n", w->name,
+                     (long long)w->differing, (long long)w->elements, w->largest, w->relative);
+    }
+}
+
+static json_t *make_json(const diff_args *args, const diff *d)
+{
+    json_t *changes = json_array(), *weights = json_array();
+
+    for (uint32_t i = 0; i < d->part_count; i++)
+        for (uint32_t k = 0; k < d->parts[i].count; k++)
+            if (d->parts[i].lines[k].side != DIFF_BOTH)
+                (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s}", "in", d->parts[i].title, "side",
+                                                               d->parts[i].lines[k].side == DIFF_A ? "a" : "b", "text",
+                                                               d->parts[i].lines[k].text));
+    for (uint32_t i = 0; i < d->weight_count; i++) {
+        const diff_weight *w = &d->weights[i];
+
+        (void)json_array_append_new(weights, json_pack("{s:s, s:I, s:I, s:o, s:o}", "name", w->name, "elements",
+                                                       (json_int_t)w->elements, "differing", (json_int_t)w->differing,
+                                                       "largest", value_number_json(w->largest), "relative",
+                                                       value_number_json(w->relative)));
+    }
+    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "a", args->models[0], "b", args->models[1], "equal", d->changed == 0,
+                     "changes", changes, "weights", weights);
+}
+
+int cmd_diff(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "A B", doc, NULL, NULL, NULL };
+    diff_args args = { .context = 3, .color = isatty(STDOUT_FILENO) != 0 };
+    graph_model *models[2] = { NULL, NULL };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    diff d = { .part_count = 0 };
+    inlay_status status = INLAY_OK;
+    int code;
+
+    cli_parse(&argp, false, argc, argv, &common, &args);
+    for (int k = 0; k < 2; k++)
+        INLAY_TRY(model_load_path(args.models[k], NULL, &models[k], &diag));
+    (void)cli_progress(NULL, 0.5, "comparing");
+    INLAY_TRY(diff_models(models[0], models[1], &d, &diag));
+    cli_progress_clear();
+    if (cli_cancelled())
+        status = inlay_fail(&diag, INLAY_CANCELLED, "stopped");
+done:
+    code = status != INLAY_OK ? cli_fail(&common, &diag) : d.changed > 0 ? CLI_FAILED : CLI_OK;
+    if (status == INLAY_OK && common.json)
+        code = cli_print_json(&common, make_json(&args, &d), code);
+    else if (status == INLAY_OK)
+        print_text(&args, &d);
+    diff_deinit(&d);
+    for (int k = 0; k < 2; k++)
+        graph_model_destroy(models[k]);
+    cli_common_deinit(&common);
+    return code;
+}

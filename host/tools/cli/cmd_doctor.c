@@ -1,0 +1,333 @@
+/* inlay doctor: what somebody with experience would say of a model, and what can be put right. */
+#include "cli/cli.h"
+#include "cli/doctor_costs.h"
+#include "cli/look.h"
+#include "cli/same.h"
+#include "data/scratch.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Looks for what is wrong with an export: training mode, weights that nobody reads or that are there twice, NaN, "
+    "open axes that take one size only, casts, types that are too wide, poor scales.\v"
+    "Each finding has a code, its place, what it costs of a run (timed on made-up inputs, unless --seconds 0), and a "
+    "fix. With --fix, FILE gets the model with what can be put right without a change of results; both are run on "
+    "made-up inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If "
+    "there is nothing to put right, FILE gets the model as it is.\n\n"
+    "Exit code: without --fix, 1 if there are warnings or errors; notes may well be meant. With --fix, 0 once FILE is "
+    "written, whatever else was found: `inlay doctor FILE` tells what is left.\n\n"
+    "Examples:\n"
+    "  inlay doctor model.onnx\n"
+    "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
+    "  inlay doctor model.onnx --seconds 0              # look, and do not run it\n"
+    "  inlay doctor model.onnx --fix -o better.onnx\n"
+    "  inlay doctor --list\n";
+
+enum { KEY_FIX = 0x4000, KEY_SECONDS, KEY_LIST };
+static const struct argp_option flags[] = {
+    { "fix", KEY_FIX, NULL, 0, "Put right what is safe, and write the model to the file of -o", 0 },
+    { "output", 'o', "FILE", 0, "The file to write with --fix; - is standard output", 0 },
+    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "seconds", KEY_SECONDS, "S", 0, "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)", 0 },
+    { "list", KEY_LIST, NULL, 0, "List the codes of all findings, how severe each is, and its fix", 0 },
+    FEED_FLAGS,
+    { 0 },
+};
+
+/* --fix: samples that both models run on, and how far apart outputs may be. */
+enum { FIX_SAMPLES = 3 };
+#define FIX_TOLERANCE 1e-5
+
+typedef struct doctor_args {
+    feed feed;
+    cli_files files;
+    bool fix, list;
+    double seconds;
+} doctor_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    doctor_args *args = state->input;
+
+    switch (key) {
+    case KEY_FIX:
+        args->fix = true;
+        return 0;
+    case KEY_LIST:
+        args->list = true;
+        return 0;
+    case KEY_SECONDS:
+        args->seconds = cli_number(state, "--seconds", arg, 0, 1e6);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->fix != (args->files.output != NULL))
+            argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
+        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
+    case 'o':
+    case CLI_KEY_EXTERNAL:
+    case ARGP_KEY_ARG:
+        return cli_parse_files(key, arg, state, &args->files);
+    default:
+        return feed_parse(&args->feed, key, arg, state);
+    }
+}
+
+/* ------------------------------------------------------------------ putting right */
+
+typedef struct fixing {
+    uint32_t count; /* findings that were put right */
+    uint64_t bytes; /* of the file */
+    same_times times;
+} fixing;
+
+/* There is nothing to put right: the model as it stands in its file. */
+static inlay_status write_as_it_is(const doctor_args *args, fixing *out, inlay_diag *diag)
+{
+    scratch s = { .dir = "" };
+    graph_model *model = NULL;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "same", model, false, path, diag));
+    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+done:
+    scratch_remove(&s);
+    graph_model_destroy(model);
+    return status;
+}
+
+static inlay_status fix(doctor *d, const doctor_args *args, const cli_common *common, fixing *out, inlay_diag *diag)
+{
+    scratch s = { .dir = "" };
+    inlay_diag why = INLAY_DIAG_INIT;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(doctor_fix(d, diag));
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        out->count += f->fixed;
+    if (out->count == 0)
+        return write_as_it_is(args, out, diag);
+    if (d->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
+        d->model->function_count = 0;
+        INLAY_TRY(model_outline(d->model, 0, diag));
+    }
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "fixed", d->model, false, path, diag));
+    status = same_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
+                          &out->times, &why);
+    if (status == INLAY_INTERNAL)
+        status = inlay_fail(diag, status,
+                            "nothing was written, for the model that was put right computes something "
+                            "else: %.300s",
+                            why.text);
+    else if (status != INLAY_OK)
+        status =
+            inlay_fail(diag, status, "nothing was written, for the two models could not be compared: %.300s", why.text);
+    INLAY_TRY(status);
+    INLAY_TRY(scratch_publish(&s, path, &out->bytes, diag));
+done:
+    scratch_remove(&s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what is told */
+
+static const char *node_of(const doctor_finding *f)
+{
+    return f->node_count > 0 ? f->nodes[0]->info.name.data : "";
+}
+
+static json_t *finding_json(const doctor_finding *f)
+{
+    json_t *nodes = json_array(), *j;
+
+    for (uint32_t i = 0; i < f->node_count; i++)
+        (void)json_array_append_new(nodes, json_string(f->nodes[i]->info.name.data));
+    j = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
+                  doctor_severity_text(doctor_severity_of(f->kind)), "code", doctor_code(f->kind), "graph",
+                  f->g != NULL ? f->g->name : NULL, "nodes", nodes, "value", f->value, "text", f->text, "fix",
+                  doctor_fix_text(f->kind), "bytes", (json_int_t)f->bytes, "cost_ms",
+                  f->cost_ms < 0 ? json_null() : json_real(f->cost_ms), "cost",
+                  f->cost_ms < 0 ? NULL
+                  : f->measured  ? "measured"
+                                 : "predicted",
+                  "fixable", f->can_fix, "fixed", f->fixed);
+    return j;
+}
+
+static json_t *make_json(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+{
+    json_t *list = json_array(), *j;
+
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        (void)json_array_append_new(list, finding_json(f));
+    j = json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
+                  costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured, "findings",
+                  list);
+    if (args->fix && j != NULL)
+        (void)json_object_set_new(j, "written",
+                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
+                                            "fixed", (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
+                                            done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
+                                            "samples", (int)done->times.samples));
+    return j;
+}
+
+static void print_finding(const doctor_finding *f, const doctor_costs *costs)
+{
+    (void)printf("%-8s%s: ", doctor_severity_text(doctor_severity_of(f->kind)), doctor_code(f->kind));
+    if (f->node_count > 0)
+        (void)printf("node '%.200s': ", node_of(f));
+    (void)printf("%s; %s", f->text, doctor_fix_text(f->kind));
+    if (f->cost_ms >= 0)
+        (void)printf(" (%.3g of %.3g ms%s)", f->cost_ms, costs->run_ms, f->measured ? "" : ", predicted");
+    if (f->bytes > 0)
+        (void)printf(" (%.1f KiB)", (double)f->bytes / 1024);
+    (void)printf("%s\n", f->fixed ? " [put right]" : f->can_fix ? " [--fix]" : "");
+}
+
+static void print_text(const doctor_args *args, const doctor *d, const doctor_costs *costs, const fixing *done)
+{
+    uint32_t counts[3] = { 0 }, can = 0;
+
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next) {
+        print_finding(f, costs);
+        counts[doctor_severity_of(f->kind)]++;
+        can += f->can_fix;
+    }
+    if (d->count == 0)
+        (void)printf("%s: nothing found\n", args->files.model);
+    else
+        (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
+                     counts[DOCTOR_NOTE]);
+    if (d->count > 0 && can > 0 && !args->fix)
+        (void)printf("; --fix -o FILE puts %u right", can);
+    if (d->count > 0)
+        (void)putchar('\n');
+    if (!args->fix)
+        return;
+    if (done->count == 0) {
+        (void)printf("%s: the model as it is, for there is nothing that --fix puts right\n", args->files.output);
+        return;
+    }
+    (void)printf("%s: %u put right, outputs within %g on %u samples", args->files.output, done->count, FIX_TOLERANCE,
+                 done->times.samples);
+    if (done->times.a_ms > 0)
+        (void)printf(", a run %.4g -> %.4g ms", done->times.a_ms, done->times.b_ms);
+    (void)putchar('\n');
+}
+
+static int verdict_of(const doctor *d)
+{
+    for (const doctor_finding *f = d->first; f != NULL; f = f->next)
+        if (doctor_severity_of(f->kind) != DOCTOR_NOTE)
+            return CLI_FAILED;
+    return CLI_OK;
+}
+
+static int list_kinds(const cli_common *common)
+{
+    json_t *list = common->json ? json_array() : NULL;
+
+    for (int i = 0; i < DOCTOR_KIND_COUNT; i++) {
+        const doctor_kind kind = (doctor_kind)i;
+        const char *severity = doctor_severity_text(doctor_severity_of(kind));
+
+        if (common->json)
+            (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "code", doctor_code(kind), "severity",
+                                                        severity, "fix", doctor_fix_text(kind)));
+        else
+            (void)printf("%-8s%-22s%s\n", severity, doctor_code(kind), doctor_fix_text(kind));
+    }
+    return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
+}
+
+/* A model whose external data is not there cannot be looked at, but what is wrong can be said. */
+static bool lacks_data(const inlay_diag *diag)
+{
+    return strstr(diag->text, "external file '") != NULL || strstr(diag->text, "external data") != NULL;
+}
+
+static int tell_missing(const doctor_args *args, const cli_common *common, const inlay_diag *diag)
+{
+    const char *code = doctor_code(DOCTOR_EXTERNAL_MISSING), *way = doctor_fix_text(DOCTOR_EXTERNAL_MISSING);
+
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:o, s:[{s:s, s:s, s:s, s:s, s:s}]}", "model", args->files.model,
+                                        "error", cli_diag_json(diag), "findings", "severity", "error", "code", code,
+                                        "value", diag->tensor, "text", diag->text, "fix", way),
+                              CLI_BAD_FILE);
+    (void)printf("error   %s: %s; %s\n", code, diag->text, way);
+    return CLI_BAD_FILE;
+}
+
+static int progress(void *user, double fraction, const char *what)
+{
+    return cli_progress(user, fraction, what);
+}
+
+static inlay_status examine(doctor *d, const doctor_args *args, cli_common *common, doctor_costs *costs, fixing *done,
+                            inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    INLAY_TRY(doctor_examine(d, diag));
+    status = doctor_costs_find(d, args->files.model, &args->feed, args->seconds, common, costs, &why);
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+        *diag = why;
+    else if (status != INLAY_OK) { /* what was found holds all the same */
+        if (!common->quiet)
+            (void)fprintf(stderr, "%s: without times, for the model does not run: %s\n", common->verb, why.text);
+        status = INLAY_OK;
+    }
+    if (status == INLAY_OK && d->failed)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what was found");
+    if (status == INLAY_OK && args->fix)
+        status = fix(d, args, common, done, diag);
+done:
+    cli_progress_clear();
+    return status;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    const model_load_options load = { .out_fault = NULL };
+    doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
+    doctor d = { .progress = progress };
+    doctor_costs costs = { .run_ms = -1 };
+    fixing done = { 0 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (args.list) {
+        code = list_kinds(&common);
+        goto done;
+    }
+    status = cli_look(&common, args.files.model, &load, &d.model, &diag);
+    if (status != INLAY_OK && d.model == NULL && lacks_data(&diag)) {
+        code = tell_missing(&args, &common, &diag);
+    } else if (status != INLAY_OK || examine(&d, &args, &common, &costs, &done, &diag) != INLAY_OK) {
+        code = cli_fail(&common, &diag);
+    } else {
+        code = args.fix ? CLI_OK : verdict_of(&d); /* the file was written */
+        if (common.json)
+            code = cli_print_json(&common, make_json(&args, &d, &costs, &done), code);
+        else
+            print_text(&args, &d, &costs, &done);
+    }
+done:
+    graph_model_destroy(d.model);
+    feed_deinit(&args.feed);
+    cli_common_deinit(&common);
+    return code;
+}

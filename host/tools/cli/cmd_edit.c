@@ -1,0 +1,196 @@
+/* inlay edit: metadata, names and sizes of a model. */
+#include "cli/cli.h"
+#include "cli/look.h"
+#include "data/scratch.h"
+#include "modelkit/change.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Changes metadata, names of inputs and outputs, and open sizes of MODEL, and writes the result.\v"
+    "Changes are made in the order of the flags, each of which may be repeated. A model that was valid stays valid, or "
+    "nothing is written. `inlay inspect` shows names and metadata, `inlay diff` what has changed.\n\n"
+    "Examples:\n"
+    "  inlay edit model.onnx --set-metadata author=me -o out.onnx\n"
+    "  inlay edit model.onnx --rename-input x=image -o out.onnx\n"
+    "  inlay edit model.onnx --fix-dim N=1 -o out.onnx\n"
+    "  inlay edit model.onnx --fix-dim x:0=1 -o out.onnx         # axis 0 of input x\n";
+
+enum { KEY_SET = 0x4000, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
+static const struct argp_option flags[] = {
+    { "set-metadata", KEY_SET, "KEY=VALUE", 0, "Set an entry of the metadata", 0 },
+    { "remove-metadata", KEY_REMOVE, "KEY", 0, "Remove an entry of the metadata", 0 },
+    { "rename-input", KEY_INPUT, "OLD=NEW", 0, "Rename an input", 0 },
+    { "rename-output", KEY_OUTPUT, "OLD=NEW", 0, "Rename an output", 0 },
+    { "fix-dim", KEY_DIM, "NAME=N", 0, "Declare an open dimension as N: by its name, or as INPUT:AXIS", 0 },
+    CLI_FILE_FLAGS,
+    { 0 },
+};
+
+typedef struct change {
+    int key;
+    const char *name;
+    const char *value; /* NULL: there is none */
+    int64_t size;
+} change;
+
+enum { MOST_CHANGES = 1024 };
+typedef struct edit_args {
+    cli_files files;
+    change list[MOST_CHANGES];
+    uint32_t count;
+} edit_args;
+
+static const char *flag_of(int key)
+{
+    for (const struct argp_option *o = flags; o->name != NULL; o++)
+        if (o->key == key)
+            return o->name;
+    return "";
+}
+
+static void add_change(struct argp_state *state, edit_args *args, int key, char *arg)
+{
+    char *equals = key == KEY_DIM ? strrchr(arg, '=') : strchr(arg, '='), *end = NULL;
+    change *c;
+
+    if (args->count == MOST_CHANGES)
+        argp_error(state, "more than %d changes", MOST_CHANGES);
+    c = &args->list[args->count++];
+    *c = (change){ .key = key, .name = arg };
+    if (key == KEY_REMOVE)
+        return;
+    if (equals == NULL || equals == arg)
+        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected NAME=%s", flag_of(key), arg,
+                     key == KEY_DIM   ? "N"
+                     : key == KEY_SET ? "VALUE"
+                                      : "NEW");
+    *equals = '\0';
+    c->value = equals + 1;
+    if (key != KEY_DIM)
+        return;
+    errno = 0;
+    c->size = strtoll(c->value, &end, 10);
+    if (end == c->value || *end != '\0' || errno != 0 || c->size < 0)
+        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a number from 0", c->name, c->value);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    edit_args *args = state->input;
+
+    switch (key) {
+    case KEY_SET:
+    case KEY_REMOVE:
+    case KEY_INPUT:
+    case KEY_OUTPUT:
+    case KEY_DIM:
+        add_change(state, args, key, arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->count == 0)
+            argp_error(state,
+                       "which change? One of --set-metadata, --remove-metadata, --rename-input, --rename-output, "
+                       "--fix-dim");
+        return cli_parse_files(key, arg, state, &args->files);
+    default:
+        return cli_parse_files(key, arg, state, &args->files);
+    }
+}
+
+static inlay_status apply(graph_model *model, const change *c, inlay_diag *diag)
+{
+    switch (c->key) {
+    case KEY_SET:
+    case KEY_REMOVE:
+        return change_metadata(model, c->name, c->value, diag);
+    case KEY_INPUT:
+        return change_input_name(model, c->name, c->value, diag);
+    case KEY_OUTPUT:
+        return change_output_name(model, c->name, c->value, diag);
+    default:
+        return change_dim(model, c->name, c->size, diag);
+    }
+}
+
+/* Is the file a valid model, as far as inference can tell? */
+static inlay_status look(const cli_common *common, const char *path, inlay_diag *diag)
+{
+    const model_load_options load = { .out_fault = NULL };
+    graph_model *model = NULL;
+    inlay_status status = cli_look(common, path, &load, &model, diag);
+
+    graph_model_destroy(model);
+    return status;
+}
+
+static inlay_status edit(const edit_args *args, const cli_common *common, uint64_t *out_bytes, inlay_diag *diag)
+{
+    graph_model *model = NULL;
+    scratch s = { .dir = "" };
+    inlay_diag before = INLAY_DIAG_INIT, after = INLAY_DIAG_INIT;
+    char path[PATH_MAX];
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    for (uint32_t i = 0; i < args->count; i++) {
+        status = apply(model, &args->list[i], &before);
+        if (status != INLAY_OK) {
+            status = inlay_fail(diag, status, "--%s: %s", flag_of(args->list[i].key), before.text);
+            goto done;
+        }
+    }
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "edited", model, false, path, diag));
+    if (!cli_cancelled() && look(common, path, &after) != INLAY_OK &&
+        look(common, args->files.model, &before) == INLAY_OK) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model would not be valid any longer: %s", after.text);
+        goto done;
+    }
+    if (cli_cancelled()) {
+        status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
+        goto done;
+    }
+    INLAY_TRY(scratch_publish(&s, path, out_bytes, diag));
+done:
+    cli_progress_clear();
+    scratch_remove(&s);
+    graph_model_destroy(model);
+    return status;
+}
+
+static int print_result(const edit_args *args, const cli_common *common, uint64_t bytes)
+{
+    json_t *changes;
+
+    if (!common->json) {
+        (void)printf("%u change%s written to %s\n", args->count, args->count > 1 ? "s" : "", args->files.output);
+        return CLI_OK;
+    }
+    changes = json_array();
+    for (uint32_t i = 0; i < args->count; i++)
+        (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s?}", "change", flag_of(args->list[i].key), "name",
+                                                       args->list[i].name, "value", args->list[i].value));
+    return cli_print_json(common,
+                          json_pack("{s:s, s:s, s:I, s:o}", "model", args->files.model, "output", args->files.output,
+                                    "bytes", (json_int_t)bytes, "changes", changes),
+                          CLI_OK);
+}
+
+int cmd_edit(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static edit_args args;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t bytes = 0;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    code = edit(&args, &common, &bytes, &diag) == INLAY_OK ? print_result(&args, &common, bytes)
+                                                           : cli_fail(&common, &diag);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,170 @@
+/* inlay optimize: the optimiser's passes on a file, told one by one. */
+#include "cli/cli.h"
+#include "quantize/convert.h"
+#include "modelkit/opset.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Runs the optimiser's passes on MODEL and writes the result.\v"
+    "Without -o nothing is written, which is of use with --explain. What is written has operators of the model's opset "
+    "alone, so that every runtime that reads MODEL reads it. --opset converts it first, to an earlier opset or a later "
+    "one from 7 to 28: inputs become attributes or the other way round, and operators that the opset does not have "
+    "become several that it has. A node that has no form there is an error. --level 0 converts and does nothing "
+    "else.\n\n"
+    "Examples:\n"
+    "  inlay optimize model.onnx -o small.onnx\n"
+    "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"
+    "  inlay optimize model.onnx -o old.onnx --opset 9\n"
+    "  inlay optimize model.onnx --explain\n"
+    "  inlay optimize --list\n";
+
+enum { KEY_EXPLAIN = 0x4000, KEY_LIST, KEY_OPSET };
+static const struct argp_option flags[] = {
+    { "output", 'o', "FILE", 0, "Write the optimised model to FILE; - is standard output", 0 },
+    { "external", CLI_KEY_EXTERNAL, "NAME", 0, "Put large tensors into the file NAME beside it", 0 },
+    { "opset", KEY_OPSET, "N", 0, "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)", 0 },
+    { "explain", KEY_EXPLAIN, NULL, 0, "Say what each pass did, node by node, and what it saved", 0 },
+    { "list", KEY_LIST, NULL, 0, "List the passes and their levels, in the order in which they run", 0 },
+    { 0 },
+};
+
+typedef struct optimize_args {
+    cli_files files;
+    uint32_t opset;
+    bool explain, list;
+    bool json;
+    json_t *events;
+} optimize_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    optimize_args *args = state->input;
+
+    switch (key) {
+    case KEY_EXPLAIN:
+        args->explain = true;
+        return 0;
+    case KEY_LIST:
+        args->list = true;
+        return 0;
+    case KEY_OPSET:
+        args->opset = (uint32_t)cli_number(state, "--opset", arg, OPSET_LOWEST, (double)op_domain_newest("ai.onnx"));
+        return 0;
+    case ARGP_KEY_END:
+        return args->list ? 0 : cli_parse_model(key, arg, state, &args->files.model);
+    default:
+        return cli_parse_files(key, arg, state, &args->files);
+    }
+}
+
+static int list_passes(const cli_common *common)
+{
+    json_t *list = common->json ? json_array() : NULL;
+    const char *name;
+    uint32_t level;
+
+    for (uint32_t i = 0; (name = inlay_optimize_pass(i, &level)) != NULL; i++) {
+        if (common->json)
+            (void)json_array_append_new(list, json_pack("{s:s, s:i}", "pass", name, "level", (int)level));
+        else
+            (void)printf("%u  %s\n", level, name);
+    }
+    return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
+}
+
+static void print_event(const optimize_args *args, const inlay_optimize_event *e)
+{
+    if (e->node != NULL) {
+        (void)printf("  %-22s %s: %s\n", e->pass, e->node, e->text);
+        return;
+    }
+    (void)printf("%-24s %u -> %u nodes", e->pass, e->nodes_before, e->nodes_after);
+    if (args->explain && e->cost_before_ns > 0)
+        (void)printf(", expected %.1f -> %.1f us", e->cost_before_ns / 1e3, e->cost_after_ns / 1e3);
+    (void)putchar('\n');
+}
+
+static void on_event(void *user, const inlay_optimize_event *e)
+{
+    optimize_args *args = user;
+
+    if (!args->json) {
+        cli_progress_clear();
+        print_event(args, e);
+    } else if (e->node != NULL) {
+        (void)json_array_append_new(args->events, json_pack("{s:s, s:s, s:s, s:s}", "pass", e->pass, "graph", e->graph,
+                                                            "node", e->node, "text", e->text));
+    } else {
+        (void)json_array_append_new(args->events,
+                                    json_pack("{s:s, s:i, s:i, s:f, s:f}", "pass", e->pass, "nodes_before",
+                                              (int)e->nodes_before, "nodes_after", (int)e->nodes_after,
+                                              "cost_before_ns", e->cost_before_ns, "cost_after_ns", e->cost_after_ns));
+    }
+}
+
+/* Without --opset the model as it is, otherwise a converted one in a folder beside the output, if there is one. */
+static inlay_status optimize(const optimize_args *args, const cli_common *common, inlay_optimize_args *work,
+                             inlay_diag *diag)
+{
+    const char *folder = getenv("TMPDIR");
+    char converted[PATH_MAX], beside[PATH_MAX];
+    scratch s = { .dir = "" };
+    inlay_options *rest = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (args->opset == 0)
+        return inlay_optimize(args->files.model, common->options, work, diag);
+    (void)snprintf(beside, sizeof beside, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);
+    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : beside, NULL, &s, diag));
+    INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &s, converted, diag));
+    INLAY_TRY(convert_options(common->options, &rest, diag));
+    status = inlay_optimize(converted, rest, work, diag);
+done:
+    inlay_options_destroy(rest);
+    scratch_remove(&s);
+    return status;
+}
+
+int cmd_optimize(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    optimize_args args = { 0 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_optimize_args work = { .struct_size = sizeof work };
+    int code = CLI_OK;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (args.list) {
+        code = list_passes(&common);
+        goto done;
+    }
+    args.json = common.json;
+    args.events = common.json ? json_array() : NULL;
+    work.out_path = args.files.output;
+    work.external_file = args.files.external;
+    work.event = args.explain ? on_event : NULL;
+    work.user = &args;
+    work.with_costs = args.explain;
+    cli_attach(&common);
+    if (optimize(&args, &common, &work, &diag) != INLAY_OK) {
+        cli_progress_clear();
+        code = cli_fail(&common, &diag);
+    } else if (common.json) {
+        code = cli_print_json(&common,
+                              json_pack("{s:i, s:i, s:s?, s:O}", "nodes_before", (int)work.nodes_before, "nodes_after",
+                                        (int)work.nodes_after, "output", args.files.output, "events", args.events),
+                              CLI_OK);
+    } else {
+        cli_progress_clear();
+        (void)printf("%u -> %u nodes%s%s\n", work.nodes_before, work.nodes_after,
+                     args.files.output != NULL ? ", written to " : "",
+                     args.files.output != NULL ? args.files.output : "");
+    }
+    json_decref(args.events);
+done:
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,166 @@
+/* inlay pipe: pictures, sound and text in, answers out: the steps around a model become part of it. */
+#include "cli/cli.h"
+#include "cli/look.h"
+#include "data/scratch.h"
+#include "pipe/pipe.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Joins steps to MODEL, those of --pre before an input and those of --post behind an output, and writes the whole "
+    "as "
+    "one model.\v"
+    "Steps are separated by commas, what a step is told by colons. Before a model: decode[:bgr|grey], "
+    "resize[:H|HxW][:inside=HxW|cover=HxW][:filter=NAME][:multiple=N][:shrink], letterbox[:HxW][:fill=N], crop[:HxW], "
+    "color:SPACE[:from=SPACE], normalise[:half|unit|imagenet|raw][:mean=A/B/C][:std=A/B/C][:scale=X], audio[:RATE], "
+    "mel[:whisper|librosa][:rate=N][:n_fft=N][:hop=N][:mels=N][:samples=N], tokenize:FILE[:max=N]. Behind a model: "
+    "softmax, topk[:K][:LABELS], ctc:ALPHABET[:beam=N][:blank=N], detokenize:FILE, "
+    "boxes[:v8|v5][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, encode[:png|jpg|webp|"
+    "bmp|ppm]. `inlay pipe --steps` says what each does. Sizes that a step needs and is not told are those of the "
+    "model's input. Files of labels, alphabets and tokenizers become part of the model, which runs wherever the plugin "
+    "prepost is.\n\n"
+    "Examples:\n"
+    "  inlay pipe ocr.onnx --pre 'decode:bgr,resize:48,normalise' --post 'ctc:keys.txt' -o whole.onnx\n"
+    "  inlay pipe classify.onnx --pre 'decode,resize:cover=256x256,crop:224,normalise:imagenet' "
+    "--post 'softmax,topk:5:labels.txt' -o whole.onnx\n"
+    "  inlay pipe yolo.onnx --pre 'decode,letterbox,normalise:unit' --post boxes -o whole.onnx\n"
+    "  inlay run whole.onnx --input file=picture.jpg\n"
+    "  inlay pipe encoder.onnx --pre 'audio,mel:whisper' -o whole.onnx\n"
+    "  inlay pipe whisper.onnx --pre 'audio,mel:whisper' --post detokenize:tokenizer.json -o whole.onnx\n"
+    "  inlay pipe bert.onnx --pre 'tokenize:tokenizer.json:max=128' -o whole.onnx\n";
+
+enum { KEY_PRE = 0x4000, KEY_POST, KEY_INPUT, KEY_OUTPUT, KEY_STEPS };
+static const struct argp_option flags[] = {
+    { "pre", KEY_PRE, "STEPS", 0, "Steps before the model", 0 },
+    { "post", KEY_POST, "STEPS", 0, "Steps behind it", 0 },
+    { "input", KEY_INPUT, "NAME", 0, "The input that --pre makes (default: the first; of tokenize: input_ids)", 0 },
+    CLI_FILE_FLAGS,
+    { "result", KEY_OUTPUT, "NAME", 0, "The output that --post reads (default: the first)", 0 },
+    { "steps", KEY_STEPS, NULL, 0, "Print what each step does, and exit", 0 },
+    { 0 },
+};
+
+typedef struct pipe_args {
+    cli_files files;
+    pipe_request request;
+} pipe_args;
+
+static void print_steps(void)
+{
+    for (int i = 0; pipe_steps[i] != NULL; i++) {
+        const char *tab = strchr(pipe_steps[i], '\t');
+
+        (void)printf("%.*s\n    %s\n", (int)(tab - pipe_steps[i]), pipe_steps[i], tab + 1);
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    pipe_args *args = state->input;
+
+    switch (key) {
+    case KEY_PRE:
+        args->request.pre = arg;
+        return 0;
+    case KEY_POST:
+        args->request.post = arg;
+        return 0;
+    case KEY_INPUT:
+        args->request.input = arg;
+        return 0;
+    case KEY_OUTPUT:
+        args->request.output = arg;
+        return 0;
+    case KEY_STEPS:
+        print_steps();
+        exit(0);
+    case ARGP_KEY_END:
+        if (args->request.pre == NULL && args->request.post == NULL)
+            argp_error(state, "which steps? Name them with --pre, --post or both");
+        return cli_parse_files(key, arg, state, &args->files);
+    default:
+        return cli_parse_files(key, arg, state, &args->files);
+    }
+}
+
+static json_t *name_list(const graph *g, const uint32_t *values, uint32_t count)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_string(g->values[values[i]].info.name.data));
+    return list;
+}
+
+/* Writes the whole, looks at it as a session would, and moves it to its place. */
+static inlay_status join(const pipe_args *args, const cli_common *common, json_t **out_told, inlay_diag *diag)
+{
+    const model_load_options load = { .out_fault = NULL };
+    graph_model *model = NULL, *whole = NULL;
+    scratch s = { .dir = "" };
+    inlay_diag why = INLAY_DIAG_INIT;
+    char path[PATH_MAX];
+    uint64_t bytes = 0;
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(pipe_join(model, &args->request, diag));
+    INLAY_TRY(scratch_make(args->files.output, args->files.external, &s, diag));
+    INLAY_TRY(scratch_save(&s, "piped", model, false, path, diag));
+    status = cli_look(common, path, &load, &whole, &why);
+    if (status != INLAY_OK) {
+        status = inlay_fail(diag, status, "the steps and the model do not go together: %s", why.text);
+        goto done;
+    }
+    if (cli_cancelled()) {
+        status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
+        goto done;
+    }
+    INLAY_TRY(scratch_publish(&s, path, &bytes, diag));
+    *out_told =
+        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
+                  (json_int_t)bytes, "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count),
+                  "outputs", name_list(whole->main, whole->main->outputs, whole->main->output_count));
+done:
+    cli_progress_clear();
+    scratch_remove(&s);
+    graph_model_destroy(whole);
+    graph_model_destroy(model);
+    return status;
+}
+
+static void print_names(const char *what, const json_t *list)
+{
+    size_t i;
+    json_t *name;
+
+    (void)printf("%s:", what);
+    json_array_foreach(list, i, name)
+        (void)printf("%s %s", i > 0 ? "," : "", json_string_value(name));
+    (void)printf("\n");
+}
+
+int cmd_pipe(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    static pipe_args args;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    json_t *told = NULL;
+    int code = CLI_OK;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    if (join(&args, &common, &told, &diag) != INLAY_OK) {
+        code = cli_fail(&common, &diag);
+    } else if (common.json) {
+        code = cli_print_json(&common, json_incref(told), CLI_OK);
+    } else {
+        (void)printf("%s written\n", args.files.output);
+        print_names("inputs", json_object_get(told, "inputs"));
+        print_names("outputs", json_object_get(told, "outputs"));
+    }
+    json_decref(told);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,279 @@
+/* inlay reduce: the smallest part of a model that still fails a check. */
+#include "cli/cli.h"
+#include "cli/command.h"
+#include "cli/look.h"
+#include "cli/timing.h"
+#include "model/cut.h"
+#include "data/scratch.h"
+#include "modelkit/reduce.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Finds the smallest part of MODEL that still fails --check, and writes it: for reports of bugs.\v"
+    "COMMAND is run by /bin/sh with the path of a model as its last argument. A part fails if COMMAND ends with the "
+    "same "
+    "exit code, not 0, as for MODEL itself, and, with --text, prints that text. Values at which a part begins become "
+    "inputs, so COMMAND has to take models with other inputs: inlay run makes them up. Ctrl-C ends the search; the "
+    "smallest part so far is written.\n\n"
+    "Examples:\n"
+    "  inlay reduce model.onnx --check 'inlay run' -o small.onnx\n"
+    "  inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx\n"
+    "  inlay reduce model.onnx --check './differs.sh' --timeout 20 -o small.onnx\n";
+
+enum { KEY_CHECK = 0x4000, KEY_TEXT, KEY_TIMEOUT, KEY_TRIES };
+static const struct argp_option flags[] = {
+    { "check", KEY_CHECK, "COMMAND", 0, "Fails (exit code other than 0) for what is looked for", 0 },
+    { "text", KEY_TEXT, "TEXT", 0, "What COMMAND must print besides", 0 },
+    { "timeout", KEY_TIMEOUT, "S", 0, "Kill COMMAND after S seconds: exit code 124 (default: never)", 0 },
+    { "tries", KEY_TRIES, "N", 0, "Run COMMAND at most N times (default: 10000)", 0 },
+    CLI_FILE_FLAGS,
+    { 0 },
+};
+
+typedef struct reduce_args {
+    cli_files files;
+    const char *check, *text;
+    double timeout;
+    uint32_t tries;
+} reduce_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    reduce_args *args = state->input;
+
+    switch (key) {
+    case KEY_CHECK:
+        args->check = arg;
+        return 0;
+    case KEY_TEXT:
+        args->text = arg;
+        return 0;
+    case KEY_TIMEOUT:
+        args->timeout = cli_number(state, "--timeout", arg, 0, 1e6);
+        return 0;
+    case KEY_TRIES:
+        args->tries = (uint32_t)cli_number(state, "--tries", arg, 1, 1e9);
+        return 0;
+    case ARGP_KEY_END:
+        if (args->check == NULL)
+            argp_error(state, "which check? A command with --check");
+        return cli_parse_files(key, arg, state, &args->files);
+    default:
+        return cli_parse_files(key, arg, state, &args->files);
+    }
+}
+
+/* ------------------------------------------------------------------ tries */
+
+typedef struct trying {
+    const reduce_args *args;
+    const scratch *s;
+    const graph *typed; /* the model inferred, or NULL: `why` says why */
+    inlay_diag why;
+    char smallest[PATH_MAX]; /* the part that failed last; "" = none */
+    int code;                /* of the whole model */
+    uint32_t all, left;      /* nodes */
+    uint32_t tries;
+} trying;
+
+/* Is the text in what the command printed? */
+static bool has_text(const char *path, const char *text)
+{
+    char *data = NULL;
+    size_t capacity = 0;
+    bool found = false;
+    FILE *f = fopen(path, "re");
+
+    while (f != NULL && !found && getline(&data, &capacity, f) >= 0)
+        found = strstr(data, text) != NULL;
+    free(data);
+    if (f != NULL)
+        (void)fclose(f);
+    return found;
+}
+
+static inlay_status run_check(const trying *t, const char *model, int *out_code, bool *out_text, inlay_diag *diag)
+{
+    char printed[PATH_MAX];
+    command c = { .line = t->args->check, .flag = "--check", .args = { model }, .seconds = t->args->timeout };
+    inlay_status status;
+
+    (void)snprintf(printed, sizeof printed, "%s/printed", t->s->dir);
+    c.output = t->args->text != NULL ? printed : NULL;
+    status = command_run(&c, out_code, diag);
+    *out_text = status == INLAY_OK && (t->args->text == NULL || has_text(printed, t->args->text));
+    return status;
+}
+
+/* The part of these nodes as a file; INLAY_INVALID_ARGUMENT or INLAY_UNSUPPORTED: there is no such model. */
+static inlay_status write_part(const trying *t, const uint32_t *list, uint32_t count, char *path, inlay_diag *diag)
+{
+    char name[32];
+    graph_model *m = NULL;
+    model_part part = { 0 };
+    bool *nodes;
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
+    nodes = arena_array(&m->arena, (size_t)m->main->node_count + 1, sizeof *nodes);
+    if (nodes == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        nodes[list[i]] = true;
+    INLAY_TRY(model_part_of(m, nodes, 0, &part, diag));
+    INLAY_TRY(model_cut(m, &part, t->typed, t->typed == NULL ? t->why.text : NULL, diag));
+    /* Two names in turn: the smallest so far stays. */
+    (void)snprintf(name, sizeof name, "part%u", (unsigned)(strstr(t->smallest, "/part0/") != NULL));
+    INLAY_TRY(scratch_save(t->s, name, m, false, path, diag));
+done:
+    graph_model_destroy(m);
+    return status;
+}
+
+static reduce_answer try_part(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status, inlay_diag *diag)
+{
+    trying *t = ctx;
+    char path[PATH_MAX], what[64];
+    inlay_diag unheard = INLAY_DIAG_INIT;
+    bool text;
+    int code;
+
+    (void)snprintf(what, sizeof what, "%u of %u nodes", t->left, t->all);
+    if (cli_progress(NULL, 1 - 8.0 / (8 + t->tries++), what) != 0) {
+        *status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
+        return REDUCE_STOP;
+    }
+    *status = write_part(t, list, count, path, &unheard);
+    if (*status == INLAY_INVALID_ARGUMENT || *status == INLAY_UNSUPPORTED) {
+        *status = INLAY_OK;
+        return REDUCE_PASSES;
+    }
+    if (*status != INLAY_OK) {
+        *diag = unheard;
+        return REDUCE_STOP;
+    }
+    *status = run_check(t, path, &code, &text, diag);
+    if (*status != INLAY_OK)
+        return REDUCE_STOP;
+    if (code != t->code || !text)
+        return REDUCE_PASSES;
+    memcpy(t->smallest, path, sizeof path);
+    t->left = count;
+    return REDUCE_FAILS;
+}
+
+/* ------------------------------------------------------------------ the search */
+
+/* All nodes that may be left out: Constant nodes come along with those that read them. */
+static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
+{
+    graph_model *m = NULL;
+    inlay_status status;
+
+    INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
+    r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
+    if (r->list == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        goto done;
+    }
+    for (uint32_t i = 0; i < m->main->node_count; i++)
+        if (strcmp(m->main->nodes[i]->info.op_type.data, "Constant") != 0)
+            r->list[r->count++] = i;
+    t->all = t->left = r->count;
+done:
+    graph_model_destroy(m);
+    return status;
+}
+
+static inlay_status search_all(trying *t, cli_common *common, inlay_diag *diag)
+{
+    const model_load_options load = { .out_fault = NULL };
+    graph_model *typed = NULL;
+    reduction r = { .most = t->args->tries };
+    bool text;
+    inlay_status status;
+
+    INLAY_TRY(list_nodes(t, &r, diag));
+    if (cli_look(common, t->args->files.model, &load, &typed, &t->why) == INLAY_OK)
+        t->typed = typed->main;
+    INLAY_TRY(run_check(t, t->args->files.model, &t->code, &text, diag));
+    if (t->code == 0 || !text)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            t->code == 0 ? "--check: '%.200s' does not fail for the whole model: exit code 0"
+                                         : "--text: '%.200s' does not print it for the whole model",
+                            t->args->check);
+    else
+        status = reduce_nodes(&r, try_part, t, diag);
+done:
+    free(r.list);
+    graph_model_destroy(typed);
+    return status;
+}
+
+/* The smallest part to the output; the whole model, if no part of it fails. */
+static inlay_status publish(trying *t, uint64_t *out_bytes, inlay_diag *diag)
+{
+    graph_model *m = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (t->smallest[0] == '\0') {
+        INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
+        INLAY_TRY(scratch_save(t->s, "whole", m, false, t->smallest, diag));
+    }
+    INLAY_TRY(scratch_publish(t->s, t->smallest, out_bytes, diag));
+done:
+    graph_model_destroy(m);
+    return status;
+}
+
+static int print_result(const trying *t, const cli_common *common, uint64_t bytes, double seconds, bool stopped)
+{
+    const int code = stopped ? CLI_CANCELLED : CLI_OK;
+
+    if (common->json)
+        return cli_print_json(common,
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model", t->args->files.model,
+                                        "output", t->args->files.output, "nodes", (int)t->left, "of", (int)t->all,
+                                        "tries", (int)t->tries, "exit_code", t->code, "bytes", (json_int_t)bytes,
+                                        "seconds", seconds, "stopped", stopped),
+                              code);
+    (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", t->left, t->all,
+                 t->code, stopped ? "stopped" : "found", t->tries, t->args->files.output);
+    return code;
+}
+
+int cmd_reduce(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    reduce_args args = { .tries = 10000 };
+    scratch s = { .dir = "" };
+    trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
+    const double begin = cli_now_ms();
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t bytes = 0;
+    inlay_status status;
+    bool stopped = false;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    INLAY_TRY(scratch_make(args.files.output, args.files.external, &s, &diag));
+    status = search_all(&t, &common, &diag);
+    cli_progress_clear();
+    stopped = status == INLAY_CANCELLED && t.smallest[0] != '\0';
+    if (status == INLAY_OK || stopped)
+        status = publish(&t, &bytes, &diag);
+done:
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    else
+        code = print_result(&t, &common, bytes, (cli_now_ms() - begin) / 1e3, stopped);
+    scratch_remove(&s);
+    cli_common_deinit(&common);
+    return code;
+}

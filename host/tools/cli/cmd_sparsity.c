@@ -1,0 +1,150 @@
+/* inlay sparsity: zeros in the weights of a model, and the patterns they lie in. */
+#include "cli/cli.h"
+#include "model/model.h"
+#include "modelkit/sparsity.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Shows how many weights of MODEL are 0, and in which patterns: 2 of 4, rows (filters), columns, blocks of 4 x 4.\v"
+    "A pattern is of use to a kernel where all groups have it: 100 % of 2:4, or many whole rows. Small are those below "
+    "a "
+    "hundredth of a tensor's root mean square. Tensors are listed from the largest; --least leaves out small ones.\n\n"
+    "Examples:\n"
+    "  inlay sparsity model.onnx\n"
+    "  inlay sparsity model.onnx --least 100000 --top 10\n"
+    "  inlay sparsity model.onnx --json | jq .zeros\n";
+
+enum { KEY_LEAST = 0x4000, KEY_TOP };
+static const struct argp_option flags[] = {
+    { "least", KEY_LEAST, "N", 0, "Leave out tensors of fewer than N elements (default: 64)", 0 },
+    { "top", KEY_TOP, "N", 0, "List the N largest tensors (default: all)", 0 },
+    { 0 },
+};
+
+typedef struct sparsity_args {
+    const char *model;
+    uint64_t least;
+    uint32_t top;
+} sparsity_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    sparsity_args *args = state->input;
+
+    switch (key) {
+    case KEY_LEAST:
+        args->least = (uint64_t)cli_number(state, "--least", arg, 0, 1e15);
+        return 0;
+    case KEY_TOP:
+        args->top = (uint32_t)cli_number(state, "--top", arg, 0, UINT32_MAX);
+        return 0;
+    default:
+        return cli_parse_model(key, arg, state, &args->model);
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sparsity *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->g != y->g ? (x->g < y->g ? -1 : 1) : x->v < y->v ? -1 : x->v > y->v;
+}
+
+static const char *name_of(const sparsity *s)
+{
+    return s->g->values[s->v].info.name.data;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+static json_t *one_json(const sparsity *s)
+{
+    const inlay_value_info *info = &s->g->values[s->v].info;
+    json_t *shape = json_array();
+
+    for (uint32_t i = 0; i < info->rank; i++)
+        (void)json_array_append_new(shape, json_integer(info->dims[i].value));
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f}", "name", name_of(s), "graph",
+                     s->g->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
+                     (json_int_t)s->elements, "bytes", (json_int_t)s->bytes, "zeros", (json_int_t)s->zeros, "small",
+                     share(s->small, s->elements), "two_of_four", share(s->groups_2_4, s->groups), "zero_rows",
+                     (json_int_t)s->zero_rows, "zero_columns", (json_int_t)s->zero_columns, "zero_blocks",
+                     share(s->zero_blocks, s->blocks));
+}
+
+static json_t *make_json(const sparsity_args *args, const sparsities *all, uint32_t shown, const sparsity *sum)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < shown; i++)
+        (void)json_array_append_new(list, one_json(&all->list[i]));
+    return json_pack("{s:s, s:i, s:I, s:I, s:f, s:I, s:o}", "model", args->model, "tensors", (int)all->count,
+                     "elements", (json_int_t)sum->elements, "zeros", (json_int_t)sum->zeros, "share",
+                     share(sum->zeros, sum->elements), "bytes", (json_int_t)sum->bytes, "list", list);
+}
+
+static void print_text(const sparsities *all, uint32_t shown, const sparsity *sum)
+{
+    (void)printf("%-40s %12s %8s %8s %8s %12s %12s %8s\n", "tensor", "elements", "zeros", "small", "2:4", "rows of 0",
+                 "columns of 0", "4x4");
+    for (uint32_t i = 0; i < shown; i++) {
+        const sparsity *s = &all->list[i];
+        char rows[32], columns[32];
+
+        (void)snprintf(rows, sizeof rows, "%llu/%llu", (unsigned long long)s->zero_rows, (unsigned long long)s->rows);
+        (void)snprintf(columns, sizeof columns, "%llu/%llu", (unsigned long long)s->zero_columns,
+                       (unsigned long long)s->columns);
+        (void)printf("%-40.40s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", name_of(s),
+                     (unsigned long long)s->elements, 100 * share(s->zeros, s->elements),
+                     100 * share(s->small, s->elements), 100 * share(s->groups_2_4, s->groups), rows, columns,
+                     100 * share(s->zero_blocks, s->blocks));
+    }
+    (void)printf("%llu of %llu weights are 0 (%.2f %%), in %u tensors of %.2f MiB\n", (unsigned long long)sum->zeros,
+                 (unsigned long long)sum->elements, 100 * share(sum->zeros, sum->elements), all->count,
+                 (double)sum->bytes / 1048576);
+}
+
+int cmd_sparsity(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODEL", doc, NULL, NULL, NULL };
+    sparsity_args args = { .least = 64, .top = UINT32_MAX };
+    sparsities all = { .progress = cli_progress };
+    sparsity sum = { .elements = 0 };
+    graph_model *model = NULL;
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+    uint32_t shown;
+    int code = CLI_OK;
+
+    cli_parse(&argp, false, argc, argv, &common, &args);
+    all.least = args.least;
+    INLAY_TRY(model_load_path(args.model, NULL, &model, &diag));
+    INLAY_TRY(sparsity_find(model, &all, &diag));
+    cli_progress_clear();
+    if (all.count > 0)
+        qsort(all.list, all.count, sizeof *all.list, by_bytes);
+    for (uint32_t i = 0; i < all.count; i++) {
+        sum.elements += all.list[i].elements;
+        sum.zeros += all.list[i].zeros;
+        sum.bytes += all.list[i].bytes;
+    }
+    shown = args.top < all.count ? args.top : all.count;
+    if (common.json)
+        code = cli_print_json(&common, make_json(&args, &all, shown, &sum), CLI_OK);
+    else
+        print_text(&all, shown, &sum);
+done:
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    arena_deinit(&all.a);
+    graph_model_destroy(model);
+    cli_common_deinit(&common);
+    return code;
+}

@@ -1,0 +1,351 @@
+/* inlay test: ONNX's test cases, compared with what they expect. */
+#include "check/cases.h"
+#include "cli/cli.h"
+#include "cli/compare.h"
+#include "cli/timing.h"
+#include "data/value.h"
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char doc[] =
+    "Runs the ONNX test cases at or below each DIR (folders with model.onnx and test_data_set_*) and compares the "
+    "outputs with the expected ones.\v"
+    "A number passes when |got - want| <= atol + rtol * |want|; strings, types and shapes must be the same. A case is "
+    "skipped only when no provider has an operator, version or type that it needs. The last line is "
+    "'N passed, N failed, N skipped'; the exit code is 1 when one failed.\n\n"
+    "Examples:\n"
+    "  inlay test /usr/lib/python3/dist-packages/onnx/backend/test/data/node\n"
+    "  inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose\n";
+
+enum { KEY_RTOL = 0x4000, KEY_ATOL, KEY_FAIL_FAST, KEY_MATCH };
+static const struct argp_option flags[] = {
+    { "rtol", KEY_RTOL, "X", 0, "Relative tolerance (default: 1e-3)", 0 },
+    { "atol", KEY_ATOL, "X", 0, "Absolute tolerance (default: 1e-7)", 0 },
+    { "fail-fast", KEY_FAIL_FAST, NULL, 0, "Stop at the first failure", 0 },
+    { "match", KEY_MATCH, "GLOB", 0, "Only cases whose name matches, for instance '*conv*'", 0 },
+    { 0 },
+};
+
+typedef struct test_args {
+    const char **dirs; /* [dir_count] */
+    uint32_t dir_count;
+    const char *match;
+    double rtol, atol;
+    bool fail_fast;
+} test_args;
+
+/* What the run of one case has found out so far. */
+typedef struct case_state {
+    const test_case *c;
+    json_t *problems; /* with --json */
+    uint32_t wrong;
+    enum { NOT_ASKED, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; asked when something differs */
+} case_state;
+
+typedef enum outcome { PASSED, FAILED, SKIPPED, OUTCOMES } outcome;
+
+typedef struct test_run {
+    const test_args *args;
+    cli_common *common;
+    uint32_t counts[OUTCOMES];
+    json_t *cases;       /* with --json */
+    inlay_session *last; /* kept until the next one is there, so that devices stay open in between */
+} test_run;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    test_args *args = state->input;
+    const char **more;
+
+    switch (key) {
+    case KEY_RTOL:
+        args->rtol = cli_number(state, "--rtol", arg, 0, 1e300);
+        return 0;
+    case KEY_ATOL:
+        args->atol = cli_number(state, "--atol", arg, 0, 1e300);
+        return 0;
+    case KEY_FAIL_FAST:
+        args->fail_fast = true;
+        return 0;
+    case KEY_MATCH:
+        args->match = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        more = realloc(args->dirs, (args->dir_count + 1) * sizeof *more);
+        if (more == NULL)
+            return ENOMEM;
+        args->dirs = more;
+        args->dirs[args->dir_count++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->dir_count == 0)
+            argp_error(state, "which folder?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* One line for a case or a mismatch in it. */
+static void report(const test_run *t, const char *word, const char *name, const char *text)
+{
+    if (t->common->json)
+        return;
+    cli_progress_clear();
+    (void)printf("%s %s%s%s\n", word, name, text[0] != '\0' ? ": " : "", text);
+}
+
+static void note_mismatch(const test_run *t, case_state *s, const char *text)
+{
+    report(t, "FAIL", s->c->name, text);
+    if (s->problems != NULL)
+        (void)json_array_append_new(s->problems, json_string(text));
+    s->wrong++;
+}
+
+/* Does the graph draw random numbers? Dropout does so when training only, and is compared like all others. */
+static bool draws(const graph *g)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < g->node_count && !found; i++) {
+        const graph_node *n = g->nodes[i];
+        const op_row *row = op_find(n->info.domain.data, n->info.op_type.data, n->opset, NULL);
+
+        found = row != NULL && (row->flags & OP_RANDOM) != 0 && strcmp(row->op_type, "Dropout") != 0;
+        for (uint32_t b = 0; b < n->body_count && !found; b++)
+            found = draws(n->bodies[b].graph);
+    }
+    return found;
+}
+
+/* Outputs of a model that draws random numbers have the right type and shape, and any values. */
+static bool is_random(case_state *s)
+{
+    graph_model *model = NULL;
+
+    if (s->kind == NOT_ASKED) {
+        s->kind =
+            model_load_path(s->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main) ? RANDOM : DETERMINISTIC;
+        graph_model_destroy(model);
+    }
+    return s->kind == RANDOM;
+}
+
+/* ------------------------------------------------------------------ one data set */
+
+static uint32_t count_files(const char *dir, const char *what)
+{
+    char path[4096];
+
+    for (uint32_t k = 0;; k++) {
+        int n = snprintf(path, sizeof path, "%s/%s_%u.pb", dir, what, k);
+        if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0)
+            return k;
+    }
+}
+
+/* The files stand for the inputs in the model's order, those with a default value left out; a set that has more files
+ * than that gives the defaults too. */
+static inlay_status bind_inputs(const char *set, const inlay_session *session, inlay_context *context, inlay_diag *diag)
+{
+    uint32_t count = inlay_session_input_count(session), files = count_files(set, "input"), required = 0, k = 0;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        required += !info.optional;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        inlay_value *value = NULL;
+        char path[4096];
+
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        if (k >= files || (info.optional && files <= required)) {
+            INLAY_TRY(inlay_context_set_input(context, i, NULL, diag));
+            continue;
+        }
+        (void)snprintf(path, sizeof path, "%s/input_%u.pb", set, k++);
+        INLAY_TRY(value_load(path, &info, &value, diag));
+        status = inlay_context_set_input(context, i, value, diag);
+        inlay_value_unref(value);
+        if (status != INLAY_OK)
+            goto done;
+    }
+done:
+    return status;
+}
+
+/* Compares the outputs for which there is a file. */
+static inlay_status check_outputs(const test_run *t, case_state *s, const char *set, const inlay_session *session,
+                                  inlay_context *context, inlay_diag *diag)
+{
+    uint32_t files = count_files(set, "output"), count = inlay_session_output_count(session);
+    const char *set_name = strrchr(set, '/') + 1;
+    inlay_status status = INLAY_OK;
+    arena a = { 0 };
+    char line[1200];
+
+    for (uint32_t i = 0; i < count && i < files; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        const inlay_value *got = inlay_context_output(context, i);
+        char path[4096], text[900];
+        model_datum want;
+
+        INLAY_TRY(inlay_session_output(session, i, &info));
+        (void)snprintf(path, sizeof path, "%s/output_%u.pb", set, i);
+        INLAY_TRY(value_datum(path, &info, &a, &want, diag));
+        if (got == NULL)
+            (void)snprintf(text, sizeof text, "nothing came out");
+        else if (compare_value(got, &want, t->args->rtol, t->args->atol, text, sizeof text) ||
+                 (is_random(s) && compare_value(got, &want, 0, INFINITY, text, sizeof text)))
+            continue;
+        (void)snprintf(line, sizeof line, "%s output '%s': %s", set_name, info.name, text);
+        note_mismatch(t, s, line);
+    }
+    if (files > count) {
+        (void)snprintf(line, sizeof line, "%s has %u outputs, the model %u", set_name, files, count);
+        note_mismatch(t, s, line);
+    }
+done:
+    arena_deinit(&a);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one case */
+
+/* One session, all data sets. *out_created: did the session come to be? */
+static inlay_status run_sets(test_run *t, case_state *s, bool *out_created, inlay_diag *diag)
+{
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_status status;
+
+    *out_created = false;
+    INLAY_TRY(cli_open(t->common, s->c->model, &session, diag));
+    *out_created = true;
+    INLAY_TRY(inlay_context_create(session, &context, diag));
+    for (uint32_t i = 0; i < s->c->set_count; i++) {
+        INLAY_TRY(bind_inputs(s->c->sets[i], session, context, diag));
+        INLAY_TRY(inlay_context_run(context, &options, diag));
+        INLAY_TRY(check_outputs(t, s, s->c->sets[i], session, context, diag));
+    }
+done:
+    inlay_context_destroy(context);
+    if (session != NULL) {
+        inlay_session_destroy(t->last);
+        t->last = session;
+    }
+    return status;
+}
+
+static outcome run_case(test_run *t, const test_case *c, json_t *problems, inlay_diag *diag)
+{
+    case_state s = { .c = c, .problems = problems };
+    bool created;
+    inlay_status status = run_sets(t, &s, &created, diag);
+
+    /* Some cases feed inputs of other sizes than their model declares. */
+    if (status == INLAY_SHAPE_MISMATCH && created && s.wrong == 0) {
+        inlay_diag second = INLAY_DIAG_INIT;
+        if (inlay_options_set(t->common->options, "free_shapes", "1", &second) == INLAY_OK) {
+            status = run_sets(t, &s, &created, &second);
+            (void)inlay_options_set(t->common->options, "free_shapes", "0", NULL);
+        }
+        if (status != INLAY_OK && status != INLAY_SHAPE_MISMATCH)
+            *diag = second;
+    }
+    if (status == INLAY_UNSUPPORTED && !created)
+        return SKIPPED;
+    if (status != INLAY_OK && !cli_cancelled())
+        note_mismatch(t, &s, diag->text);
+    return status == INLAY_OK && s.wrong == 0 ? PASSED : FAILED;
+}
+
+static void add_json(test_run *t, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag,
+                     double ms)
+{
+    static const char *const words[OUTCOMES] = { "passed", "failed", "skipped" };
+    json_t *json = json_pack("{s:s, s:s, s:f}", "name", c->name, "result", words[result], "ms", ms);
+
+    if (result == FAILED)
+        (void)json_object_set(json, "problems", problems);
+    if (result == SKIPPED)
+        (void)json_object_set_new(json, "reason", json_string(diag->text));
+    (void)json_array_append_new(t->cases, json);
+}
+
+static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_diag)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const test_case *c = &list->cases[i];
+        inlay_diag diag = INLAY_DIAG_INIT;
+        json_t *problems = NULL;
+        double start = cli_now_ms();
+        outcome result;
+
+        if (t->args->match != NULL && fnmatch(t->args->match, c->name, 0) != 0)
+            continue;
+        (void)cli_progress(NULL, (double)i / list->count, c->name);
+        problems = t->common->json ? json_array() : NULL;
+        result = run_case(t, c, problems, &diag);
+        if (cli_cancelled()) {
+            json_decref(problems);
+            return inlay_fail(out_diag, INLAY_CANCELLED, "stopped at %s", c->name);
+        }
+        t->counts[result]++;
+        if (result == SKIPPED)
+            report(t, "skip", c->name, diag.text);
+        else if (result == PASSED && t->common->verbose)
+            report(t, "pass", c->name, "");
+        if (t->common->json)
+            add_json(t, c, result, problems, &diag, cli_now_ms() - start);
+        json_decref(problems);
+        if (result == FAILED && t->args->fail_fast)
+            break;
+    }
+    return INLAY_OK;
+}
+
+int cmd_test(int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "DIR...", doc, NULL, NULL, NULL };
+    test_args args = { .rtol = 1e-3, .atol = 1e-7 };
+    cli_common common;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    arena a = { 0 };
+    case_list list = { 0 };
+    test_run t = { .args = &args, .common = &common };
+    inlay_status status = INLAY_OK;
+    int code;
+
+    cli_parse(&argp, true, argc, argv, &common, &args);
+    common.many_sessions = true;
+    t.cases = common.json ? json_array() : NULL;
+    for (uint32_t i = 0; i < args.dir_count && status == INLAY_OK; i++)
+        status = cases_find(args.dirs[i], &a, &list, &diag);
+    if (status == INLAY_OK)
+        status = run_all(&t, &list, &diag);
+    cli_progress_clear();
+    code = status != INLAY_OK ? cli_fail(&common, &diag) : t.counts[FAILED] > 0 ? CLI_FAILED : CLI_OK;
+    if (status == INLAY_OK && common.json)
+        code = cli_print_json(&common,
+                              json_pack("{s:i, s:i, s:i, s:O}", "passed", t.counts[PASSED], "failed", t.counts[FAILED],
+                                        "skipped", t.counts[SKIPPED], "cases", t.cases),
+                              code);
+    else if (!common.json && (status == INLAY_OK || status == INLAY_CANCELLED))
+        (void)printf("%u passed, %u failed, %u skipped\n", t.counts[PASSED], t.counts[FAILED], t.counts[SKIPPED]);
+    inlay_session_destroy(t.last);
+    json_decref(t.cases);
+    arena_deinit(&a);
+    free(args.dirs);
+    cli_common_deinit(&common);
+    return code;
+}

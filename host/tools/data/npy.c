@@ -1,0 +1,160 @@
+/* How .npy files name element types, and writing them; npy_load.c reads them. */
+#include "data/npy.h"
+#include "base/checked.h"
+#include "base/output.h"
+#include "data/npy_format.h"
+#include <string.h>
+
+const char npy_magic[6] = { '\x93', 'N', 'U', 'M', 'P', 'Y' };
+
+const npy_stored npy_stored_as[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = { 'f', 4, true },         [INLAY_UINT8] = { 'u', 1, true },
+    [INLAY_INT8] = { 'i', 1, true },          [INLAY_UINT16] = { 'u', 2, true },
+    [INLAY_INT16] = { 'i', 2, true },         [INLAY_INT32] = { 'i', 4, true },
+    [INLAY_INT64] = { 'i', 8, true },         [INLAY_STRING] = { 'U', 4, true },
+    [INLAY_BOOL] = { 'b', 1, true },          [INLAY_FLOAT16] = { 'f', 2, true },
+    [INLAY_DOUBLE] = { 'f', 8, true },        [INLAY_UINT32] = { 'u', 4, true },
+    [INLAY_UINT64] = { 'u', 8, true },        [INLAY_COMPLEX64] = { 'c', 8, true },
+    [INLAY_COMPLEX128] = { 'c', 16, true },   [INLAY_BFLOAT16] = { 'u', 2, false },
+    [INLAY_FLOAT8E4M3FN] = { 'u', 1, false }, [INLAY_FLOAT8E4M3FNUZ] = { 'u', 1, false },
+    [INLAY_FLOAT8E5M2] = { 'u', 1, false },   [INLAY_FLOAT8E5M2FNUZ] = { 'u', 1, false },
+    [INLAY_UINT4] = { 'u', 1, false },        [INLAY_INT4] = { 'i', 1, false },
+    [INLAY_FLOAT4E2M1] = { 'u', 1, false },   [INLAY_FLOAT8E8M0] = { 'u', 1, false },
+    [INLAY_UINT2] = { 'u', 1, false },        [INLAY_INT2] = { 'i', 1, false },
+};
+
+const char *npy_note(inlay_dtype dtype)
+{
+    if (inlay_dtype_bits(dtype) == 0 || npy_stored_as[dtype].exact)
+        return NULL;
+    if (inlay_dtype_bits(dtype) < 8)
+        return "numpy lacks this type: one element a byte";
+    return "numpy lacks this type: its bits are in an unsigned integer type";
+}
+
+/* Decodes one code point; false if s is not UTF-8 there. */
+static bool next_code_point(const inlay_str *s, uint64_t *at, uint32_t *out)
+{
+    const unsigned char *p = (const unsigned char *)s->data + *at;
+    uint64_t left = s->bytes - *at;
+    uint32_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 ? 4 : 0;
+    uint32_t c = n == 1 ? p[0] : n == 0 ? 0 : p[0] & (0xffu >> (n + 1));
+
+    if (n == 0 || p[0] >= 0xf5 || n > left)
+        return false;
+    for (uint32_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return false;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if ((n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) || (n == 4 && (c < 0x10000 || c >= 0x110000)))
+        return false;
+    *at += n;
+    *out = c;
+    return true;
+}
+
+/* The width that all strings fit: code points, or bytes when *out_utf8 turns out false. At least 1. */
+static uint64_t string_width(const inlay_str *texts, int64_t count, bool *out_utf8)
+{
+    uint64_t points = 1, bytes = 1;
+
+    *out_utf8 = true;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t n = 0;
+        uint32_t c;
+        for (uint64_t at = 0; at < texts[i].bytes && *out_utf8; n++)
+            *out_utf8 = next_code_point(&texts[i], &at, &c);
+        points = n > points ? n : points;
+        bytes = texts[i].bytes > bytes ? texts[i].bytes : bytes;
+    }
+    return *out_utf8 ? points : bytes;
+}
+
+static void write_strings(FILE *f, const inlay_str *texts, int64_t count, uint64_t width, bool utf8)
+{
+    static const char zeros[4];
+
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t n = 0;
+        if (utf8) {
+            uint32_t c = 0;
+            for (uint64_t at = 0; at < texts[i].bytes && next_code_point(&texts[i], &at, &c); n++)
+                (void)fwrite(&c, 4, 1, f);
+        } else {
+            n = fwrite(texts[i].data, 1, texts[i].bytes, f);
+        }
+        for (; n < width; n++)
+            (void)fwrite(zeros, utf8 ? 4 : 1, 1, f);
+    }
+}
+
+static void write_unpacked(FILE *f, const inlay_tensor_view *t, int64_t count)
+{
+    uint32_t bits = inlay_dtype_bits(t->dtype);
+    bool is_signed = t->dtype == INLAY_INT4 || t->dtype == INLAY_INT2;
+
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bit = (uint64_t)i * bits;
+        unsigned code = ((const uint8_t *)t->data)[bit / 8] >> (bit % 8) & ((1u << bits) - 1);
+        if (is_signed && code >> (bits - 1))
+            code |= 0xffu << bits & 0xff;
+        (void)fputc((int)code, f);
+    }
+}
+
+/* The header, padded so that the data starts at a multiple of 64 as numpy does it. */
+static void write_header(FILE *f, const char *descr, const inlay_tensor_view *t)
+{
+    char text[INLAY_MAX_RANK * 22 + 128];
+    size_t used = (size_t)snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    size_t total;
+
+    for (uint32_t i = 0; i < t->rank; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%lld,%s", (long long)t->dims[i],
+                                 i + 1 < t->rank ? " " : "");
+    used += (size_t)snprintf(text + used, sizeof text - used, "), }");
+    total = (10 + used + 1 + 63) / 64 * 64;
+    (void)fwrite(npy_magic, 1, sizeof npy_magic, f);
+    (void)fputc(1, f);
+    (void)fputc(0, f);
+    (void)fputc((int)((total - 10) & 0xff), f);
+    (void)fputc((int)((total - 10) >> 8), f);
+    (void)fwrite(text, 1, used, f);
+    for (size_t i = 10 + used; i + 1 < total; i++)
+        (void)fputc(' ', f);
+    (void)fputc('\n', f);
+}
+
+inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag)
+{
+    npy_stored s;
+    uint64_t width = 0;
+    bool utf8 = false;
+    int64_t count;
+    char descr[32];
+    output_file file;
+    inlay_status status;
+
+    if (inlay_dtype_bits(tensor->dtype) == 0 || tensor->rank > INLAY_MAX_RANK ||
+        !dims_count(tensor->dims, tensor->rank, &count))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: not a tensor that can be written", path);
+    s = npy_stored_as[tensor->dtype];
+    if (tensor->dtype == INLAY_STRING) {
+        width = string_width(tensor->data, count, &utf8);
+        (void)snprintf(descr, sizeof descr, "%s%llu", utf8 ? "<U" : "|S", (unsigned long long)width);
+    } else {
+        (void)snprintf(descr, sizeof descr, "%c%c%u", s.bytes == 1 ? '|' : '<', s.kind, s.bytes);
+    }
+    INLAY_TRY(output_open_stream(&file, path, diag));
+    write_header(file.to, descr, tensor);
+    if (tensor->dtype == INLAY_STRING)
+        write_strings(file.to, tensor->data, count, width, utf8);
+    else if (inlay_dtype_bits(tensor->dtype) < 8)
+        write_unpacked(file.to, tensor, count);
+    else if (count > 0)
+        (void)fwrite(tensor->data, s.bytes, (size_t)count, file.to);
+    status = output_commit(&file, NULL, diag);
+done:
+    return status;
+}

@@ -1,0 +1,38 @@
+/* data/npy_format.h - what reading and writing .npy files share; see npy.h. */
+#ifndef DATA_NPY_FORMAT_H
+#define DATA_NPY_FORMAT_H
+#include "base/arena.h"
+#include "inlay/status.h"
+#include "inlay/types.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* What a file starts with; two bytes of version and the header's length follow. */
+extern const char npy_magic[6];
+
+/* numpy's kind letter and size of a type. Types that numpy lacks carry what they are stored as. */
+typedef struct npy_stored {
+    char kind;
+    uint8_t bytes;
+    bool exact; /* false: numpy has no such type */
+} npy_stored;
+extern const npy_stored npy_stored_as[INLAY_DTYPE_COUNT];
+
+/* What a file says of its array. */
+typedef struct npy_header {
+    char kind; /* 'f' ... 'V' */
+    bool swap; /* big-endian */
+    bool fortran;
+    uint64_t item_bytes; /* of one element */
+    int64_t dims[INLAY_MAX_RANK];
+    uint32_t rank;
+} npy_header;
+
+/* Reads up to the data; the header's text is the arena's. *out_left is the number of bytes that the file has from
+ * there. INLAY_IO_ERROR: no regular file, cut short, not .npy, or of a kind that cannot be read. */
+INLAY_NODISCARD inlay_status npy_read_header(FILE *f, const char *path, arena *a, npy_header *h, uint64_t *out_left,
+                                             inlay_diag *diag);
+
+/* Reads so many bytes or fails with INLAY_IO_ERROR. */
+INLAY_NODISCARD inlay_status npy_read_exactly(FILE *f, const char *path, void *data, size_t bytes, inlay_diag *diag);
+#endif

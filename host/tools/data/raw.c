@@ -1,0 +1,104 @@
+#include "data/raw.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char text_mark[] = "text:";
+
+static bool ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool raw_is(const char *source, const inlay_io_info *info)
+{
+    if (info->kind != INLAY_KIND_TENSOR || ends(source, ".npy") || ends(source, ".npz") || ends(source, ".pb"))
+        return false;
+    return info->dtype == INLAY_STRING ||
+           (info->dtype == INLAY_UINT8 && (info->rank == 1 || info->rank == INLAY_RANK_UNKNOWN));
+}
+
+static inlay_status read_file(const char *path, char **out, size_t *out_bytes, inlay_diag *diag)
+{
+    FILE *f = fopen(path, "rb");
+    long bytes = f != NULL && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    inlay_status status = INLAY_OK;
+
+    *out = NULL;
+    if (bytes < 0 || fseek(f, 0, SEEK_SET) != 0)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    else if ((*out = malloc((size_t)bytes + 1)) == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %ld bytes", path, bytes);
+    else if (fread(*out, 1, (size_t)bytes, f) != (size_t)bytes)
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: it can't be read", path);
+    if (f != NULL)
+        fclose(f);
+    if (status == INLAY_OK) {
+        (*out)[bytes] = '\0';
+        *out_bytes = (size_t)bytes;
+        return status;
+    }
+    free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* The lines of a text; the one behind the last end of line counts where it is not empty. */
+static inlay_status make_lines(const char *text, size_t bytes, const inlay_io_info *info, inlay_value **out,
+                               inlay_diag *diag)
+{
+    size_t count = bytes > 0 && text[bytes - 1] != '\n' ? 1 : 0, at = 0;
+    inlay_str *lines;
+    int64_t dims[INLAY_MAX_RANK];
+    const uint32_t rank = info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK ? 1 : info->rank;
+    inlay_status status;
+
+    for (size_t i = 0; i < bytes; i++)
+        count += text[i] == '\n';
+    lines = calloc(count + 1, sizeof *lines);
+    if (lines == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %zu lines", count);
+    for (size_t i = 0; i < count; i++) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        const size_t n = (end != NULL ? (size_t)(end - text) : bytes) - at;
+
+        lines[i] = (inlay_str){ text + at, n > 0 && text[at + n - 1] == '\r' ? n - 1 : n };
+        at += n + 1;
+    }
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = 1;
+    if (rank > 0)
+        dims[rank - 1] = (int64_t)count;
+    status = rank == 0 && count != 1
+                 ? inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' is one string, but there are %zu lines",
+                              info->name, count)
+                 : inlay_value_create_strings(rank, dims, lines, out, diag);
+    free(lines);
+    return status;
+}
+
+inlay_status raw_load(const char *source, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    char *bytes = NULL;
+    size_t count = 0;
+    int64_t dims[1];
+    inlay_status status;
+
+    if (info->dtype == INLAY_STRING && strncmp(source, text_mark, sizeof text_mark - 1) == 0) {
+        source += sizeof text_mark - 1;
+        return make_lines(source, strlen(source), info, out_value, diag);
+    }
+    status = read_file(source, &bytes, &count, diag);
+    if (status != INLAY_OK)
+        return status;
+    dims[0] = (int64_t)count;
+    if (info->dtype == INLAY_STRING)
+        status = make_lines(bytes, count, info, out_value, diag);
+    else if ((status = inlay_value_create(INLAY_UINT8, 1, dims, out_value, diag)) == INLAY_OK && count > 0)
+        memcpy(inlay_value_data(*out_value), bytes, count);
+    free(bytes);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* data/raw.h - files that are inputs as they are: pictures and sound as bytes, text as lines. */
+#ifndef DATA_RAW_H
+#define DATA_RAW_H
+#include "inlay/inlay.h"
+#include <stdbool.h>
+
+/* Is the source meant so? An input of bytes of rank 1, or of strings, and no .npy, .npz or .pb; "text:..." is a string
+ * itself. */
+bool raw_is(const char *source, const inlay_io_info *info);
+/* uint8[N]: the bytes of the file; strings: its lines, [lines]. */
+INLAY_NODISCARD inlay_status raw_load(const char *source, const inlay_io_info *info, inlay_value **out_value,
+                                      inlay_diag *diag);
+#endif

@@ -1,0 +1,123 @@
+#include "data/scratch.h"
+#include "base/output.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Makes a folder whose name begins like that. */
+static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char *name)
+{
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(dir, SCRATCH_BYTES, "%s%s.XXXXXX", folder, name) < SCRATCH_BYTES - 64 && mkdtemp(dir) != NULL)
+        return true;
+    dir[0] = '\0';
+    return false;
+}
+
+/* What cannot be written is known before the work begins. Elsewhere than beside the output only where that is no
+ * regular file, or one that its folder does not allow to be replaced. */
+static bool make_beside(scratch *s)
+{
+    const char *temporary = getenv("TMPDIR");
+    char target[PATH_MAX];
+    const bool regular = output_target(s->output, target);
+    const bool exists = regular && access(target, F_OK) == 0;
+
+    if (exists && faccessat(AT_FDCWD, target, W_OK, AT_EACCESS) != 0)
+        return false;
+    if (regular && make_folder(s->dir, target, ""))
+        return true;
+    return (exists || !regular) && make_folder(s->dir, temporary != NULL ? temporary : "/tmp", "/inlay");
+}
+
+inlay_status scratch_make(const char *output, const char *external, scratch *out, inlay_diag *diag)
+{
+    struct stat st;
+
+    *out = (scratch){ .output = output, .external = external };
+    if (external != NULL && (external[0] == '\0' || strchr(external, '/') != NULL))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "external file '%.200s' must be a plain name; it goes beside "
+                          "the model",
+                          external);
+    errno = EISDIR;
+    if ((stat(output, &st) == 0 && S_ISDIR(st.st_mode)) || !make_beside(out))
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be created: %s", output, strerror(errno));
+    return INLAY_OK;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void scratch_remove_folder(const char *path)
+{
+    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void scratch_remove(scratch *s)
+{
+    if (s->dir[0] != '\0')
+        scratch_remove_folder(s->dir);
+    s->dir[0] = '\0';
+}
+
+inlay_status scratch_save(const scratch *s, const char *name, const graph_model *model, bool inside, char *path,
+                          inlay_diag *diag)
+{
+    const model_save_options save = { .external_file = s->external != NULL ? s->external
+                                                       : inside            ? "tensors"
+                                                                           : NULL,
+                                      .with_inferred_shapes = inside };
+
+    (void)snprintf(path, PATH_MAX, "%s/%.64s", s->dir, name);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", s->output, strerror(errno));
+    (void)snprintf(path, PATH_MAX, "%s/%.64s/model.onnx", s->dir, name);
+    return model_save(model, path, &save, diag);
+}
+
+inlay_status scratch_publish(const scratch *s, const char *path, uint64_t *out_bytes, inlay_diag *diag)
+{
+    const char *slash = strrchr(s->output, '/');
+    const int folder = (int)(strrchr(path, '/') - path);
+    char from[PATH_MAX], to[PATH_MAX], target[PATH_MAX];
+    output_file model = { .fd = -1 }, data = { .fd = -1 };
+    struct stat info;
+    bool outside = false;
+    inlay_status status = INLAY_OK;
+
+    *out_bytes = stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    if (s->external != NULL) {
+        if ((size_t)snprintf(from, sizeof from, "%.*s/%s", folder, path, s->external) >= sizeof from ||
+            (size_t)snprintf(to, sizeof to, "%.*s%s", slash == NULL ? 0 : (int)(slash - s->output) + 1, s->output,
+                             s->external) >= sizeof to)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+        outside = stat(from, &info) == 0; /* otherwise no tensor was large enough */
+    }
+    if (outside && !output_target(s->output, target))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
+                          s->output, s->external);
+    if (outside) {
+        *out_bytes += (uint64_t)info.st_size;
+        INLAY_TRY(output_take(&data, to, from, diag));
+    }
+    INLAY_TRY(output_take(&model, s->output, path, diag));
+    status = outside ? output_commit(&data, &model, diag) : output_commit(&model, NULL, diag);
+done:
+    output_drop(&model);
+    output_drop(&data);
+    return status;
+}

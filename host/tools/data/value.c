@@ -1,0 +1,446 @@
+#include "data/value.h"
+#include "base/checked.h"
+#include "base/element.h"
+#include "data/npy.h"
+#include "data/npz.h"
+#include "data/pb.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ files */
+
+inlay_status value_from_view(const inlay_tensor_view *view, inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_value *value = NULL;
+    inlay_status status;
+
+    *out_value = NULL;
+    if (view->dtype == INLAY_STRING)
+        return inlay_value_create_strings(view->rank, view->dims, view->data, out_value, diag);
+    status = inlay_value_create(view->dtype, view->rank, view->dims, &value, diag);
+    if (status == INLAY_OK && view->bytes > 0)
+        memcpy(inlay_value_data(value), view->data, view->bytes);
+    *out_value = value;
+    return status;
+}
+
+inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_value **items = NULL;
+    inlay_status status = INLAY_OK;
+    uint32_t count = 0;
+
+    *out_value = NULL;
+    if (datum->kind == INLAY_VALUE_TENSOR)
+        return value_from_view(&datum->tensor, out_value, diag);
+    items = calloc((size_t)datum->item_count + 1, sizeof(inlay_value *));
+    if (items == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u items", datum->item_count);
+    for (; count < datum->item_count; count++)
+        INLAY_TRY(value_from_datum(&datum->items[count], dtype, &items[count], diag));
+    if (datum->kind == INLAY_VALUE_MAP) /* the kinds have the same numbers */
+        dtype = inlay_value_dtype(items[1]);
+    status = inlay_value_create_list(datum->kind, dtype, items, count, out_value, diag);
+done:
+    for (uint32_t i = 0; i < datum->item_count; i++)
+        inlay_value_unref(items[i]);
+    free((void *)items);
+    return status;
+}
+
+bool value_view(const inlay_value *value, inlay_tensor_view *out)
+{
+    *out = (inlay_tensor_view){ 0 };
+    if (inlay_value_kind(value) != INLAY_KIND_TENSOR ||
+        (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
+        return false;
+    out->data = inlay_value_data(value);
+    out->bytes = inlay_value_bytes(value);
+    out->dims = inlay_value_dims(value);
+    out->rank = inlay_value_rank(value);
+    out->dtype = inlay_value_dtype(value);
+    return true;
+}
+
+/* Wraps a tensor for an input that wants an optional. Consumes *value. */
+static inlay_status wrap_optional(inlay_value **value, inlay_diag *diag)
+{
+    inlay_value *inner = *value;
+    inlay_status status =
+        inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
+
+    inlay_value_unref(inner);
+    return status;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n >= m && strcmp(path + n - m, suffix) == 0;
+}
+
+inlay_status value_datum(const char *path, const inlay_io_info *info, arena *a, model_datum *out, inlay_diag *diag)
+{
+    if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
+        model_datum_load(path, MODEL_DATUM_SPARSE, a, out, NULL) == INLAY_OK)
+        return INLAY_OK;                                     /* otherwise it may be dense in the file */
+    return model_datum_load(path, info->kind, a, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+}
+
+/* Is a value that was read from path what info declares? */
+static inlay_status check_declared(const char *path, const inlay_io_info *info, const inlay_value *value,
+                                   inlay_diag *diag)
+{
+    if (inlay_value_kind(value) != info->kind)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is no tensor: give it as a .pb file", path,
+                          info->name);
+    if (inlay_value_kind(value) == INLAY_KIND_TENSOR && info->dtype != INLAY_UNDEFINED &&
+        inlay_value_dtype(value) != info->dtype)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", path,
+                          inlay_dtype_name(inlay_value_dtype(value)), info->name, inlay_dtype_name(info->dtype));
+    return INLAY_OK;
+}
+
+inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    arena a = { 0 };
+    inlay_tensor_view view;
+    model_datum datum;
+    inlay_value *value = NULL;
+    inlay_status status;
+
+    *out_value = NULL;
+    if (has_suffix(path, ".pb")) {
+        INLAY_TRY(value_datum(path, info, &a, &datum, diag));
+        if (datum.kind == INLAY_VALUE_TENSOR && value_same_bits(datum.tensor.dtype, info->dtype))
+            datum.tensor.dtype = info->dtype;
+        INLAY_TRY(value_from_datum(&datum, info->dtype, &value, diag));
+    } else if (has_suffix(path, ".npz")) {
+        INLAY_TRY(npz_value(path, info, &a, &value, diag));
+    } else if (has_suffix(path, ".npy")) {
+        INLAY_TRY(npy_load(path, info->dtype, &a, &view, diag));
+        INLAY_TRY(value_from_view(&view, &value, diag));
+        if (info->kind == INLAY_KIND_OPTIONAL)
+            INLAY_TRY(wrap_optional(&value, diag));
+    } else {
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: expected a .npy, .npz or .pb file, or the word random", path);
+        goto done;
+    }
+    INLAY_TRY(check_declared(path, info, value, diag));
+    *out_value = value;
+    value = NULL;
+done:
+    inlay_value_unref(value);
+    arena_deinit(&a);
+    return status;
+}
+
+inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
+{
+    struct stat st;
+
+    if (stat(from, &st) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
+    if (!S_ISDIR(st.st_mode) && !has_suffix(from, ".npz"))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s %s: expected a folder, or a .npz archive of named arrays",
+                          flag, from);
+    return access(from, S_ISDIR(st.st_mode) ? R_OK | X_OK : R_OK) == 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
+}
+
+/* The array of the declared name in an archive; *out_value stays NULL where it has none. */
+static inlay_status load_array(const char *path, const inlay_io_info *info, arena *a, inlay_value **out_value,
+                               inlay_diag *diag)
+{
+    inlay_value *value = NULL;
+    inlay_status status;
+
+    INLAY_TRY(npz_named(path, info, a, &value, diag));
+    if (value != NULL && info->kind == INLAY_KIND_OPTIONAL)
+        INLAY_TRY(wrap_optional(&value, diag));
+    if (value != NULL)
+        INLAY_TRY(check_declared(path, info, value, diag));
+    *out_value = value;
+    value = NULL;
+done:
+    inlay_value_unref(value);
+    return status;
+}
+
+inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay_value **out_value, inlay_diag *diag)
+{
+    static const char *const suffixes[] = { ".npy", ".pb", ".npz" };
+    arena a = { 0 };
+    inlay_status status = INLAY_OK;
+
+    *out_value = NULL;
+    if (has_suffix(from, ".npz"))
+        status = load_array(from, info, &a, out_value, diag);
+    for (int i = 0; i < 3 && !has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
+        const char *path = value_path(&a, from, info->name, suffixes[i]);
+
+        if (path == NULL)
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        else if (access(path, F_OK) == 0)
+            status = value_load(path, info, out_value, diag);
+    }
+    arena_deinit(&a);
+    return status;
+}
+
+inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info, inlay_diag *diag)
+{
+    return has_suffix(from, ".npz")
+               ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array of that name in %s", what, info->name, from)
+               : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': none of .npy, .pb, .npz of that name in %s", what,
+                            info->name, from);
+}
+
+char *value_path(arena *a, const char *dir, const char *name, const char *suffix)
+{
+    char *path = arena_format(a, "%s/%s%s", dir, name, suffix);
+
+    if (path != NULL)
+        for (char *c = path + strlen(dir) + 1; *c != '\0'; c++)
+            *c = *c == '/' || *c == ':' ? '_' : *c;
+    return path;
+}
+
+static inlay_status save_item(arena *a, const char *dir, const char *name, const inlay_value *value, inlay_diag *diag)
+{
+    char *path = value_path(a, dir, name, ".npy");
+    uint32_t kind = inlay_value_kind(value);
+    inlay_tensor_view view;
+    inlay_status status = INLAY_OK;
+
+    if (path == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+    if (value_view(value, &view))
+        return npy_save(path, &view, diag);
+    if (kind == INLAY_KIND_MAP) {
+        path = value_path(a, dir, name, ".pb");
+        return path == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path")
+                            : pb_save_map(path, value, diag);
+    }
+    for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
+        const inlay_value *item = inlay_value_item(value, (uint32_t)i);
+        char *item_name =
+            kind == INLAY_KIND_OPTIONAL ? arena_string(a, name) : arena_format(a, "%s.%lld", name, (long long)i);
+        if (item == NULL || item_name == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "output '%s' cannot be written", name);
+        status = save_item(a, dir, item_name, item, diag);
+    }
+    return status;
+}
+
+inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_value *value, inlay_diag *diag)
+{
+    arena a = { 0 };
+    char *path = info->sparse != 0 && info->kind == INLAY_KIND_TENSOR ? value_path(&a, dir, info->name, ".pb") : NULL;
+    inlay_status status =
+        path != NULL ? pb_save_sparse(path, value, diag) : save_item(&a, dir, info->name, value, diag);
+
+    arena_deinit(&a);
+    return status;
+}
+
+/* ------------------------------------------------------------------ text */
+
+char *value_type_text(const inlay_value *value, char *text, size_t bytes)
+{
+    uint32_t kind = inlay_value_kind(value);
+    size_t used;
+    char inner[256];
+
+    if (kind == INLAY_KIND_TENSOR) {
+        used = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(inlay_value_dtype(value)));
+        for (uint32_t i = 0; i < inlay_value_rank(value) && used < bytes; i++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "",
+                                     (long long)inlay_value_dims(value)[i]);
+        if (used < bytes)
+            (void)snprintf(text + used, bytes - used, "]");
+    } else if (kind == INLAY_KIND_OPTIONAL) {
+        (void)snprintf(text, bytes, "optional(%s)",
+                       inlay_value_count(value) == 0
+                           ? "nothing"
+                           : value_type_text(inlay_value_item(value, 0), inner, sizeof inner));
+    } else {
+        (void)snprintf(text, bytes, "%s(%lld)", kind == INLAY_KIND_MAP ? "map" : "sequence",
+                       (long long)inlay_value_count(value));
+    }
+    return text;
+}
+
+char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes)
+{
+    static const char *const kinds[] = { "", "", "sequence of ", "optional ", "map to " };
+    size_t used =
+        (size_t)snprintf(text, bytes, "%s%s", info->kind < 5 ? kinds[info->kind] : "", inlay_dtype_name(info->dtype));
+
+    if (info->rank == INLAY_RANK_UNKNOWN) {
+        (void)snprintf(text + used, bytes - used, "[...]");
+        return text;
+    }
+    for (uint32_t i = 0; i < info->rank && used < bytes; i++) {
+        const char *before = i == 0 ? "[" : ", ";
+        if (info->dims[i] >= 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", before, (long long)info->dims[i]);
+        else
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", before,
+                                     info->dim_names[i][0] != '\0' ? info->dim_names[i] : "?");
+    }
+    if (used < bytes)
+        (void)snprintf(text + used, bytes - used, info->rank == 0 ? "[]" : "]");
+    return text;
+}
+
+/* ------------------------------------------------------------------ contents */
+
+typedef struct statistics {
+    double min, max, mean;
+    int64_t nan_count;
+    int64_t number_count; /* elements that are no NaN; min, max and mean are over them */
+} statistics;
+
+static statistics measure(const inlay_tensor_view *t, int64_t count)
+{
+    statistics s = { .min = INFINITY, .max = -INFINITY };
+    double sum = 0, v;
+
+    if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
+        return s;
+    for (int64_t i = 0; i < count; i++) {
+        if (!element_number(t->dtype, t->data, i, &v, NULL))
+            return s;
+        if (isnan(v)) {
+            s.nan_count++;
+            continue;
+        }
+        s.min = v < s.min ? v : s.min;
+        s.max = v > s.max ? v : s.max;
+        sum += v;
+        s.number_count++;
+    }
+    s.mean = s.number_count > 0 ? sum / (double)s.number_count : 0;
+    return s;
+}
+
+void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max)
+{
+    char text[512], item_name[300];
+    inlay_tensor_view view;
+    int64_t count = inlay_value_count(value);
+    statistics s;
+
+    (void)fprintf(to, "%s: %s", name, value_type_text(value, text, sizeof text));
+    if (!value_view(value, &view)) {
+        (void)fputc('\n', to);
+        for (int64_t i = 0; i < count && inlay_value_kind(value) != INLAY_KIND_TENSOR; i++) {
+            (void)snprintf(item_name, sizeof item_name, "  %.250s[%lld]", name, (long long)i);
+            value_print(to, item_name, inlay_value_item(value, (uint32_t)i), max);
+        }
+        return;
+    }
+    (void)fputs(" =", to);
+    for (int64_t i = 0; i < count && i < max; i++)
+        (void)fprintf(to, " %s", element_text(view.dtype, view.data, i, text, 80));
+    if (count > max)
+        (void)fputs(" ...", to);
+    s = measure(&view, count);
+    if (s.number_count > 1)
+        (void)fprintf(to, "  (min %.6g, max %.6g, mean %.6g)", s.min, s.max, s.mean);
+    if (s.nan_count > 0)
+        (void)fprintf(to, "  (%lld NaN)", (long long)s.nan_count);
+    (void)fputc('\n', to);
+}
+
+json_t *value_number_json(double v)
+{
+    if (isnan(v))
+        return json_string("NaN");
+    if (isinf(v))
+        return json_string(v > 0 ? "Infinity" : "-Infinity");
+    return json_real(v);
+}
+
+/* A float's shortest digits, not those that its widening to double makes up. */
+static double short_float(double v)
+{
+    char text[40];
+
+    (void)snprintf(text, sizeof text, "%.9g", v);
+    return strtod(text, NULL);
+}
+
+static json_t *json_element(const inlay_tensor_view *t, int64_t i)
+{
+    char text[96];
+    int64_t integer;
+    double re, im;
+    json_t *json;
+
+    if (t->dtype == INLAY_STRING) {
+        const inlay_str *s = (const inlay_str *)t->data + i;
+        json = json_stringn(s->data, s->bytes);
+        return json != NULL ? json : json_string(element_text(t->dtype, t->data, i, text, sizeof text));
+    }
+    if (t->dtype == INLAY_BOOL)
+        return json_boolean(((const uint8_t *)t->data)[i]);
+    if (t->dtype != INLAY_UINT64 && element_integer(t->dtype, t->data, i, &integer))
+        return json_integer(integer);
+    if (!element_number(t->dtype, t->data, i, &re, &im))
+        return json_null();
+    if (t->dtype != INLAY_DOUBLE && t->dtype != INLAY_COMPLEX128) {
+        re = short_float(re);
+        im = short_float(im);
+    }
+    if (t->dtype == INLAY_COMPLEX64 || t->dtype == INLAY_COMPLEX128)
+        return json_pack("[o, o]", value_number_json(re), value_number_json(im));
+    return value_number_json(re);
+}
+
+json_t *value_json(const char *name, const inlay_value *value, uint32_t max)
+{
+    char text[64];
+    inlay_tensor_view view;
+    int64_t count = inlay_value_count(value);
+    json_t *json = json_object(), *shape = json_array(), *values = json_array();
+    statistics s;
+
+    if (name != NULL)
+        (void)json_object_set_new(json, "name", json_string(name));
+    if (!value_view(value, &view)) {
+        (void)snprintf(text, sizeof text, "%s",
+                       inlay_value_kind(value) == INLAY_KIND_OPTIONAL ? "optional"
+                       : inlay_value_kind(value) == INLAY_KIND_MAP    ? "map"
+                                                                      : "sequence");
+        (void)json_object_set_new(json, "type", json_string(text));
+        for (int64_t i = 0; i < count && inlay_value_kind(value) != INLAY_KIND_TENSOR; i++)
+            (void)json_array_append_new(values, value_json(NULL, inlay_value_item(value, (uint32_t)i), max));
+        json_decref(shape);
+        (void)json_object_set_new(json, "items", values);
+        return json;
+    }
+    for (uint32_t i = 0; i < view.rank; i++)
+        (void)json_array_append_new(shape, json_integer(view.dims[i]));
+    for (int64_t i = 0; i < count && i < max; i++)
+        (void)json_array_append_new(values, json_element(&view, i));
+    (void)json_object_set_new(json, "type", json_string(inlay_dtype_name(view.dtype)));
+    (void)json_object_set_new(json, "shape", shape);
+    (void)json_object_set_new(json, "values", values);
+    s = measure(&view, count);
+    if (s.number_count > 0) {
+        (void)json_object_set_new(json, "min", value_number_json(s.min));
+        (void)json_object_set_new(json, "max", value_number_json(s.max));
+        (void)json_object_set_new(json, "mean", value_number_json(s.mean));
+    }
+    if (s.nan_count > 0)
+        (void)json_object_set_new(json, "nan", json_integer(s.nan_count));
+    return json;
+}

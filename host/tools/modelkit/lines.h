@@ -1,0 +1,28 @@
+/* modelkit/lines.h - a model as lines of text that tell all there is of it, weights by a hash: what a difference is
+ * made of. Each line stands for itself, so one change of the model changes one line. */
+#ifndef MODELKIT_LINES_H
+#define MODELKIT_LINES_H
+#include "graph/graph.h"
+
+typedef struct lines_part {
+    const char *title; /* "model", "graph 'g' nodes" */
+    char **lines;      /* [count] without newline */
+    uint32_t count, capacity;
+} lines_part;
+
+typedef struct lines {
+    arena a;
+    lines_part *parts; /* [count] */
+    uint32_t count, capacity;
+    bool failed;
+} lines;
+
+/* The model's lines. Check `failed`; release with lines_deinit(). */
+void lines_of(graph_model *model, lines *out);
+void lines_deinit(lines *l);
+
+/* The attributes of a node as text: " axis=1 pads=[0, 1]"; NULL: no memory. */
+char *lines_attributes(arena *a, const graph_node *n);
+/* "float[N, 3]" of what is declared, or known where nothing is. NULL: no memory. */
+char *lines_type(arena *a, const graph_model *m, const graph_value *v);
+#endif

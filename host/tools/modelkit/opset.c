@@ -1,0 +1,595 @@
+#include "modelkit/opset_parts.h"
+#include "base/element.h"
+#include "graph/refit.h"
+#include "model/model.h"
+#include <math.h>
+#include <string.h>
+
+const char *conversion_op(const conversion *c)
+{
+    return c->n->info.op_type.data;
+}
+
+const char *conversion_name(const conversion *c)
+{
+    return c->n->info.name.data;
+}
+
+const op_row *conversion_row(const conversion *c)
+{
+    return op_find("ai.onnx", conversion_op(c), c->opset, NULL);
+}
+
+bool conversion_is_one_of(const char *op, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(op, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+const inlay_attr_info *conversion_stated(const graph_node *n, const char *name)
+{
+    for (uint32_t i = 0; i < n->own_attr_count; i++)
+        if (strcmp(n->info.attrs[i].name.data, name) == 0)
+            return &n->info.attrs[i];
+    return NULL;
+}
+
+int64_t conversion_int(const graph_node *n, const char *name, int64_t otherwise)
+{
+    const inlay_attr_info *a = graph_attr(n, name);
+
+    return a != NULL && a->kind == INLAY_ATTR_INT ? a->i : otherwise;
+}
+
+void conversion_drop_attr(conversion *c, const char *name)
+{
+    graph_node *n = c->n;
+    inlay_attr_info *list = arena_array(&c->e->g->model->arena, (size_t)n->own_attr_count + 1, sizeof *list);
+    uint32_t kept = 0;
+
+    if (list == NULL) {
+        c->e->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < n->own_attr_count; i++)
+        if (strcmp(n->info.attrs[i].name.data, name) != 0)
+            list[kept++] = n->info.attrs[i];
+    n->info.attrs = list;
+    n->info.attr_count = n->own_attr_count = kept;
+}
+
+/* ------------------------------------------------------------------ inputs and outputs */
+
+uint32_t conversion_input(const conversion *c, uint32_t i)
+{
+    return i < c->n->info.input_count ? c->n->info.inputs[i] : INLAY_NONE;
+}
+
+void conversion_cut_inputs(conversion *c, uint32_t count)
+{
+    if (count < c->n->info.input_count)
+        c->n->info.input_count = count;
+}
+
+uint32_t conversion_rank(const conversion *c)
+{
+    const uint32_t v = conversion_input(c, 0);
+
+    return v == INLAY_NONE ? INLAY_RANK_UNKNOWN : c->e->g->values[v].info.rank;
+}
+
+uint32_t conversion_ints(conversion *c, const char *suffix, const int64_t *values, uint32_t count)
+{
+    const int64_t dims[] = { count };
+    int64_t *data = edit_memory(c->e, (uint64_t)count * sizeof *data);
+
+    if (data != NULL && count > 0)
+        memcpy(data, values, count * sizeof *data);
+    return edit_constant(c->e, conversion_name(c), suffix, INLAY_INT64, 1, dims, data, (uint64_t)count * sizeof *data);
+}
+
+uint32_t conversion_number(conversion *c, const char *suffix, double value)
+{
+    const uint32_t in = conversion_input(c, 0);
+    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : c->e->g->values[in].info.dtype;
+    const uint64_t bytes = inlay_dtype_bits(dtype) / 8;
+    const uint16_t half = element_half((float)value);
+    const float single = (float)value;
+    void *data = edit_memory(c->e, sizeof value);
+
+    if (data == NULL)
+        return INLAY_NONE;
+    if (dtype == INLAY_FLOAT16)
+        memcpy(data, &half, sizeof half);
+    else if (dtype == INLAY_FLOAT)
+        memcpy(data, &single, sizeof single);
+    else if (dtype == INLAY_DOUBLE)
+        memcpy(data, &value, sizeof value);
+    else if (floor(value) != value || !element_put(dtype, data, 0, (int64_t)value)) {
+        c->why = "the type of its input is not known, or cannot hold its numbers";
+        return INLAY_NONE;
+    }
+    return edit_constant(c->e, conversion_name(c), suffix, dtype, 0, NULL, data, bytes);
+}
+
+uint32_t conversion_take_output(conversion *c, const char *suffix)
+{
+    const uint32_t v = edit_value(c->e, conversion_name(c), suffix);
+
+    if (v != INLAY_NONE)
+        *(uint32_t *)(uintptr_t)c->n->info.outputs = v;
+    else
+        c->e->failed = true;
+    return v;
+}
+
+/* A list of integers becomes an input. */
+static void ints_to_input(conversion *c, const char *attr, uint32_t i)
+{
+    const inlay_attr_info *a = conversion_stated(c->n, attr);
+
+    if (a == NULL)
+        return;
+    if (a->kind == INLAY_ATTR_INTS)
+        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, a->ints, a->count));
+    else if (a->kind == INLAY_ATTR_INT)
+        edit_set_input(c->e, c->n, i, conversion_ints(c, attr, &a->i, 1));
+    conversion_drop_attr(c, attr);
+}
+
+/* A number becomes an input of the type that input 0 has. */
+static bool number_to_input(conversion *c, const char *attr, uint32_t i)
+{
+    const inlay_attr_info *a = conversion_stated(c->n, attr);
+    uint32_t v;
+
+    if (a == NULL)
+        return true;
+    v = conversion_number(c, attr, a->f);
+    if (v == INLAY_NONE)
+        return false;
+    edit_set_input(c->e, c->n, i, v);
+    conversion_drop_attr(c, attr);
+    return true;
+}
+
+/* ------------------------------------------------------------------ operators */
+
+static bool raise_axes(conversion *r)
+{
+    const bool early = strcmp(conversion_op(r), "Squeeze") == 0 || strcmp(conversion_op(r), "Unsqueeze") == 0 ||
+                       strcmp(conversion_op(r), "ReduceSum") == 0;
+
+    if (r->opset >= (early ? 13 : 18))
+        ints_to_input(r, "axes", 1);
+    return true;
+}
+
+/* Before opset 13 all axes from `axis` on are one. */
+static bool raise_softmax(conversion *r)
+{
+    const uint32_t in = r->n->info.inputs[0], out = r->n->info.outputs[0];
+    const uint32_t rank = r->e->g->values[in].info.rank;
+    int64_t axis = conversion_int(r->n, "axis", 1);
+    uint32_t flat, shape, back[2];
+    graph_node *flatten, *reshape;
+
+    if (r->n->info.since_version >= 13 || r->opset < 13)
+        return true;
+    axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
+    conversion_drop_attr(r, "axis");
+    edit_int(r->e, r->n, "axis", -1);
+    if (rank != INLAY_RANK_UNKNOWN && axis == (int64_t)rank - 1)
+        return true;
+    flat = edit_node(r->e, conversion_name(r), "_flat", "Flatten", "", &in, 1, &flatten);
+    edit_int(r->e, flatten, "axis", axis);
+    shape = edit_node(r->e, conversion_name(r), "_shape", "Shape", "", &in, 1, NULL);
+    back[0] = INLAY_NONE;
+    back[1] = shape;
+    *(uint32_t *)(uintptr_t)r->n->info.outputs =
+        edit_node(r->e, conversion_name(r), "_rows", "Reshape", "", back, 2, &reshape);
+    if (reshape == NULL || flatten == NULL)
+        return false;
+    edit_input(reshape, 0, r->n->info.outputs[0]);
+    *(uint32_t *)(uintptr_t)reshape->info.outputs = out;
+    edit_input(r->n, 0, flat);
+    return true;
+}
+
+static bool raise_split(conversion *r)
+{
+    const bool has_sizes = conversion_stated(r->n, "split") != NULL || r->n->info.input_count > 1;
+
+    if (r->n->info.since_version < 13 && r->opset >= 13)
+        ints_to_input(r, "split", 1);
+    if (r->opset >= 18 && !has_sizes && conversion_stated(r->n, "num_outputs") == NULL)
+        edit_int(r->e, r->n, "num_outputs", r->n->info.output_count);
+    return true;
+}
+
+/* What Resize-11 has where nothing is given. */
+static uint32_t no_floats(conversion *r)
+{
+    const int64_t none = 0;
+
+    return edit_constant(r->e, conversion_name(r), "_none", INLAY_FLOAT, 1, &none, edit_memory(r->e, 1), 0);
+}
+
+/* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
+static bool raise_upsample(conversion *r)
+{
+    uint32_t scales = conversion_input(r, 1);
+    const inlay_attr_info *list = conversion_stated(r->n, "scales"), *mode = conversion_stated(r->n, "mode");
+    const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
+
+    if (r->opset < 9 || (r->opset < 11 && strcmp(conversion_op(r), "Resize") == 0))
+        return true;
+    if (r->opset >= 11)
+        edit_set_input(r->e, r->n, 1, r->opset >= 13 ? INLAY_NONE : no_floats(r));
+    if (list != NULL && list->kind == INLAY_ATTR_FLOATS) {
+        const int64_t dims[] = { list->count };
+        float *data = edit_memory(r->e, (uint64_t)list->count * sizeof *data);
+
+        for (uint32_t i = 0; data != NULL && i < list->count; i++)
+            data[i] = (float)list->floats[i];
+        scales = edit_constant(r->e, conversion_name(r), "scales", INLAY_FLOAT, 1, dims, data,
+                               (uint64_t)list->count * sizeof *data);
+        conversion_drop_attr(r, "scales");
+    }
+    edit_set_input(r->e, r->n, r->opset >= 11 ? 2 : 1, scales);
+    if (r->opset < 10)
+        return true;
+    r->n->info.op_type = (inlay_str){ "Resize", 6 };
+    if (r->opset < 11)
+        return true;
+    r->e->failed |= graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "asymmetric") != INLAY_OK;
+    if (nearest)
+        r->e->failed |= graph_set_attr_string(r->e->g, r->n, "nearest_mode", "floor") != INLAY_OK;
+    return true;
+}
+
+/* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
+static bool raise_resize(conversion *r)
+{
+    if (r->n->info.since_version < 11)
+        return raise_upsample(r);
+    if (r->n->info.since_version < 13 && r->opset >= 13 &&
+        conversion_is_text(r->n, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
+        conversion_is_text(r->n, "mode", "nearest", true) && conversion_is_text(r->n, "nearest_mode", "floor", false))
+        r->e->failed |=
+            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "half_pixel") != INLAY_OK ||
+            graph_set_attr_string(r->e->g, r->n, "nearest_mode", "round_prefer_ceil") != INLAY_OK;
+    return true;
+}
+
+static bool raise_slice(conversion *r)
+{
+    if (r->opset < 10)
+        return true;
+    ints_to_input(r, "starts", 1);
+    ints_to_input(r, "ends", 2);
+    ints_to_input(r, "axes", 3);
+    return true;
+}
+
+/* What scale and bias have for each group, each channel of the group gets: they are constants. */
+static uint32_t repeated(conversion *r, uint32_t v, int64_t times, const char *suffix)
+{
+    const inlay_value_info *info = v == INLAY_NONE ? NULL : &r->e->g->values[v].info;
+    const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
+    const int64_t channels = groups * times;
+    float *data, x;
+
+    if (groups == 0 || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT)
+        return INLAY_NONE;
+    data = edit_memory(r->e, (uint64_t)channels * sizeof *data);
+    for (int64_t i = 0; data != NULL && i < channels; i++) {
+        memcpy(&x, (const char *)info->data + (size_t)(i / times) * sizeof x, sizeof x);
+        data[i] = x;
+    }
+    return edit_constant(r->e, conversion_name(r), suffix, INLAY_FLOAT, 1, &channels, data,
+                         (uint64_t)channels * sizeof *data);
+}
+
+static bool raise_group_norm(conversion *r)
+{
+    const inlay_value_info *x = &r->e->g->values[conversion_input(r, 0)].info;
+    const int64_t groups = conversion_int(r->n, "num_groups", 0);
+    uint32_t scale, bias;
+
+    if (r->n->info.since_version >= 21 || r->opset < 21)
+        return true;
+    r->why = "its channels are not known, or its scale and bias are no constant floats";
+    if (x->rank == INLAY_RANK_UNKNOWN || x->rank < 2 || x->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
+        return false;
+    scale = repeated(r, conversion_input(r, 1), x->dims[1].value / groups, "_scales");
+    bias = repeated(r, conversion_input(r, 2), x->dims[1].value / groups, "_biases");
+    if (scale == INLAY_NONE || bias == INLAY_NONE)
+        return false;
+    edit_input(r->n, 1, scale);
+    edit_input(r->n, 2, bias);
+    return true;
+}
+
+static bool raise_dft(conversion *r)
+{
+    const int64_t axis = conversion_int(r->n, "axis", 1);
+    int64_t *data;
+
+    if (r->n->info.since_version >= 20 || r->opset < 20)
+        return true;
+    data = edit_memory(r->e, sizeof *data);
+    if (data != NULL)
+        *data = axis;
+    edit_set_input(r->e, r->n, 2,
+                   edit_constant(r->e, conversion_name(r), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
+    conversion_drop_attr(r, "axis");
+    return true;
+}
+
+static bool raise_grid_sample(conversion *r)
+{
+    const inlay_attr_info *mode = graph_attr(r->n, "mode");
+
+    if (r->opset >= 20 && mode != NULL && mode->kind == INLAY_ATTR_STRING && strncmp(mode->s.data, "bi", 2) == 0)
+        r->e->failed |= graph_set_attr_string(r->e->g, r->n, "mode", mode->s.data + 2) != INLAY_OK;
+    return true;
+}
+
+static bool raise_clip(conversion *r)
+{
+    return r->opset < 11 || (number_to_input(r, "min", 1) && number_to_input(r, "max", 2));
+}
+
+static bool raise_pad(conversion *r)
+{
+    if (r->n->info.since_version >= 11 || r->opset < 11)
+        return true;
+    ints_to_input(r, "pads", 1);
+    return number_to_input(r, "value", 2);
+}
+
+static bool raise_top_k(conversion *r)
+{
+    if (r->opset >= 10)
+        ints_to_input(r, "k", 1);
+    return true;
+}
+
+static bool raise_scatter(conversion *r)
+{
+    if (r->opset >= 11)
+        r->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+    return true;
+}
+
+static bool raise_roi_align(conversion *r)
+{
+    if (r->n->info.since_version < 16 && r->opset >= 16)
+        r->e->failed |=
+            graph_set_attr_string(r->e->g, r->n, "coordinate_transformation_mode", "output_half_pixel") != INLAY_OK;
+    return true;
+}
+
+/* What earlier versions train with are more outputs; without them is_test changes nothing. */
+static bool raise_batch_norm(conversion *r)
+{
+    if (r->n->info.output_count > 1 && r->n->info.since_version < 14) {
+        r->why = "its statistics mean something else since opset 14";
+        return r->opset < 14 && r->n->info.since_version >= 7;
+    }
+    if (r->n->info.since_version < 7)
+        edit_int(r->e, r->n, "is_test", 1);
+    return true;
+}
+
+static bool raise_scan(conversion *r)
+{
+    r->why = "it means another thing before opset 9";
+    return r->n->info.since_version >= 9;
+}
+
+/* Nothing is trained. */
+static bool raise_dropout(conversion *r)
+{
+    if (r->n->info.since_version < 12 && r->opset >= 12)
+        conversion_drop_attr(r, "ratio");
+    return true;
+}
+
+/* True: the node has the form of the later opset now. */
+static bool raise_node(conversion *r)
+{
+    static const struct {
+        const char *op;
+        bool (*raise)(conversion *r);
+    } forms[] = {
+        { "Squeeze", raise_axes },
+        { "Unsqueeze", raise_axes },
+        { "ReduceSum", raise_axes },
+        { "ReduceMean", raise_axes },
+        { "ReduceMax", raise_axes },
+        { "ReduceMin", raise_axes },
+        { "ReduceProd", raise_axes },
+        { "ReduceL1", raise_axes },
+        { "ReduceL2", raise_axes },
+        { "ReduceLogSum", raise_axes },
+        { "ReduceLogSumExp", raise_axes },
+        { "ReduceSumSquare", raise_axes },
+        { "Softmax", raise_softmax },
+        { "LogSoftmax", raise_softmax },
+        { "Hardmax", raise_softmax },
+        { "Split", raise_split },
+        { "Clip", raise_clip },
+        { "Pad", raise_pad },
+        { "Slice", raise_slice },
+        { "TopK", raise_top_k },
+        { "Upsample", raise_upsample },
+        { "Resize", raise_resize },
+        { "DFT", raise_dft },
+        { "BatchNormalization", raise_batch_norm },
+        { "GridSample", raise_grid_sample },
+        { "GroupNormalization", raise_group_norm },
+        { "Scatter", raise_scatter },
+        { "RoiAlign", raise_roi_align },
+        { "Scan", raise_scan },
+        { "Dropout", raise_dropout },
+    };
+    const op_row *row;
+
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(conversion_op(r), forms[i].op) == 0) {
+            if (!forms[i].raise(r))
+                return false;
+            break;
+        }
+    row = conversion_row(r);
+    return row != NULL && graph_refit(r->e->g, r->n, row, true, &r->why);
+}
+
+/* The writer need not look at the node again. */
+static void settle(graph_node *n, int64_t opset)
+{
+    n->row = NULL;
+    n->schema = NULL;
+    n->opset = opset;
+}
+
+static inlay_status no_form(const conversion *c, inlay_diag *diag)
+{
+    return graph_fail(c->e->g, c->n, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
+                      conversion_op(c), c->n->info.since_version, (long long)c->opset, c->why != NULL ? ": " : "",
+                      c->why != NULL ? c->why : "");
+}
+
+/* A node that the opset would have in another form: of an earlier version, or of a later one. Nodes of functions that
+ * were inlined may be of any. */
+static inlay_status convert_node(editor *e, graph_node *n, int64_t opset, inlay_diag *diag)
+{
+    conversion c = { e, n, opset, NULL };
+    const op_row *row = conversion_row(&c);
+
+    if (n->row == NULL || strcmp(n->info.domain.data, "ai.onnx") != 0 ||
+        (n->row == row && (row->flags & OP_DEPRECATED) == 0))
+        return INLAY_OK;
+    if (row == NULL || row->since_version < n->info.since_version ? conversion_lower(&c) : raise_node(&c))
+        settle(n, opset);
+    else if (!e->failed)
+        return no_form(&c, diag);
+    return INLAY_OK;
+}
+
+static inlay_status convert_graph(graph *g, int64_t opset, inlay_diag *diag)
+{
+    const uint32_t count = g->node_count; /* the new ones are new already */
+    editor e;
+    inlay_status status = INLAY_OK;
+
+    edit_begin(&e, g);
+    for (uint32_t i = 0; i < count && !e.failed && status == INLAY_OK; i++) {
+        for (uint32_t b = 0; status == INLAY_OK && b < g->nodes[i]->body_count; b++)
+            status = convert_graph(g->nodes[i]->bodies[b].graph, opset, diag);
+        if (status == INLAY_OK)
+            status = convert_node(&e, g->nodes[i], opset, diag);
+    }
+    if (status == INLAY_OK)
+        return edit_finish(&e, diag);
+    names_deinit(&e.names);
+    return status;
+}
+
+static void mark_new(graph *g, int64_t opset)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (strcmp(g->nodes[i]->info.domain.data, "ai.onnx") == 0)
+            g->nodes[i]->opset = opset;
+        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
+            mark_new(g->nodes[i]->bodies[b].graph, opset);
+    }
+}
+
+/* The first call of a function that model_outline() had to make; NULL: there is none. */
+static const graph_node *find_outlined(const graph *g, const graph **out_graph)
+{
+    const graph_node *found = NULL;
+
+    for (uint32_t i = 0; i < g->node_count && found == NULL; i++) {
+        if (strcmp(g->nodes[i]->info.domain.data, "inlay") == 0) {
+            *out_graph = g;
+            return g->nodes[i];
+        }
+        for (uint32_t b = 0; b < g->nodes[i]->body_count && found == NULL; b++)
+            found = find_outlined(g->nodes[i]->bodies[b].graph, out_graph);
+    }
+    return found;
+}
+
+/* Nodes are of the opset that the model imports now, and so is the version of the format: 4 bits are types since 10,
+ * and before 4 every constant had to be an input. */
+static inlay_status finish(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
+{
+    const graph *g = model->main;
+    const graph_node *n;
+    inlay_status status = model_outline(model, import, diag);
+    const int64_t opset = graph_model_opset(model, "ai.onnx");
+
+    if (status != INLAY_OK)
+        return status;
+    mark_new(model->main, opset);
+    if (model->function_count > functions) {
+        n = find_outlined(model->main, &g);
+        if (n == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "a node has no form in opset %lld", (long long)opset);
+        return graph_fail(g, n, NULL, INLAY_UNSUPPORTED, diag, "%.64s has no form in opset %lld", n->info.op_type.data,
+                          (long long)opset);
+    }
+    if (opset >= 21 && model->ir_version < 10)
+        model->ir_version = 10;
+    else if (model->ir_version < 7)
+        model->ir_version = 7;
+    return INLAY_OK;
+}
+
+inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    const bool higher = opset > graph_model_opset(model, "ai.onnx");
+    const uint32_t functions = model->function_count;
+    inlay_status status = INLAY_OK;
+
+    if (higher)
+        status = convert_graph(model->main, opset, diag);
+    return status != INLAY_OK ? status : finish(model, higher ? opset : 0, functions, diag);
+}
+
+/* The version of the format that came with an opset, so that what reads the one reads the other. */
+static int64_t format_of(int64_t opset)
+{
+    return opset <= 9    ? 4
+           : opset == 10 ? 5
+           : opset == 11 ? 6
+           : opset <= 14 ? 7
+           : opset <= 18 ? 8
+           : opset <= 20 ? 9
+                         : 10;
+}
+
+inlay_status opset_convert(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    const bool lower = opset < graph_model_opset(model, "ai.onnx");
+    const uint32_t functions = model->function_count;
+    inlay_status status;
+
+    INLAY_TRY(convert_graph(model->main, opset, diag));
+    for (uint32_t i = 0; i < model->opset_count; i++)
+        if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
+            model->opsets[i].version = opset;
+    INLAY_TRY(finish(model, 0, functions, diag));
+    if (lower && model->ir_version > format_of(opset) && model->function_count == 0)
+        model->ir_version = format_of(opset);
+done:
+    return status;
+}

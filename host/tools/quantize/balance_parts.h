@@ -1,0 +1,41 @@
+/* quantize/balance_parts.h - values whose channels can be scaled without a change of what the model computes; private
+ * to balance.c and awq.c. */
+#ifndef QUANTIZE_BALANCE_PARTS_H
+#define QUANTIZE_BALANCE_PARTS_H
+#include "modelkit/edit.h"
+#include "quantize/layers.h"
+
+enum { BALANCE_MOST_PARTS = 4 };
+
+/* A constant with a place for each channel of a value: what is divided. */
+typedef struct balance_part {
+    uint32_t constant, axis;
+} balance_part;
+
+/* A value whose channels can be balanced. */
+typedef struct balanced {
+    uint32_t value;
+    int64_t channels;
+    uint32_t axis; /* of the value, 1 for images; INLAY_NONE: the last */
+    balance_part parts[BALANCE_MOST_PARTS];
+    uint32_t part_count;
+    float *largest; /* [channels] of the activations; NULL before they are known */
+} balanced;
+
+typedef struct balancing {
+    editor e;
+    const layer_list *list;
+    uint32_t *uses;  /* [value_count] */
+    balanced *items; /* [count] */
+    uint32_t count;
+} balancing;
+
+/* Finds all of the main graph; e.failed: no memory. To be ended with balancing_end() whatever comes of it. */
+void balancing_begin(balancing *x, graph_model *model, const layer_list *list);
+INLAY_NODISCARD inlay_status balancing_finish(balancing *x, inlay_diag *diag); /* the graph is in order again */
+void balancing_end(balancing *x);
+/* Divides the channels of the value by factors, [channels], and multiplies the weights that read them. */
+void balancing_scale(balancing *x, const balanced *b, const float *factors);
+/* Does the layer read the value, along which of its weights' axes? INLAY_NONE: it does not. */
+uint32_t balancing_axis(const balancing *x, const layer *l, const balanced *b);
+#endif

@@ -1,0 +1,55 @@
+#include "quantize/convert.h"
+#include "quantize/judge.h"
+#include "modelkit/opset.h"
+#include "session/session.h"
+#include <stdio.h>
+
+/* What a node became may take fewer types than the node did. */
+static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = graph_bind(model, NULL, &why);
+
+    if (status == INLAY_OK)
+        status = graph_infer(model, &why);
+    if (status == INLAY_OK || status == INLAY_OUT_OF_MEMORY)
+        return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s", why.text);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "no form in opset %lld: %s", (long long)opset, why.text);
+}
+
+/* What an option says of the model is said once: of the file that is read, or of what is made of it. */
+static const char *const of_the_file[] = { "dim", "external_dir", "freeze_defaults", NULL };
+static const char *const later[] = { "assume",        "forbid", "level", "max_partitions", "memory_limit", "no_cpu",
+                                     "no_pass",       "pass",   "pin",   "plan",           "require",      "tap",
+                                     "rewrite_limit", "state",  NULL };
+
+inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
+{
+    return judge_options_without(given, of_the_file, out_options, diag);
+}
+
+inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const scratch *s, char *out,
+                          inlay_diag *diag)
+{
+    const session_watch watch = { .newest_opset = -1, .later_opset = opset };
+    const session_source source = { .path = path, .fd = -1 };
+    const model_save_options save = { .external_file = "tensors" };
+    inlay_options *only = NULL;
+    inlay_session *session = NULL;
+    inlay_status status;
+
+    INLAY_TRY(judge_options_without(options, later, &only, diag));
+    INLAY_TRY(inlay_options_set(only, "pass", "constant_nodes", diag));
+    INLAY_TRY(inlay_options_set(only, "level", "1", diag));
+    INLAY_TRY(inlay_options_set(only, "no_pass", "quantized_ops", diag));
+    INLAY_TRY(session_prepare(&source, only, &watch, &session, diag));
+    session->model->function_count = 0; /* their calls are inlined */
+    INLAY_TRY(opset_convert(session->model, opset, diag));
+    INLAY_TRY(check_types(session->model, opset, diag));
+    (void)snprintf(out, PATH_MAX, "%s/converted.onnx", s->dir);
+    status = model_save(session->model, out, &save, diag);
+done:
+    inlay_session_destroy(session);
+    inlay_options_destroy(only);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* The models of modelkit.sh: make_models FOLDER. */
+#include "planted.h"
+#include <stdio.h>
+
+static void write_file(const char *folder, const char *name, const void *data, size_t bytes)
+{
+    char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%.400s/%.100s", folder, name);
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+/* A model that outgrew the writer's buffer of payloads is none. */
+static void write_model(const char *folder, const char *stem, wire *w)
+{
+    char name[64];
+
+    assert_int_equal(w->splice_count, 0);
+    (void)snprintf(name, sizeof name, "%s.onnx", stem);
+    write_file(folder, name, w->bytes, w->count);
+    wire_deinit(w);
+}
+
+/* y = twice(x), a function of the model's own, and weights that nobody reads. */
+static void write_function(const char *folder)
+{
+    wire w = { 0 };
+    wire_mark g = plant_begin(&w, "2,16", 17), n, f;
+
+    plant_floats(&w, "old", "32,64", 0.05F);
+    n = mw_node_begin(&w, "twice", "x", "y");
+    wire_text(&w, 7, "my");
+    wire_end(&w, n);
+    plant_end(&w, g, "2,16");
+    mw_opset(&w, 8, "my", 1);
+    f = wire_begin(&w, 25);
+    wire_text(&w, 1, "twice");
+    wire_text(&w, 4, "p");
+    wire_text(&w, 5, "q");
+    n = wire_begin(&w, 7);
+    mw_list(&w, 1, "p,p");
+    mw_list(&w, 2, "q");
+    wire_text(&w, 4, "Add");
+    wire_end(&w, n);
+    mw_opset(&w, 9, "", 17);
+    wire_text(&w, 10, "my");
+    wire_end(&w, f);
+    write_model(folder, "function", &w);
+}
+
+int main(int argc, char **argv)
+{
+    char stem[32];
+    wire other = { 0 }, split = { 0 }, noise = { 0 };
+
+    if (argc != 2)
+        return 2;
+    write_function(argv[1]);
+    plant_two(&other, -0.05F);
+    write_model(argv[1], "twice_other", &other);
+    /* The provider `planted` runs all but Exp. */
+    script_model(&split, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y", 13);
+    write_model(argv[1], "split", &split);
+    /* A cast that a fix takes out, and outputs that are never the same. */
+    script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
+    write_model(argv[1], "noise", &noise);
+    for (int i = 0; i < PLANTED_COUNT; i++) {
+        wire w = { 0 };
+
+        planted_models[i].write(&w);
+        write_model(argv[1], planted_models[i].file, &w);
+    }
+    for (int i = 0; i < CLEAN_COUNT; i++) {
+        wire w = { 0 };
+
+        (void)snprintf(stem, sizeof stem, "clean%d", i);
+        script_model(&w, clean_models[i], 17);
+        write_model(argv[1], stem, &w);
+    }
+    return 0;
+}
