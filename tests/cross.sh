@@ -76,7 +76,7 @@ try() {
 
 data=/usr/share/libonnx-testdata/data
 try 'conformance' bash tests/conformance/run.sh "$inlay" $data
-for provider in onednn openblas; do
+for provider in cpu onednn openblas; do
     try "conformance of $provider" bash tests/conformance/run.sh "$inlay" $data --policy priority \
         --providers $provider,reference
 done

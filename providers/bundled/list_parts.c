@@ -1,10 +1,10 @@
 /* Prints what a bundle can leave out, for `inlay bundle` to choose from:
  *   table NAME OPERATOR      a table of the provider reference with a row for the operator
- *   family NAME OPERATOR     a family of the provider onednn that reads the operator
+ *   family NAME OPERATOR     a family of the provider cpu that reads the operator
  *   set NAME FAMILY...       kernels that are needed where one of the families is
  *   function NAME            needed where somebody calls it, which a first run tells
  *   level NAME               needed unless the program is for AVX2 alone
- *   baseline NAME            needed where no region of onednn is */
+ *   baseline NAME            needed where no region of cpu is */
 #include "reference.h"
 #include <stdio.h>
 

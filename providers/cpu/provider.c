@@ -15,9 +15,10 @@
 static const inlay_option options[] = {
     { .name = "own_loops",
       .kind = INLAY_OPTION_BOOL,
-      .default_value = "1",
-      .doc = "1 = convolutions, products by constant matrices and attention run on loops of inlay's own where the "
-             "CPU has AVX2; 0 = on oneDNN's" },
+      .default_value = "0",
+      .doc =
+          "0 = convolutions, products and attention run on oneDNN's kernels alone; 1 = also on those of the provider "
+          "cpu, where they are expected to be faster" },
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -69,7 +70,7 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|pairs|packed|packed_pairs|"
-                 "packed_sparse|plain|batched",
+                 "packed_sparse|batched",
       .doc =
           "the kernel that convolutions (tiles ... pairs) or products (packed ... batched) run by where it can; auto "
           "= what is expected, or was measured, to be fastest" },
@@ -85,6 +86,24 @@ static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
             return cpu_cap(v->s, diag);
     }
     return INLAY_OK;
+}
+
+/* A provider of a library has its kernels alone, unless an option says otherwise. Plain C is slower than the library's
+ * oldest kernels. */
+static bool takes_own_loops(const rg_front *front, const inlay_create_args *args)
+{
+    bool own = front->library == NULL;
+
+#if defined(__x86_64__)
+    if (!own && !cpu_has(CPU_AVX2))
+        return false;
+#endif
+    for (uint32_t i = 0; !own && i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        own = strcmp(v->name, "own_loops") == 0 && v->i != 0;
+    }
+    return own;
 }
 
 /* All but the engine. */
@@ -105,6 +124,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     inlay_status status = cap_cpu(args, diag);
 
     *out_state = NULL;
+    dn_in_use = front->library != NULL ? front->library : &dn_none;
     if (status != INLAY_OK) {
         free(state);
         return status;
@@ -118,7 +138,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
     }
     state->host = host;
-    state->alone = !front->has_library;
+    state->alone = front->library == NULL;
     state->budget = args->max_threads;
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
@@ -135,21 +155,15 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->team = host->extension(host->ctx, INLAY_EXT_TEAM);
     if (state->team != NULL && !INLAY_HAS(state->team, gather))
         state->team = NULL;
-    state->tiles = tiles_of_cpu();
-    state->moves = moves_of_cpu();
-    state->bytes = byte_set_of_cpu();
-    state->sgemm = state->attend = sg_kernel_best();
-#if defined(__x86_64__)
-    if (front->has_library && !cpu_has(CPU_AVX2)) /* oneDNN's SSE4.1 is faster than plain C */
-        state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL;
-#endif
-    state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
-    for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-
-        if (strcmp(v->name, "own_loops") == 0 && v->i == 0)
-            state->sgemm = state->attend = NULL, state->tiles = NULL, state->moves = NULL,
-            state->bytes = q_library_has_products(&why) ? NULL : state->bytes; /* which has no others */
+    if (takes_own_loops(front, args)) {
+        state->tiles = tiles_of_cpu();
+        state->moves = moves_of_cpu();
+        state->bytes = byte_set_of_cpu();
+        state->sgemm = state->attend = sg_kernel_best();
+        state->nbits = nb_kernel_best();
+    } else {
+        state->library_alone = true;
+        state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* which has no others */
     }
     rg_read_options(state, args, &reduced);
     state->pairs = state->pairs && pairs_of_cpu() != NULL;
@@ -157,7 +171,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->bf16 = reduced && rg_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */
-    if (front->has_library) {
+    if (front->library != NULL) {
         dn_status code = dn_engine_create(&state->engine);
 
         if (code != DN_SUCCESS) {
@@ -210,7 +224,7 @@ static const void *extension(void *state_, const char *name)
 
 inlay_provider rg_provider(const rg_front *front)
 {
-    const uint32_t of_library = 2, count = KIT_COUNT(options) - (front->has_library ? 1 : of_library);
+    const uint32_t of_library = 2, count = KIT_COUNT(options) - (front->library != NULL ? 1 : of_library);
 
     return (inlay_provider){
         .struct_size = sizeof(inlay_provider),
@@ -218,7 +232,7 @@ inlay_provider rg_provider(const rg_front *front)
         .description = front->description,
         .device_kind = INLAY_DEVICE_CPU,
         .flags = INLAY_PROVIDER_REFERENCE_CORE,
-        .options = front->has_library ? options : options + of_library,
+        .options = front->library != NULL ? options : options + of_library,
         .option_count = count,
         .option_stride = sizeof(inlay_option),
         .poll_ms = 1000,

@@ -6,7 +6,7 @@
 
 typedef struct rg_front {
     const char *name, *description;
-    bool has_library; /* library/dn.h reaches oneDNN */
+    const struct dn_library *library; /* NULL: kernels of this folder alone */
 } rg_front;
 
 /* front stays as long as the provider: it is the first argument of create(). */

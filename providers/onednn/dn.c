@@ -59,18 +59,18 @@ dnnl_query_t dn_their_query(dn_operand which)
 
 /* ------------------------------------------------------------------ calls */
 
-dn_status dn_clone(dn_description *out, dn_const_description pd)
+dn_status onednn_clone(dn_description *out, dn_const_description pd)
 {
     return dn_own_status(dnnl_primitive_desc_clone(out, pd));
 }
 
-void dn_destroy(dn_description pd)
+void onednn_destroy(dn_description pd)
 {
     if (pd != NULL)
         (void)dnnl_primitive_desc_destroy(pd);
 }
 
-const char *dn_name(dn_const_description pd)
+const char *onednn_name(dn_const_description pd)
 {
     const char *name = NULL;
 
@@ -79,46 +79,46 @@ const char *dn_name(dn_const_description pd)
                : "";
 }
 
-dn_status dn_stream_create(dn_engine engine, dn_stream *out)
+dn_status onednn_stream_create(dn_engine engine, dn_stream *out)
 {
     return dn_own_status(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
 }
 
-dn_status dn_stream_wait(dn_stream stream)
+dn_status onednn_stream_wait(dn_stream stream)
 {
     return dn_own_status(dnnl_stream_wait(stream));
 }
 
-void dn_stream_destroy(dn_stream stream)
+void onednn_stream_destroy(dn_stream stream)
 {
     if (stream != NULL)
         (void)dnnl_stream_destroy(stream);
 }
 
-dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out)
+dn_status onednn_primitive_create(dn_const_description pd, dn_primitive *out)
 {
     return dn_own_status(dnnl_primitive_create(out, pd));
 }
 
-dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
+dn_status onednn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
 {
     return dn_own_status(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
 }
 
-void dn_primitive_destroy(dn_primitive primitive)
+void onednn_primitive_destroy(dn_primitive primitive)
 {
     if (primitive != NULL)
         (void)dnnl_primitive_destroy(primitive);
 }
 
-void dn_memory_destroy(dn_memory memory)
+void onednn_memory_destroy(dn_memory memory)
 {
     if (memory != NULL)
         (void)dnnl_memory_destroy(memory);
 }
 
-dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                     const int64_t *dims, const int64_t *offsets)
+dn_status onednn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
+                         const int64_t *dims, const int64_t *offsets)
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -141,15 +141,15 @@ dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, co
         if (code == dnnl_success)
             code = dnnl_stream_wait(stream);
     }
-    dn_stream_destroy(stream);
-    dn_memory_destroy(out);
-    dn_memory_destroy(in);
-    dn_primitive_destroy(primitive);
-    dn_destroy(pd);
+    onednn_stream_destroy(stream);
+    onednn_memory_destroy(out);
+    onednn_memory_destroy(in);
+    onednn_primitive_destroy(primitive);
+    onednn_destroy(pd);
     return dn_own_status(code);
 }
 
-dn_status dn_engine_create(dn_engine *out)
+dn_status onednn_engine_create(dn_engine *out)
 {
     dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
 
@@ -164,19 +164,19 @@ dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, d
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
 }
 
-dn_status dn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
+dn_status onednn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
 {
     return dn_own_status(dn_describe_part(engine, from, to, NULL, NULL, out));
 }
 
-dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                   const float *b, int64_t b_line, float *y, int64_t y_line)
+dn_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+                       const float *b, int64_t b_line, float *y, int64_t y_line)
 {
     return dn_own_status(
         dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, y, y_line));
 }
 
-bool dn_has_isa(dn_isa isa)
+bool onednn_has_isa(dn_isa isa)
 {
     const unsigned wanted =
         isa == DN_ISA_AVX512_VNNI ? (unsigned)dnnl_cpu_isa_avx512_core_vnni : (unsigned)dnnl_cpu_isa_avx512_core_bf16;
@@ -184,9 +184,41 @@ bool dn_has_isa(dn_isa isa)
     return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-uint64_t dn_version(void)
+uint64_t onednn_version(void)
 {
     const dnnl_version_t *v = dnnl_version();
 
     return v == NULL ? 0 : (uint64_t)v->major << 48 | (uint64_t)v->minor << 32 | (uint64_t)v->patch;
 }
+
+/* ------------------------------------------------------------------ the table */
+
+const dn_library dn_onednn = {
+    .title = "oneDNN",
+    .describe = onednn_describe,
+    .describe_reorder = onednn_describe_reorder,
+    .describe_concat = onednn_describe_concat,
+    .clone = onednn_clone,
+    .destroy = onednn_destroy,
+    .knows = onednn_knows,
+    .layout = onednn_layout,
+    .name = onednn_name,
+    .engine_create = onednn_engine_create,
+    .engine_destroy = onednn_engine_destroy,
+    .stream_create = onednn_stream_create,
+    .stream_wait = onednn_stream_wait,
+    .stream_destroy = onednn_stream_destroy,
+    .primitive_create = onednn_primitive_create,
+    .primitive_execute = onednn_primitive_execute,
+    .primitive_destroy = onednn_primitive_destroy,
+    .memory_create = onednn_memory_create,
+    .memory_move = onednn_memory_move,
+    .memory_destroy = onednn_memory_destroy,
+    .reorder = onednn_reorder,
+    .sgemm = onednn_sgemm,
+    .has_isa = onednn_has_isa,
+    .version = onednn_version,
+    .has_winograd = onednn_has_winograd,
+    .opaque_words = onednn_opaque_words,
+    .pack_winograd = onednn_pack_winograd,
+};

@@ -34,7 +34,7 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     memcpy(b->inner_idxs, md->inner_idxs, blocks);
 }
 
-bool dn_knows(const rg_md *md)
+bool onednn_knows(const rg_md *md)
 {
     (void)md;
     return true;
@@ -92,7 +92,7 @@ bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
     return true;
 }
 
-const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
     const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0);
 
@@ -101,7 +101,7 @@ const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out)
     return out;
 }
 
-int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
 {
     const dnnl_memory_desc_t *d = dn_opaque_find(md->opaque);
     const dnnl_wino_desc_t *w = d != NULL ? &d->format_desc.wino_desc : NULL;
@@ -118,7 +118,7 @@ int dn_opaque_words(const rg_md *md, int64_t *out, int most)
     return WORDS;
 }
 
-bool dn_has_winograd(void)
+bool onednn_has_winograd(void)
 {
     return true;
 }
@@ -227,7 +227,7 @@ static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
     return code;
 }
 
-dn_status dn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     dnnl_status_t code;
@@ -263,8 +263,8 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
                                               engine, NULL);
 }
 
-dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                             dn_description *out)
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out)
 {
     dnnl_memory_desc_t whole, *parts = malloc(count * sizeof *parts + 1);
     dnnl_primitive_attr_t attr = NULL;
@@ -283,13 +283,13 @@ dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const r
 
 /* ------------------------------------------------------------------ running */
 
-void dn_engine_destroy(dn_engine engine)
+void onednn_engine_destroy(dn_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
     dn_opaque_close(free);
 }
 
-dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
 {
     dnnl_memory_desc_t desc;
 
@@ -297,7 +297,7 @@ dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_mem
     return dn_own_status(dnnl_memory_create(out, &desc, engine, data));
 }
 
-dn_status dn_memory_move(dn_memory memory, void *data, dn_stream stream)
+dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
 {
     void *was = NULL;
 

@@ -256,7 +256,7 @@ done:
     return good;
 }
 
-bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     dnnl_memory_desc_t desc;

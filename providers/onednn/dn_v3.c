@@ -216,7 +216,7 @@ static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
     }
 }
 
-bool dn_knows(const rg_md *md)
+bool onednn_knows(const rg_md *md)
 {
     dnnl_memory_desc_t desc;
     const bool known = make_desc(md, &desc) == dnnl_success;
@@ -300,14 +300,14 @@ static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
     return out->opaque != 0;
 }
 
-const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
     if (!read_desc(dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0), out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
-int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
 {
     (void)md;
     (void)out;
@@ -315,7 +315,7 @@ int dn_opaque_words(const rg_md *md, int64_t *out, int most)
     return 0;
 }
 
-bool dn_has_winograd(void)
+bool onednn_has_winograd(void)
 {
     return false;
 }
@@ -432,7 +432,7 @@ static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const opera
     }
 }
 
-dn_status dn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     operands o = { NULL, NULL, NULL, NULL };
@@ -487,8 +487,8 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
     return code;
 }
 
-dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                             dn_description *out)
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out)
 {
     dnnl_memory_desc_t whole = NULL, *parts = calloc(count + 1u, sizeof *parts);
     dnnl_primitive_attr_t attr = NULL;
@@ -512,13 +512,13 @@ dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const r
 
 /* ------------------------------------------------------------------ running */
 
-void dn_engine_destroy(dn_engine engine)
+void onednn_engine_destroy(dn_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
     dn_opaque_close(destroy_desc);
 }
 
-dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = make_desc(md, &desc);
@@ -529,7 +529,7 @@ dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_mem
     return dn_own_status(code);
 }
 
-dn_status dn_memory_move(dn_memory memory, void *data, dn_stream stream)
+dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
 {
     void *was = NULL;
 

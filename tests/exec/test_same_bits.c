@@ -90,11 +90,9 @@ static const variant providers[] = {
 #ifdef HAVE_OPENBLAS
     { "openblas", { "providers", "openblas,reference", "policy", "priority", NULL } },
 #endif
-#ifdef HAVE_ONEDNN
-    { "onednn", { "providers", "onednn,reference", "policy", "priority", NULL } },
-    { "fast", { "providers", "onednn,reference", "policy", "priority", "precision", "fast", NULL } },
-    { "its library", { "providers", "onednn,reference", "policy", "priority", "onednn.own_loops", "0", NULL } },
-#endif
+    { "cpu", { "providers", "cpu,reference", "policy", "priority", NULL } },
+    { "fast", { "providers", "cpu,reference", "policy", "priority", "precision", "fast", NULL } },
+    { "onednn", { "providers", "onednn?,reference", "policy", "priority", NULL } },
 };
 
 static void by_providers(const char *script, int64_t opset)
@@ -105,17 +103,12 @@ static void by_providers(const char *script, int64_t opset)
 
 static void by_kernels(const char *script, int64_t opset, const char *const *kernels, size_t count)
 {
-#ifdef HAVE_ONEDNN
     for (size_t k = 0; k < count; k++) {
-        const variant v = {
-            kernels[k], { "providers", "onednn,reference", "policy", "priority", "onednn.kernel", kernels[k], NULL }
-        };
+        const variant v = { kernels[k],
+                            { "providers", "cpu,reference", "policy", "priority", "cpu.kernel", kernels[k], NULL } };
 
         expect_same(script, opset, &v);
     }
-#else
-    (void)script, (void)opset, (void)kernels, (void)count;
-#endif
 }
 
 /* ------------------------------------------------------------------ products */

@@ -1,4 +1,5 @@
 /* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
+#include "dn_versions.h"
 #include "region/build.h"
 #include "their_layout.h"
 #include <oneapi/dnnl/dnnl.h>
@@ -106,6 +107,7 @@ static void test_descriptors(void **state)
     uint32_t seed = 3;
 
     (void)state;
+    dn_in_use = &dn_onednn;
     assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 300; round++) {
         const size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
@@ -136,6 +138,7 @@ static void test_copies(void **state)
     uint32_t seed = 11;
 
     (void)state;
+    dn_in_use = &dn_onednn;
     assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 150; round++) {
         size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
@@ -181,6 +184,7 @@ static void test_parts(void **state)
     rg_md plain, md;
 
     (void)state;
+    dn_in_use = &dn_onednn;
     assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     rg_md_plain(&plain, 2, whole);
     assert_true(rg_md_blocks(&md, 2, whole, "AB16b64a"));

@@ -628,8 +628,8 @@ inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c)
         if (done)
             return kn_remember(b, &choice);
     }
-    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': oneDNN has no kernel for this %s", b->op->name,
-                        c->product ? "product" : "convolution");
+    status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': %s has no kernel for this %s", b->op->name,
+                        dn_in_use->title, c->product ? "product" : "convolution");
 done:
     return status;
 }

@@ -171,7 +171,10 @@ double kn_batched_ns(const rg_build *b, const rg_group *group, const kn_case *c)
 /* Where there are no loops of our own. */
 bool kn_matmul_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
-    return !c->p.packed && (b->state->kernel == KN_MATMUL || !kn_batched_runs(b, group, c, out_why));
+    const bool nothing = c->p.batch == 0 || c->p.m == 0 || c->p.n == 0; /* then it calls nobody */
+
+    return !c->p.packed && (nothing || !b->state->alone) &&
+           (b->state->kernel == KN_MATMUL || !kn_batched_runs(b, group, c, out_why));
 }
 
 /* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */

@@ -36,7 +36,7 @@ static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
     if (!parse_both(node, op, why))
         return false;
     y = kit_output(node, 0);
-    if (y->rank != INLAY_RANK_UNKNOWN && y->dims[y->rank - 1].kind == INLAY_DIM_FIXED &&
+    if (dn_in_use != &dn_none && y->rank != INLAY_RANK_UNKNOWN && y->dims[y->rank - 1].kind == INLAY_DIM_FIXED &&
         y->dims[y->rank - 1].value > MOST_COLUMNS && (tiles_of_cpu() == NULL || op->spatial > 2 || op->group > 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
                           "oneDNN takes long to prepare for rows of %lld", (long long)y->dims[y->rank - 1].value);

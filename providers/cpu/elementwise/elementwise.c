@@ -15,7 +15,7 @@ bool rg_is_large(const kit_node *node, kit_refusal *why)
         if (rg_is_dynamic_scale(node, kit_input(node, i)))
             return true;
     return y->rank >= 2 ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a oneDNN primitive");
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a step of a region");
 }
 
 /* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is

@@ -176,52 +176,196 @@ typedef struct dn_attr {
     int32_t y_zero;
 } dn_attr;
 
-/* The library's descriptor of the kernel that it likes best, with the scratchpad left to the caller; attr may be NULL.
- * The caller destroys it. */
-dn_status dn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out);
-dn_status dn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out);
-dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                             dn_description *out);
-dn_status dn_clone(dn_description *out, dn_const_description pd);
-void dn_destroy(dn_description pd); /* NULL is a no-op */
+/* ------------------------------------------------------------------ the library */
 
-/* Can the library be told of this layout? */
-bool dn_knows(const rg_md *md);
-/* The layout of an operand, DN_OPERAND_*; returns out. ndims 0: it has no such operand. */
-const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out);
-/* The kernel's name; "" when the library does not tell. */
-const char *dn_name(dn_const_description pd);
+struct rg_state;
 
-/* ------------------------------------------------------------------ running */
+/* What a library can do. A provider that has none is handed dn_none, whose kernels are not there. */
+typedef struct dn_library {
+    const char *title; /* in sentences: "oneDNN" */
 
-dn_status dn_engine_create(dn_engine *out);
-void dn_engine_destroy(dn_engine engine);
-dn_status dn_stream_create(dn_engine engine, dn_stream *out);
-dn_status dn_stream_wait(dn_stream stream);
-void dn_stream_destroy(dn_stream stream);
-dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out);
-dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args);
-void dn_primitive_destroy(dn_primitive primitive);
-dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out);
-/* Its elements lie there from now on. */
-dn_status dn_memory_move(dn_memory memory, void *data, dn_stream stream);
-void dn_memory_destroy(dn_memory memory);
+    /* The library's descriptor of the kernel that it likes best, with the scratchpad left to the caller; attr may be
+     * NULL. The caller destroys it. */
+    dn_status (*describe)(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out);
+    dn_status (*describe_reorder)(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out);
+    dn_status (*describe_concat)(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out);
+    dn_status (*clone)(dn_description *out, dn_const_description pd);
+    void (*destroy)(dn_description pd); /* NULL is a no-op */
 
-/* Copies elements now. dims and offsets: of a part of both tensors, NULL: all. */
-dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                     const int64_t *dims, const int64_t *offsets);
+    /* Can the library be told of this layout? */
+    bool (*knows)(const rg_md *md);
+    /* The layout of an operand, DN_OPERAND_*; returns out. ndims 0: it has no such operand. */
+    const rg_md *(*layout)(dn_const_description pd, dn_operand which, rg_md *out);
+    /* The kernel's name; "" when the library does not tell. */
+    const char *(*name)(dn_const_description pd);
 
-/* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line is
- * the elements from one row to the next as it lies. */
-dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                   const float *b, int64_t b_line, float *y, int64_t y_line);
+    dn_status (*engine_create)(dn_engine *out);
+    void (*engine_destroy)(dn_engine engine);
+    dn_status (*stream_create)(dn_engine engine, dn_stream *out);
+    dn_status (*stream_wait)(dn_stream stream);
+    void (*stream_destroy)(dn_stream stream);
+    dn_status (*primitive_create)(dn_const_description pd, dn_primitive *out);
+    dn_status (*primitive_execute)(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args);
+    void (*primitive_destroy)(dn_primitive primitive);
+    dn_status (*memory_create)(dn_engine engine, const rg_md *md, void *data, dn_memory *out);
+    /* Its elements lie there from now on. */
+    dn_status (*memory_move)(dn_memory memory, void *data, dn_stream stream);
+    void (*memory_destroy)(dn_memory memory);
 
-/* Instructions that the library may use. */
-bool dn_has_isa(dn_isa isa);
-/* major << 48 | minor << 32 | patch */
-uint64_t dn_version(void);
-/* Has this version Winograd's convolutions? */
-bool dn_has_winograd(void);
-/* What an opaque layout is, in words that hold from one process to the next; 0: it can't be said. */
-int dn_opaque_words(const rg_md *md, int64_t *out, int most);
+    /* Copies elements now. dims and offsets: of a part of both tensors, NULL: all. */
+    dn_status (*reorder)(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
+                         const int64_t *dims, const int64_t *offsets);
+
+    /* y[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A line
+     * is the elements from one row to the next as it lies. */
+    dn_status (*sgemm)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+                       const float *b, int64_t b_line, float *y, int64_t y_line);
+
+    /* Instructions that the library may use. */
+    bool (*has_isa)(dn_isa isa);
+    /* major << 48 | minor << 32 | patch */
+    uint64_t (*version)(void);
+    /* Has this version Winograd's convolutions? */
+    bool (*has_winograd)(void);
+    /* What an opaque layout is, in words that hold from one process to the next; 0: it can't be said. */
+    int (*opaque_words)(const rg_md *md, int64_t *out, int most);
+    /* Packs weights of Winograd's convolutions in a layout of the library's; false: not in this one. */
+    bool (*pack_winograd)(const struct rg_state *state, const rg_md *plain, const void *source, const rg_md *md,
+                          void *target);
+} dn_library;
+
+extern const dn_library dn_none;
+/* The library of this plugin; dn_none until its front says another. */
+extern const dn_library *dn_in_use;
+
+static inline dn_status dn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+{
+    return dn_in_use->describe(engine, op, attr, out);
+}
+
+static inline dn_status dn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
+{
+    return dn_in_use->describe_reorder(engine, from, to, out);
+}
+
+static inline dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                           dn_description *out)
+{
+    return dn_in_use->describe_concat(engine, y, axis, xs, count, out);
+}
+
+static inline dn_status dn_clone(dn_description *out, dn_const_description pd)
+{
+    return dn_in_use->clone(out, pd);
+}
+
+static inline void dn_destroy(dn_description pd)
+{
+    dn_in_use->destroy(pd);
+}
+
+static inline bool dn_knows(const rg_md *md)
+{
+    return dn_in_use->knows(md);
+}
+
+static inline const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+{
+    return dn_in_use->layout(pd, which, out);
+}
+
+static inline const char *dn_name(dn_const_description pd)
+{
+    return dn_in_use->name(pd);
+}
+
+static inline dn_status dn_engine_create(dn_engine *out)
+{
+    return dn_in_use->engine_create(out);
+}
+
+static inline void dn_engine_destroy(dn_engine engine)
+{
+    dn_in_use->engine_destroy(engine);
+}
+
+static inline dn_status dn_stream_create(dn_engine engine, dn_stream *out)
+{
+    return dn_in_use->stream_create(engine, out);
+}
+
+static inline dn_status dn_stream_wait(dn_stream stream)
+{
+    return dn_in_use->stream_wait(stream);
+}
+
+static inline void dn_stream_destroy(dn_stream stream)
+{
+    dn_in_use->stream_destroy(stream);
+}
+
+static inline dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out)
+{
+    return dn_in_use->primitive_create(pd, out);
+}
+
+static inline dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count,
+                                             const dn_arg *args)
+{
+    return dn_in_use->primitive_execute(primitive, stream, count, args);
+}
+
+static inline void dn_primitive_destroy(dn_primitive primitive)
+{
+    dn_in_use->primitive_destroy(primitive);
+}
+
+static inline dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+{
+    return dn_in_use->memory_create(engine, md, data, out);
+}
+
+static inline dn_status dn_memory_move(dn_memory memory, void *data, dn_stream stream)
+{
+    return dn_in_use->memory_move(memory, data, stream);
+}
+
+static inline void dn_memory_destroy(dn_memory memory)
+{
+    dn_in_use->memory_destroy(memory);
+}
+
+static inline dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to,
+                                   void *target, const int64_t *dims, const int64_t *offsets)
+{
+    return dn_in_use->reorder(engine, from, source, to, target, dims, offsets);
+}
+
+static inline dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+                                 int64_t a_line, const float *b, int64_t b_line, float *y, int64_t y_line)
+{
+    return dn_in_use->sgemm(a_turned, b_turned, m, n, k, a, a_line, b, b_line, y, y_line);
+}
+
+static inline bool dn_has_isa(dn_isa isa)
+{
+    return dn_in_use->has_isa(isa);
+}
+
+static inline uint64_t dn_version(void)
+{
+    return dn_in_use->version();
+}
+
+static inline bool dn_has_winograd(void)
+{
+    return dn_in_use->has_winograd();
+}
+
+static inline int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+{
+    return dn_in_use->opaque_words(md, out, most);
+}
+
 #endif

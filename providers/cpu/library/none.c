@@ -1,115 +1,115 @@
-/* dn.h without oneDNN: the library makes no kernel, and the region compiler has its own loops alone. A region that
- * needs the library is INLAY_UNSUPPORTED when it is compiled. */
+/* No library: there is no kernel but those of this folder. A region that needs one is INLAY_UNSUPPORTED when it is
+ * compiled. */
 #include "region/build.h"
 
 #define NOTHING(out) (*(out) = NULL, DN_UNIMPLEMENTED)
 
-dn_status dn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+static dn_status describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
 {
     (void)engine, (void)op, (void)attr;
     return NOTHING(out);
 }
 
-dn_status dn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
+static dn_status describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
 {
     (void)engine, (void)from, (void)to;
     return NOTHING(out);
 }
 
-dn_status dn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                             dn_description *out)
+static dn_status describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out)
 {
     (void)engine, (void)y, (void)axis, (void)xs, (void)count;
     return NOTHING(out);
 }
 
-dn_status dn_clone(dn_description *out, dn_const_description pd)
+static dn_status clone(dn_description *out, dn_const_description pd)
 {
     (void)pd;
     return NOTHING(out);
 }
 
-void dn_destroy(dn_description pd)
+static void destroy(dn_description pd)
 {
     (void)pd;
 }
 
-bool dn_knows(const rg_md *md)
+static bool knows(const rg_md *md)
 {
     (void)md;
     return true;
 }
 
-const rg_md *dn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+static const rg_md *layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
     (void)pd, (void)which;
     *out = (rg_md){ 0 };
     return out;
 }
 
-const char *dn_name(dn_const_description pd)
+static const char *name(dn_const_description pd)
 {
     (void)pd;
     return "";
 }
 
-dn_status dn_engine_create(dn_engine *out)
+static dn_status engine_create(dn_engine *out)
 {
     return NOTHING(out);
 }
 
-void dn_engine_destroy(dn_engine engine)
+static void engine_destroy(dn_engine engine)
 {
     (void)engine;
 }
 
-dn_status dn_stream_create(dn_engine engine, dn_stream *out)
+static dn_status stream_create(dn_engine engine, dn_stream *out)
 {
     (void)engine;
     return NOTHING(out);
 }
 
-dn_status dn_stream_wait(dn_stream stream)
+static dn_status stream_wait(dn_stream stream)
 {
     (void)stream;
     return DN_UNIMPLEMENTED;
 }
 
-void dn_stream_destroy(dn_stream stream)
+static void stream_destroy(dn_stream stream)
 {
     (void)stream;
 }
 
-dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out)
+static dn_status primitive_create(dn_const_description pd, dn_primitive *out)
 {
     (void)pd;
     return NOTHING(out);
 }
 
-dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
+static dn_status primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
 {
     (void)primitive, (void)stream, (void)count, (void)args;
     return DN_UNIMPLEMENTED;
 }
 
-void dn_primitive_destroy(dn_primitive primitive)
+static void primitive_destroy(dn_primitive primitive)
 {
     (void)primitive;
 }
 
-dn_status dn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+static dn_status memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
 {
     (void)engine, (void)md, (void)data;
     return NOTHING(out);
 }
 
-dn_status dn_memory_move(dn_memory memory, void *data, dn_stream stream)
+static dn_status memory_move(dn_memory memory, void *data, dn_stream stream)
 {
     (void)memory, (void)data, (void)stream;
     return DN_UNIMPLEMENTED;
 }
 
-void dn_memory_destroy(dn_memory memory)
+static void memory_destroy(dn_memory memory)
 {
     (void)memory;
 }
@@ -133,8 +133,8 @@ static int64_t place_of(const rg_md *md, const int64_t *index)
 }
 
 /* Constants are laid out once, while a program is made or starts: element by element will do. */
-dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                     const int64_t *dims, const int64_t *offsets)
+static dn_status reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
+                         const int64_t *dims, const int64_t *offsets)
 {
     int64_t index[DN_MAX_NDIMS] = { 0 };
     const size_t bytes = from->data_type == DN_F32 || from->data_type == DN_S32 ? 4
@@ -169,38 +169,70 @@ dn_status dn_reorder(dn_engine engine, const rg_md *from, const void *source, co
     return DN_SUCCESS;
 }
 
-dn_status dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                   const float *b, int64_t b_line, float *y, int64_t y_line)
+static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+                       const float *b, int64_t b_line, float *y, int64_t y_line)
 {
     (void)a_turned, (void)b_turned, (void)m, (void)n, (void)k, (void)a, (void)a_line, (void)b, (void)b_line, (void)y,
         (void)y_line;
     return DN_UNIMPLEMENTED;
 }
 
-bool dn_has_isa(dn_isa isa)
+static bool has_isa(dn_isa isa)
 {
     (void)isa;
     return false;
 }
 
-uint64_t dn_version(void)
+static uint64_t version(void)
 {
     return 0;
 }
 
-bool dn_has_winograd(void)
+static bool has_winograd(void)
 {
     return false;
 }
 
-int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+static int opaque_words(const rg_md *md, int64_t *out, int most)
 {
     (void)md, (void)out, (void)most;
     return 0;
 }
 
-bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+static bool pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     (void)state, (void)plain, (void)source, (void)md, (void)target;
     return false;
 }
+
+const dn_library dn_none = {
+    .title = "this provider",
+    .describe = describe,
+    .describe_reorder = describe_reorder,
+    .describe_concat = describe_concat,
+    .clone = clone,
+    .destroy = destroy,
+    .knows = knows,
+    .layout = layout,
+    .name = name,
+    .engine_create = engine_create,
+    .engine_destroy = engine_destroy,
+    .stream_create = stream_create,
+    .stream_wait = stream_wait,
+    .stream_destroy = stream_destroy,
+    .primitive_create = primitive_create,
+    .primitive_execute = primitive_execute,
+    .primitive_destroy = primitive_destroy,
+    .memory_create = memory_create,
+    .memory_move = memory_move,
+    .memory_destroy = memory_destroy,
+    .reorder = reorder,
+    .sgemm = sgemm,
+    .has_isa = has_isa,
+    .version = version,
+    .has_winograd = has_winograd,
+    .opaque_words = opaque_words,
+    .pack_winograd = pack_winograd,
+};
+
+const dn_library *dn_in_use = &dn_none;

@@ -33,7 +33,7 @@ static bool parse_pool(const kit_node *node, rg_op *op, kit_refusal *why)
                                            : DN_POOLING_AVG_EXCLUDE_PADDING;
     if (op->ceil_mode && include)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave one of the two away",
-                          "ceil_mode with count_include_pad counts what lies past the pads in oneDNN");
+                          "ceil_mode with count_include_pad counts what lies past the pads in %s", dn_in_use->title);
     if (op->alg != DN_POOLING_MAX)
         for (uint32_t i = 0; i < op->spatial; i++)
             if (op->dilations[i] != 1)
@@ -150,9 +150,9 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
     for (uint32_t i = 0; i < op->spatial; i++)
         if (desc.kernel[i] / 8 > dims_of_image[i])
             INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED,
-                                 "a window of %lld for an image of %lld: oneDNN would look "
+                                 "a window of %lld for an image of %lld: %s would look "
                                  "at all of its padding",
-                                 (long long)desc.kernel[i], (long long)dims_of_image[i]));
+                                 (long long)desc.kernel[i], (long long)dims_of_image[i], dn_in_use->title));
     desc.x = in.md;
     rg_md_any(&desc.y, rank, dims);
     desc.y.data_type = in.md.data_type;

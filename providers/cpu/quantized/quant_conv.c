@@ -85,7 +85,8 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     op->group = kit_attr_int(node->info, "group", 1);
     if (op->group < 1 || w->dims[0].value % op->group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
-    if (op->group > 1 && w->dims[1].value > 1 && w->dims[0].value / op->group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
+    if (dn_in_use != &dn_none && op->group > 1 && w->dims[1].value > 1 &&
+        w->dims[0].value / op->group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
     for (uint32_t i = 0; i < x->rank - 2; i++)
         op->kernel[i] = w->dims[2 + i].value;

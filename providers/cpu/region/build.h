@@ -440,8 +440,6 @@ inlay_status rg_constant_pack(inlay_compiled *c, rg_constant *k, const rg_md *pl
 /* The elements of one tensor in another layout, now. */
 inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
                             inlay_diag *diag);
-/* The same for weights of Winograd's convolutions, much faster; false: not for these, or not on this machine. */
-bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target);
 /* What Winograd's convolution with that many points (4, 6) does with these weights (tiles.h); measured once, and kept
  * with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
 inlay_status rg_constant_trust(inlay_compiled *c, rg_constant *k, const rg_md *plain, int64_t points,

@@ -16,7 +16,7 @@ inlay_status rg_check(dn_status code, inlay_diag *diag, const char *what, const 
 
     if (code == DN_SUCCESS)
         return INLAY_OK;
-    return inlay_fail(diag, status, "node '%s': oneDNN can't %s (%s)", name, what,
+    return inlay_fail(diag, status, "node '%s': %s can't %s (%s)", name, dn_in_use->title, what,
                       code == DN_OUT_OF_MEMORY       ? "out of memory"
                       : code == DN_UNIMPLEMENTED     ? "not implemented"
                       : code == DN_INVALID_ARGUMENTS ? "invalid arguments"

@@ -23,8 +23,8 @@ bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const
     if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s is not known", what);
     if (v->rank < low || v->rank > high)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; oneDNN takes %u to %u here", what, v->rank,
-                          low, high);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, v->rank,
+                          dn_in_use->title, low, high);
     return true;
 }
 
@@ -160,7 +160,8 @@ static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t f
             if (!tensor_fits(kit_output(node, i), "output", i, true, why))
                 return false;
         } else if (kit_output(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "oneDNN gives one output here");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+                              dn_in_use->title);
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
@@ -173,7 +174,8 @@ static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
         if (kit_output(node, i) != NULL && row->family != &rg_dynamic)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "oneDNN gives one output here");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+                              dn_in_use->title);
     if (!rg_known_rank(x, 0, RG_MAX_RANK, "input 0", why) || !rg_known_rank(y, 0, RG_MAX_RANK, "output 0", why))
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++) {
@@ -222,8 +224,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         op->row = rg_conv_row(node, row);
         return op->row;
     }
-    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "oneDNN has nothing for %s of %s here", info->op_type.data,
-               info->domain.data);
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has nothing for %s of %s here", dn_in_use->title,
+               info->op_type.data, info->domain.data);
     return NULL;
 }
 
@@ -235,22 +237,30 @@ const rg_operator *rg_row(const char *op_type)
     return NULL;
 }
 
-/* Is the node one that only a library has a kernel for? */
-static bool needs_library(const kit_node *node, const rg_op *op, kit_refusal *why)
+/* Is there a kernel for the node, of the library or of ours? */
+static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op *op, kit_refusal *why)
 {
+    static const rg_family *const ours[] = { &rg_recurrent,     &rg_resize,  &rg_pad,    &rg_scatter, &rg_rotary,
+                                             &rg_nbits_product, &rg_weights, &rg_narrow, &rg_sparse,  &rg_halves };
     const inlay_value_info *x = kit_input(node, 0);
     const rg_family *family = op->row->family;
 
+    for (size_t f = 0; state->library_alone && f < KIT_COUNT(ours); f++)
+        if (family == ours[f])
+            return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
+                              dn_in_use->title, op->row->op_type);
+    if (!state->alone)
+        return true;
     if (family == &rg_conv_computed)
-        return !kit_refuse(why, INLAY_REFUSE_OPERATOR, "make the weights a constant",
-                           "there is no kernel for convolutions by computed weights");
+        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "make weights and bias constants",
+                          "there is no kernel for convolutions by computed weights");
     if (family == &rg_conv && op->spatial > 2 && op->group == 1)
-        return !kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
     if (family == &rg_lrn)
-        return !kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
+        return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
     if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
-        return !kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
-    return false;
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
+    return true;
 }
 
 inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
@@ -267,7 +277,7 @@ inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *ca
 
         if (candidates != NULL && candidates[n] == 0)
             continue;
-        if (rg_parse(&node, &op, &why) != NULL && !(state->alone && needs_library(&node, &op, &why))) {
+        if (rg_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
             const inlay_offer offer = {
                 .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE
             };

@@ -59,7 +59,8 @@ typedef struct rg_state {
     bool by_model;                        /* and models may ask for fewer bits */
     bool strict;                          /* precision strict */
     bool reproducible;           /* kernels by their kind alone, and rows summed alike however many there are */
-    bool alone;                  /* there is no oneDNN: kernels of our own alone */
+    bool alone;                  /* there is no library: kernels of our own alone */
+    bool library_alone;          /* there are no kernels of our own beside the library's */
     bool fast;                   /* precision fast: kernels whose error has no bound may run */
     uint32_t kernel;             /* KN_*: that convolutions run by where it can; KN_COUNT: the best */
     struct kn_packs *packed_for; /* kernels.h; locks itself */

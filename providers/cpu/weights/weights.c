@@ -271,7 +271,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
              !pairs_pack_weights(c->state, &p->plain, source, &p->md, p->data) &&
              !sparse_pack_weights(&p->plain, source, &p->md, p->data) &&
              !tiles_window_weights(c->state, NULL, &p->plain, source, &p->md, p->data) &&
-             !rg_winograd_pack(c->state, &p->plain, source, &p->md, p->data) &&
+             !dn_in_use->pack_winograd(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));
 made:

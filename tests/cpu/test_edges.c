@@ -1,6 +1,7 @@
 /* What chance found: shapes at which a library or a layout is ambiguous, tensors without elements, operands that do not
  * fit. */
 #define BESIDE_MOST 4e-6f
+#include "region_provider.h"
 #include "beside.h"
 
 static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(rig *r))
@@ -144,7 +145,7 @@ static void misfits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         for (int side = 0; side < 2; side++) {
-            rig r = beside_open(scripts[i], 17, side == 0 ? "onednn,reference" : "reference", "1", NULL);
+            rig r = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
             inlay_diag diag = INLAY_DIAG_INIT;
 
             script_feed(&r, 1);
@@ -166,7 +167,7 @@ static void guessed_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        rig r = beside_open(scripts[i], 13, "onednn,reference", "2", NULL);
+        rig r = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
 
         rig_close(&r);
     }
@@ -312,7 +313,7 @@ static void numbers_without_reason(void **state)
 
         script_model(&w, scripts[i], 13);
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "providers", "onednn,reference", &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(o, "providers", REGION ",reference", &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
         if (inlay_session_create_from_bytes(w.bytes, w.count, o, &s, &diag) != INLAY_OK)
             fail_msg("%s in\n%s", diag.text, scripts[i]);

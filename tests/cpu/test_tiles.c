@@ -1,6 +1,7 @@
 /* Convolutions of our own against the reference: windows, strides, dilations and pads by chance, one group or one
  * channel a group, with residuals, functions and factors for channels around them. */
 #define BESIDE_MOST 6e-6f
+#include "region_provider.h"
 #include "beside.h"
 
 typedef struct dice {
@@ -84,8 +85,8 @@ static void narrow(void **state)
                            endings[(o + i) % 7]);
             script_model(&w, script, 17);
             a = rig_open(&w,
-                         (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                                o % 2 ? "1" : "2", "onednn.kernel", "tiles", NULL });
+                         (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                                o % 2 ? "1" : "2", REGION ".kernel", "tiles", NULL });
             b = beside_open(script, 17, "reference", "1", NULL);
             script_feed(&a, 1);
             script_feed(&b, 1);

@@ -1,8 +1,8 @@
 /* region_models.h - random models of the kinds that regions are made of: image networks (convolutions, normalisations,
  * functions, sums, concatenations, pooling, squeeze-excite) and sequence networks (products, layer normalisation,
  * attention). The same seed writes the same model. */
-#ifndef ONEDNN_REGION_MODELS_H
-#define ONEDNN_REGION_MODELS_H
+#ifndef CPU_REGION_MODELS_H
+#define CPU_REGION_MODELS_H
 #include "../exec/rig.h"
 
 typedef struct dice {

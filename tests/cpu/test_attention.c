@@ -1,5 +1,6 @@
-/* Attention on onednn, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads
+/* Attention on cpu, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads
  * of keys, masks of every shape with -infinity and NaN in them, causal or not, operands as Transposes leave them. */
+#include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
@@ -74,8 +75,15 @@ static void darken(rig *r, const attention *a, bool nan)
 static void expect_same(const attention *a, const char *threads, const char *loops, int dark)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
-    const char *const ours[] = { "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                 threads,     "onednn.own_loops", loops,    NULL };
+    const char *const ours[] = { "providers",
+                                 REGION ",reference",
+                                 "policy",
+                                 "priority",
+                                 "intra_threads",
+                                 threads,
+                                 REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL,
+                                 loops,
+                                 NULL };
     char script[768];
     rig r[2];
 

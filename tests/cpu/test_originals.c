@@ -1,4 +1,5 @@
 /* What lies in memory of a model's file: weights that were packed are not read again, by runs or by prices. */
+#include "region_provider.h"
 #include "../cache/folder.h"
 #include "../cache/model.h"
 #include "rig.h"
@@ -85,7 +86,7 @@ static void run_twice(bool half)
         rig r = { .session = NULL };
 
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "providers", "onednn,reference", &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(o, "providers", REGION ",reference", &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(o, "cache_dir", cache, &diag), INLAY_OK);
         if (inlay_session_create(path, o, &r.session, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);

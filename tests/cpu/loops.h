@@ -1,7 +1,7 @@
-/* loops.h - whether onednn has loops of its own here. Those of x86-64 begin with AVX2; what stays packed elsewhere
+/* loops.h - whether cpu has loops of its own here. Those of x86-64 begin with AVX2; what stays packed elsewhere
  * needs them. */
-#ifndef TESTS_ONEDNN_LOOPS_H
-#define TESTS_ONEDNN_LOOPS_H
+#ifndef TESTS_CPU_LOOPS_H
+#define TESTS_CPU_LOOPS_H
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Normalisations by constants, with a residual before them, and by the mean square, on onednn against the reference. */
+/* Normalisations by constants, with a residual before them, and by the mean square, on cpu against the reference. */
+#include "region_provider.h"
 #include "graph_script.h"
 #include "session/session.h"
 
@@ -21,13 +22,13 @@ static void expect_same(const char *script, const char *op_type, const char *thr
         wire w = { 0 };
 
         script_model(&w, script, 23);
-        r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", "onednn,reference", "policy", "priority",
+        r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", REGION ",reference", "policy", "priority",
                                                             "intra_threads", threads, NULL }
                                    : (const char *const[]){ "providers", "reference", "level", "0", NULL });
         script_feed(&r[i], 3);
         rig_run(&r[i]);
     }
-    assert_string_equal(provider_of(&r[0], op_type), "onednn");
+    assert_string_equal(provider_of(&r[0], op_type), REGION);
     for (uint32_t o = 0; o < inlay_session_output_count(r[1].session); o++) {
         inlay_value *got = inlay_context_output(r[0].context, o), *want = inlay_context_output(r[1].context, o);
         const float *x = inlay_value_data(got), *y = inlay_value_data(want);
@@ -117,7 +118,7 @@ static void fused_bits(void **state)
             wire w = { 0 };
 
             script_model(&w, scripts[i], 13);
-            r[k] = rig_open(&w, (const char *const[]){ "providers", k < 2 ? "reference" : "onednn,reference", "policy",
+            r[k] = rig_open(&w, (const char *const[]){ "providers", k < 2 ? "reference" : REGION ",reference", "policy",
                                                        "priority", "level", k % 2 == 0 ? "0" : "99", NULL });
             script_feed(&r[k], 5);
             rig_run(&r[k]);
@@ -130,7 +131,7 @@ static void fused_bits(void **state)
 
                 assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
                 if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(want)) != 0)
-                    fail_msg("other bits at level %d on %s in\n%s", k % 2 * 99, k < 2 ? "reference" : "onednn",
+                    fail_msg("other bits at level %d on %s in\n%s", k % 2 * 99, k < 2 ? "reference" : REGION,
                              scripts[i]);
             }
         }

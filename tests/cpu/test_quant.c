@@ -1,5 +1,6 @@
-/* Operators of 8-bit integers on onednn against the reference: convolutions and products over types, zero points,
+/* Operators of 8-bit integers on cpu against the reference: convolutions and products over types, zero points,
  * scales, pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
+#include "region_provider.h"
 #include "region_models.h"
 #include <math.h>
 
@@ -84,7 +85,8 @@ static void close_graph(region_model *m, wire_mark g, uint32_t y, int dtype)
 static rig open_rig(const wire *w, const char *providers, const char *level, const char *threads, const char *loops)
 {
     return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
-                                                loops != NULL ? "onednn.own_loops" : NULL, loops, NULL });
+                                                loops != NULL && REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops,
+                                                NULL });
 }
 
 static void fill(inlay_value *v, dice *d)
@@ -161,7 +163,7 @@ static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_
     rig ours, theirs = open_rig(&m->w, "reference", "0", "1", NULL);
 
     assert_false(m->w.failed);
-    ours = open_rig(&m->w, "onednn,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
+    ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
     for (uint64_t i = 0; i < 2; i++)
         agree(&ours, &theirs, dtype, rank, dims, seed + 1000 * i, most, least, share, what);
     rig_close(&ours);
@@ -610,7 +612,7 @@ static void one_float_conv(uint64_t seed)
     close_graph(m, g, y, INLAY_FLOAT);
     {
         const bool exact = most == 0;
-        rig ours = open_rig(&m->w, "onednn,reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
+        rig ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
         rig theirs = model_open(
             &m->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
 

@@ -1,5 +1,6 @@
-/* Random regions on onednn against the same on the reference: at shapes that change from run to run and come back, on
+/* Random regions on cpu against the same on the reference: at shapes that change from run to run and come back, on
  * one thread and two, with and without the optimiser, and from several threads at once. */
+#include "region_provider.h"
 #include "region_models.h"
 #include <math.h>
 #include <pthread.h>
@@ -79,7 +80,7 @@ typedef struct subject {
 static void open_subject(subject *s, const char *threads, const char *level)
 {
     assert_false(s->m.w.failed);
-    s->ours = open_session(&s->m.w, "onednn,reference", threads, level);
+    s->ours = open_session(&s->m.w, REGION ",reference", threads, level);
     s->theirs = open_session(s->whole.w.count > 0 ? &s->whole.w : &s->m.w, "reference", "1", "0");
     assert_int_equal(inlay_context_create(s->ours, &s->a, NULL), INLAY_OK);
     assert_int_equal(inlay_context_create(s->theirs, &s->b, NULL), INLAY_OK);

@@ -1,5 +1,6 @@
 /* Split and Slice as views, before every kind of reader, and views of what is transposed or a part, against the
  * reference. */
+#include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
@@ -14,8 +15,8 @@ static rig open_on(const char *script, const char *providers, const char *thread
 
 static void expect_equal(const char *script)
 {
-    rig r[3] = { open_on(script, "reference", "1"), open_on(script, "onednn,reference", "1"),
-                 open_on(script, "onednn,reference", "2") };
+    rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                 open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&r[i], 1);

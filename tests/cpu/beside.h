@@ -1,10 +1,11 @@
-/* beside.h - a small model on onednn and the same one on the reference: outputs must agree. */
-#ifndef ONEDNN_BESIDE_H
-#define ONEDNN_BESIDE_H
+/* beside.h - a small model on cpu and the same one on the reference: outputs must agree. */
+#ifndef CPU_BESIDE_H
+#define CPU_BESIDE_H
+#include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
-/* A model as text, and an operator that onednn itself has to run; NULL: wherever it can. */
+/* A model as text, and an operator that cpu itself has to run; NULL: wherever it can. */
 typedef struct beside_row {
     const char *op;
     const char *script;
@@ -20,7 +21,7 @@ static inline rig beside_open(const char *script, int64_t opset, const char *pro
     if (op == NULL)
         return rig_open(
             &w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads, NULL });
-    (void)snprintf(pin, sizeof pin, "op:%s=onednn", op);
+    (void)snprintf(pin, sizeof pin, "op:%s=" REGION, op);
     return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
                                                "pin", pin, NULL });
 }
@@ -48,14 +49,14 @@ static inline void beside_compare(const rig *a, const rig *b, const char *script
     }
 }
 
-/* Convolutions and products by oneDNN's kernels, which small models otherwise do without. */
+/* Convolutions and products by a library's kernels, which small models otherwise do without, where there is one. */
 static inline rig beside_open_library(const char *script, int64_t opset)
 {
     wire w = { 0 };
 
     script_model(&w, script, opset);
-    return rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                               "1", "onednn.kernel", "library", NULL });
+    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                               "1", REGION_HAS_LIBRARY ? REGION ".kernel" : NULL, "library", NULL });
 }
 
 /* feed fills the inputs; NULL: random ones. */
@@ -63,7 +64,7 @@ static inline void beside_expect(const beside_row *row, int64_t opset, void (*fe
 {
     for (int threads = feed == NULL ? 0 : 1; threads <= 2; threads++) { /* oneDNN's have other NaNs */
         rig a = threads == 0 ? beside_open_library(row->script, opset)
-                             : beside_open(row->script, opset, "onednn,reference", threads == 1 ? "1" : "2", row->op);
+                             : beside_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
         rig b = beside_open(row->script, opset, "reference", "1", NULL);
 
         for (int side = 0; side < 2; side++) {

@@ -1,6 +1,7 @@
 /* Products by weights of 2, 4 and 8 bits, element by element beside sums in double of what the file says:
  * DequantizeLinear of every narrow type and layout in front of MatMul and Gemm, MatMulNBits, MatMulBnb4 and
- * GatherBlockQuantized, on onednn and on the reference; and files that contradict themselves. */
+ * GatherBlockQuantized, on cpu and on the reference; and files that contradict themselves. */
+#include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
 #include <math.h>
@@ -115,15 +116,15 @@ static const struct {
     double step;
 } ways[] = {
     { { "providers", "reference", NULL }, 0 },
-    { { "providers", "onednn,reference", "onednn.activations", "exact", "intra_threads", "1", NULL }, 0 },
-    { { "providers", "onednn,reference", "intra_threads", "1", NULL }, 0 }, /* exact, unless somebody asks for less */
-    { { "providers", "onednn,reference", "onednn.activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
-    { { "providers", "onednn,reference", "onednn.activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
-    { { "providers", "onednn,reference", "precision", "fast", NULL }, 0.5001 / 32639 },
-    { { "providers", "onednn,reference", "onednn.activations", "byte", NULL }, 0.5001 / 127 },
-    { { "providers", "onednn,reference", "precision", "strict", NULL }, 0 },
-    { { "providers", "onednn,reference", "level", "0", NULL }, 0 },
-    { { "providers", "onednn,reference", "reproducible", "1", "onednn.activations", "exact", NULL }, 0 },
+    { { "providers", REGION ",reference", REGION ".activations", "exact", "intra_threads", "1", NULL }, 0 },
+    { { "providers", REGION ",reference", "intra_threads", "1", NULL }, 0 }, /* exact, unless somebody asks for less */
+    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", "precision", "fast", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", REGION ".activations", "byte", NULL }, 0.5001 / 127 },
+    { { "providers", REGION ",reference", "precision", "strict", NULL }, 0 },
+    { { "providers", REGION ",reference", "level", "0", NULL }, 0 },
+    { { "providers", REGION ",reference", "reproducible", "1", REGION ".activations", "exact", NULL }, 0 },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 

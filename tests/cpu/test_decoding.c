@@ -1,5 +1,6 @@
 /* What decoders have beside products and attention, against the reference: RotaryEmbedding and TensorScatter, operands
  * as Transposes and Slices leave them, places that are constants, inputs or missing, and those that do not exist. */
+#include "region_provider.h"
 #include "graph_script.h"
 #include "session/session.h"
 #include <math.h>
@@ -15,8 +16,8 @@ static rig open_on(const char *script, const char *providers, const char *thread
 
 static void expect_equal(const char *script)
 {
-    rig r[3] = { open_on(script, "reference", "1"), open_on(script, "onednn,reference", "1"),
-                 open_on(script, "onednn,reference", "2") };
+    rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                 open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
         script_feed(&r[i], 1);
@@ -101,7 +102,7 @@ static void places_that_are_not_there(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rig r = open_on(rows[i].script, "onednn,reference", "1");
+        rig r = open_on(rows[i].script, REGION ",reference", "1");
 
         script_feed(&r, 1);
         for (int turn = 0; turn < 4; turn++) {

@@ -1,4 +1,4 @@
-/* Operators of image models on onednn beside the reference: Resize in every layout that a region may bring. */
+/* Operators of image models on cpu beside the reference: Resize in every layout that a region may bring. */
 #define BESIDE_MOST 3e-5f /* Sigmoid of large sums that cancel */
 #include "beside.h"
 

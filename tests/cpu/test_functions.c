@@ -1,6 +1,7 @@
 /* Functions of one tensor over all of their range, small results and the ends included, and operators that are taken
  * apart: sums of any number of tensors, powers, products with factors. Against the reference. */
 #define BESIDE_MOST 1e-6f
+#include "region_provider.h"
 #include "beside.h"
 
 /* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */
@@ -85,9 +86,10 @@ static void ranges(void **state)
         "a : 12,16,16\nx = MatMul(a, w)",
     };
     static const char *const options[][9] = {
-        { "providers", "onednn,reference", "policy", "priority", "intra_threads", "2" },
-        { "providers", "onednn,reference", "policy", "priority", "onednn.kernel", "library" },
-        { "providers", "onednn,reference", "policy", "priority", "level", "0" },
+        { "providers", REGION ",reference", "policy", "priority", "intra_threads", "2" },
+        { "providers", REGION ",reference", "policy", "priority", REGION_HAS_LIBRARY ? REGION ".kernel" : NULL,
+          "library" },
+        { "providers", REGION ",reference", "policy", "priority", "level", "0" },
     };
     char unit[600] = "";
 

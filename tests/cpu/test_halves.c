@@ -1,5 +1,6 @@
 /* Constants of float16 and bfloat16 that are cast to float: made for each pack where products and convolutions alone
  * read them, folded as before elsewhere; the results of the reference on floats either way. */
+#include "region_provider.h"
 #include "rig.h"
 #include "session/session.h"
 #include <math.h>
@@ -71,7 +72,7 @@ static uint32_t casts_left(const rig *r)
 
 static void check(const struct row *row, int dtype, uint32_t odd)
 {
-    static const char *const ours[] = { "providers", "onednn,reference", "policy", "priority", NULL };
+    static const char *const ours[] = { "providers", REGION ",reference", "policy", "priority", NULL };
     static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
     wire a = model_of(row, dtype, odd), b = model_of(row, dtype, odd);
     rig got = rig_open(&a, ours), want = rig_open(&b, plain);

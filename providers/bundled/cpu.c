@@ -1,4 +1,4 @@
-/* The provider onednn without oneDNN: regions that run on its own loops. What needs the library is INLAY_UNSUPPORTED
+/* The provider cpu in a program. What needs a library is INLAY_UNSUPPORTED
  * when it is compiled (dn_none.c), and names the node. */
 #include "bundled.h"
 #include "quantized/bytes.h"
@@ -23,11 +23,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_UNSUPPORTED, "this program needs a CPU with AVX2");
 #endif
     if (state == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->scratch = calloc(1, sizeof *state->scratch);
     state->packed_for = kn_packs_create();
     if (state->scratch == NULL || state->packed_for == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider onednn");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->host = host;
     state->budget = args->max_threads;
     state->packs = host->extension(host->ctx, INLAY_EXT_PACKS);
@@ -44,11 +44,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     return INLAY_OK;
 }
 
-const inlay_provider *bundled_onednn(const inlay_host *host)
+const inlay_provider *bundled_cpu(const inlay_host *host)
 {
     static const inlay_provider provider = {
         .struct_size = sizeof provider,
-        .name = "onednn",
+        .name = "cpu",
         .create = create,
         .compile = rg_compile,
         .release_compiled = rg_release_compiled,

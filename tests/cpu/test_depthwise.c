@@ -4,6 +4,7 @@
 #else
 #define BESIDE_MOST 2e-6f
 #endif
+#include "region_provider.h"
 #include "beside.h"
 
 typedef struct dice {
@@ -27,8 +28,8 @@ static void expect_by(const char *script, const char *kernel)
         rig a;
 
         script_model(&w, script, 17);
-        a = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                                threads == 1 ? "1" : "2", "onednn.kernel", kernel, NULL });
+        a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                                threads == 1 ? "1" : "2", REGION ".kernel", kernel, NULL });
         script_feed(&a, 1);
         rig_run(&a);
         beside_compare(&a, &b, script);

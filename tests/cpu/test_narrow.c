@@ -1,6 +1,7 @@
 /* Constants of few bits in front of convolutions, recurrent layers and products that nbits.c has no loops for: beside
  * the reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them.
  */
+#include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
 #include "session/session.h"
@@ -239,12 +240,12 @@ static void run_layer(const layer *l, const weights *of, uint32_t seed, const ch
 }
 
 static const char *const ways[][11] = {
-    { "fold_max_bytes", "0", "providers", "onednn,reference", "intra_threads", "1", NULL },
-    { "fold_max_bytes", "0", "providers", "onednn,reference", "intra_threads", "2", NULL },
-    { "fold_max_bytes", "0", "providers", "onednn,reference", "precision", "strict", NULL },
-    { "fold_max_bytes", "0", "providers", "onednn,reference", "precision", "fast", "onednn.activations", "exact",
+    { "fold_max_bytes", "0", "providers", REGION ",reference", "intra_threads", "1", NULL },
+    { "fold_max_bytes", "0", "providers", REGION ",reference", "intra_threads", "2", NULL },
+    { "fold_max_bytes", "0", "providers", REGION ",reference", "precision", "strict", NULL },
+    { "fold_max_bytes", "0", "providers", REGION ",reference", "precision", "fast", REGION ".activations", "exact",
       NULL },
-    { "fold_max_bytes", "0", "providers", "onednn,reference", "level", "0", NULL },
+    { "fold_max_bytes", "0", "providers", REGION ",reference", "level", "0", NULL },
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -316,7 +317,7 @@ static void stay_packed(void **state)
  * would not hold; other types of those become floats once. */
 static void stay_by_default(void **state)
 {
-    static const char *const options[] = { "fold_max_bytes", "24576", "providers", "onednn,reference",
+    static const char *const options[] = { "fold_max_bytes", "24576", "providers", REGION ",reference",
                                            "intra_threads",  "1",     NULL };
     static const struct {
         const char *layer, *type;
@@ -356,7 +357,7 @@ static void stay_by_default(void **state)
 static void scaled_by_channels(void **state)
 {
     static const char *const ways_of[2][7] = { { "providers", "reference", "level", "0", NULL },
-                                               { "fold_max_bytes", "0", "providers", "onednn,reference", NULL } };
+                                               { "fold_max_bytes", "0", "providers", REGION ",reference", NULL } };
     static const int64_t dims[] = { 128, 160, 1, 1 }, channels[] = { 128 };
     static const weights of[] = { { 0, 0, 0, true }, { 4, 1, 32, true }, { 5, -1, 0, false } };
     static float x[160 * 36], y[2][128 * 36];
