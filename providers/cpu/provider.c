@@ -10,6 +10,7 @@
 #include "simd/cpu.h"
 #include "sources.h"
 #include "weights/nbits.h"
+#include <stdio.h>
 
 /* The first two are the library's, the last is for a provider without one. */
 static const inlay_option options[] = {
@@ -106,6 +107,26 @@ static bool takes_own_loops(const rg_front *front, const inlay_create_args *args
     return own;
 }
 
+/* Options of kernels that the provider cpu has: whoever set them here is told where. */
+static void tell_of_cpu(const rg_front *front, const inlay_host *host, const inlay_create_args *args)
+{
+    static const char *const ours[] = { "winograd", "pairs", "activations" };
+
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        char text[200];
+
+        for (size_t k = 0; k < KIT_COUNT(ours); k++) {
+            if (v->is_set == 0 || strcmp(v->name, ours[k]) != 0)
+                continue;
+            (void)snprintf(text, sizeof text,
+                           "option %s.%s: these kernels are the provider cpu's (cpu.%s); %s has them with own_loops 1",
+                           front->name, v->name, v->name, front->name);
+            host->log(host->ctx, INLAY_LOG_WARNING, text);
+        }
+    }
+}
+
 /* All but the engine. */
 static void release(rg_state *state)
 {
@@ -163,6 +184,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
         state->nbits = nb_kernel_best();
     } else {
         state->library_alone = true;
+        tell_of_cpu(front, host, args);
         state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* which has no others */
     }
     rg_read_options(state, args, &reduced);
@@ -216,7 +238,7 @@ static const void *extension(void *state_, const char *name)
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return &kernels;
     if (strcmp(name, INLAY_EXT_SOURCES) == 0)
-        return kernel_sources();
+        return state->library_alone ? NULL : kernel_sources();
     if (strcmp(name, INLAY_EXT_INTEGERS) == 0 && (q_library_has_products(&why) || byte_set_of_cpu() != NULL))
         return &fast;
     return NULL;

@@ -19,11 +19,11 @@ static inline rig beside_open(const char *script, int64_t opset, const char *pro
 
     script_model(&w, script, opset);
     if (op == NULL)
-        return rig_open(
-            &w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads, NULL });
+        return rig_open(&w, (const char *const[]){ "providers", providers, REGION_LOOPS "policy", "priority",
+                                                   "intra_threads", threads, NULL });
     (void)snprintf(pin, sizeof pin, "op:%s=" REGION, op);
-    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
-                                               "pin", pin, NULL });
+    return rig_open(&w, (const char *const[]){ "providers", providers, REGION_LOOPS "policy", "priority",
+                                               "intra_threads", threads, "pin", pin, NULL });
 }
 
 /* How far an element may be off, relative to the largest: what two orders of some hundred terms that cancel leave of a

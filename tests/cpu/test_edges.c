@@ -264,8 +264,11 @@ static void windows(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        beside_expect(&(beside_row){ strstr(scripts[i], "Max") != NULL ? "MaxPool" : "AveragePool", scripts[i] }, 17,
-                      NULL);
+        beside_expect(&(beside_row){ !REGION_HAS_LIBRARY && i > 0        ? NULL
+                                     : strstr(scripts[i], "Max") != NULL ? "MaxPool"
+                                                                         : "AveragePool",
+                                     scripts[i] },
+                      17, NULL);
 }
 
 /* Transposed convolutions: of single channels, of groups, of one tap a place and of several, in one to three axes; and

@@ -28,7 +28,8 @@ static void expect_same(const char *script, const char *op_type, const char *thr
         script_feed(&r[i], 3);
         rig_run(&r[i]);
     }
-    assert_string_equal(provider_of(&r[0], op_type), REGION);
+    if (REGION_HAS_LIBRARY || strcmp(op_type, "LRN") != 0) /* which a library alone has a kernel for */
+        assert_string_equal(provider_of(&r[0], op_type), REGION);
     for (uint32_t o = 0; o < inlay_session_output_count(r[1].session); o++) {
         inlay_value *got = inlay_context_output(r[0].context, o), *want = inlay_context_output(r[1].context, o);
         const float *x = inlay_value_data(got), *y = inlay_value_data(want);

@@ -266,7 +266,7 @@ static inlay_status library_winograd(rg_build *b, const rg_group *group, const k
 static bool groups_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     const bool depthwise = b->op->spatial == 2 && c->w.in == c->w.group && c->w.out == c->w.group;
-    const bool wanted = b->state->strict || b->state->kernel == KN_GROUPS;
+    const bool wanted = b->state->strict || b->state->alone || b->state->kernel == KN_GROUPS;
 
     (void)out_why;
     return c->w.group > 1 && !depthwise && b->state->tiles != NULL && (wanted || lib_unfolds(b, group, c));

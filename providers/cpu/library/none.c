@@ -1,6 +1,7 @@
 /* No library: there is no kernel but those of this folder. A region that needs one is INLAY_UNSUPPORTED when it is
  * compiled. */
 #include "region/build.h"
+#include "product/sgemm.h"
 
 #define NOTHING(out) (*(out) = NULL, DN_UNIMPLEMENTED)
 
@@ -169,12 +170,35 @@ static dn_status reorder(dn_engine engine, const rg_md *from, const void *source
     return DN_SUCCESS;
 }
 
+/* By kernels of our own, in short chains: what is left of products where no weights are packed. */
 static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
                        const float *b, int64_t b_line, float *y, int64_t y_line)
 {
-    (void)a_turned, (void)b_turned, (void)m, (void)n, (void)k, (void)a, (void)a_line, (void)b, (void)b_line, (void)y,
-        (void)y_line;
-    return DN_UNIMPLEMENTED;
+    const sg_job job = { .kernel = sg_kernel_best(),
+                         .m = m,
+                         .n = n,
+                         .k = k,
+                         .chain = sg_chain(k, true),
+                         .a = a,
+                         .a_row = a_line,
+                         .b = b,
+                         .width = SG_WIDTH,
+                         .b_panel = SG_WIDTH,
+                         .b_step = b_line,
+                         .c = y,
+                         .c_row = y_line };
+
+    if (a_turned || b_turned)
+        return DN_UNIMPLEMENTED;
+    if (m < 1 || n < 1)
+        return DN_SUCCESS;
+    if (k < 1) {
+        for (int64_t row = 0; row < m; row++)
+            memset(y + row * y_line, 0, (size_t)n * sizeof *y);
+        return DN_SUCCESS;
+    }
+    sg_run(&job, 0, sg_units(&job));
+    return DN_SUCCESS;
 }
 
 static bool has_isa(dn_isa isa)

@@ -147,6 +147,13 @@ static inlay_status lower_pool(rg_build *b, const rg_group *group)
         if (done)
             return set_reduced(b, group, &out);
     }
+    if (b->state->alone && in.md.data_type == DN_F32) {
+        INLAY_TRY(rg_read_plain(b, x, &in));
+        INLAY_TRY(rg_lower_rows(b, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+                                op->keepdims ? group->out : op->out[0], &out, &done));
+        if (done)
+            return set_reduced(b, group, &out);
+    }
     for (uint32_t i = 0; i < op->spatial; i++)
         if (desc.kernel[i] / 8 > dims_of_image[i])
             INLAY_TRY(inlay_fail(b->diag, INLAY_UNSUPPORTED,

@@ -258,6 +258,8 @@ static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op 
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
     if (family == &rg_lrn)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
+    if (family == &rg_pool && op->spatial > 2 && !op->global)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
     if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
     return true;
