@@ -76,7 +76,7 @@ try() {
 
 data=/usr/share/libonnx-testdata/data
 try 'conformance' bash tests/conformance/run.sh "$inlay" $data
-for provider in onednn openblas; do
+for provider in cpu onednn openblas; do
     try "conformance of $provider" bash tests/conformance/run.sh "$inlay" $data --policy priority \
         --providers $provider,reference
 done
@@ -87,7 +87,7 @@ while read -r name; do
 done < <(grep -v '^#' tests/cross/tests.txt)
 [ $tests -gt 0 ] || failed=$((failed + 1))
 try 'a model' bash tests/models/run.sh --inlay "$inlay" squeezenet1_1
-mapfile -t objects < <(find "$build/providers/kernels" -path '*neon*' -name '*.o')
+mapfile -t objects < <(find "$build/providers/simd" "$build/providers/cpu" -path '*neon*' -name '*.o')
 try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"
 
 echo "$passed passed, $failed failed"

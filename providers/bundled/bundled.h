@@ -5,8 +5,8 @@
 
 /* The provider reference with these tables, those of the operators that the model has. */
 const inlay_provider *bundled_reference(const inlay_host *host, const kit_table *const *tables, uint32_t count);
-/* The provider onednn on its own loops alone. */
-const inlay_provider *bundled_onednn(const inlay_host *host);
+/* The provider cpu. */
+const inlay_provider *bundled_cpu(const inlay_host *host);
 /* The instructions that kernels use on this CPU, as a number: what is packed is kept under it. */
 uint32_t bundle_level(void);
 /* The most that kernels may use, before anything asks: "avx2". */

@@ -1,5 +1,5 @@
 #include "bundled.h"
-#include "cpu.h"
+#include "simd/cpu.h"
 
 uint32_t bundle_level(void)
 {

@@ -1,5 +1,5 @@
 #include "bundled.h"
-#include "cpu.h"
+#include "simd/cpu.h"
 #include "gemm/set.h"
 #include "reference.h"
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * input position adds at each tap, and those are then added up where they fall. Blocks are independent tasks. */
 #include "args.h"
 #include "conv.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>

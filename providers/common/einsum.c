@@ -6,7 +6,7 @@
  * Pairs without such sums, and single terms, are plain loops. Types that have no product of their own are widened
  * first: half precision to float, 8 and 16 bit integers to 32, which wrap alike. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "einsum.h"
 #include "product_cost.h"
 #include "products.h"

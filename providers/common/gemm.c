@@ -1,7 +1,7 @@
 /* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. */
 #include "gemm.h"
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "product_cost.h"
 #include "products.h"
 #include <stdlib.h>

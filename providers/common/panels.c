@@ -1,7 +1,7 @@
 /* panels.c - packing weights for products of few rows, see panels.h. */
 #include "panels.h"
-#include "convert.h"
-#include "cpu.h"
+#include "simd/convert.h"
+#include "simd/cpu.h"
 #include "panels/set.h"
 
 static int64_t lanes_of(const panels *p)

@@ -1,7 +1,7 @@
 /* recurrent_run.c - the run of a recurrent layer, see recurrent.h. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "recurrent.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 
 /* What the gates' functions of one sample at one step read and write: rows in blocks, but for those of h. */

@@ -1,6 +1,6 @@
 /* resize_rows.c - the loops of Resize over rows, for each element type; no kernels here. */
 #include "resize_rows.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 
 /* Input rows (by offset) that are kept resampled. */

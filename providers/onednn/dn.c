@@ -1,19 +1,76 @@
 /* What is alike in all versions of the library. */
 #include "dn_versions.h"
 #include <oneapi/dnnl/dnnl.h>
+#include <stddef.h>
 
-dnnl_status_t dn_clone(dnnl_primitive_desc_t *out, const_dnnl_primitive_desc_t pd)
+/* ------------------------------------------------------------------ terms */
+
+_Static_assert((int)DN_SUCCESS == (int)dnnl_success && (int)DN_OUT_OF_MEMORY == (int)dnnl_out_of_memory &&
+                   (int)DN_INVALID_ARGUMENTS == (int)dnnl_invalid_arguments &&
+                   (int)DN_UNIMPLEMENTED == (int)dnnl_unimplemented,
+               "statuses have the library's numbers");
+_Static_assert((int)DN_TYPE_UNDEFINED == (int)dnnl_data_type_undef && (int)DN_F16 == (int)dnnl_f16 &&
+                   (int)DN_BF16 == (int)dnnl_bf16 && (int)DN_F32 == (int)dnnl_f32 && (int)DN_S32 == (int)dnnl_s32 &&
+                   (int)DN_S8 == (int)dnnl_s8 && (int)DN_U8 == (int)dnnl_u8,
+               "types have the library's numbers");
+_Static_assert(DN_ARG_SRC == DNNL_ARG_SRC_0 && DN_ARG_SRC_1 == DNNL_ARG_SRC_1 && DN_ARG_DST == DNNL_ARG_DST &&
+                   DN_ARG_WEIGHTS == DNNL_ARG_WEIGHTS && DN_ARG_BIAS == DNNL_ARG_BIAS && DN_ARG_MEAN == DNNL_ARG_MEAN &&
+                   DN_ARG_VARIANCE == DNNL_ARG_VARIANCE && DN_ARG_SCALE == DNNL_ARG_SCALE &&
+                   DN_ARG_SHIFT == DNNL_ARG_SHIFT && DN_ARG_SCRATCHPAD == DNNL_ARG_SCRATCHPAD &&
+                   DN_ARG_MULTIPLE_SRC == DNNL_ARG_MULTIPLE_SRC &&
+                   DN_ARG_ATTR_ZERO_POINTS == DNNL_ARG_ATTR_ZERO_POINTS &&
+                   DN_ARG_POST(3) == DNNL_ARG_ATTR_MULTIPLE_POST_OP(3),
+               "operands have the library's numbers");
+_Static_assert((int)DN_MAX_NDIMS == DNNL_MAX_NDIMS && sizeof(dn_dims) == sizeof(dnnl_dims_t), "tensors are as large");
+_Static_assert(sizeof(dn_arg) == sizeof(dnnl_exec_arg_t) &&
+                   offsetof(dn_arg, memory) == offsetof(dnnl_exec_arg_t, memory),
+               "operands of a run lie as the library reads them");
+
+dnnl_alg_kind_t dn_their_alg(dn_alg alg)
 {
-    return dnnl_primitive_desc_clone(out, pd);
+    switch (alg) {
+#define DN_ALG(name, theirs)                                                                                           \
+    case DN_##name:                                                                                                    \
+        return dnnl_##theirs;
+        DN_ALGS(DN_ALG)
+#undef DN_ALG
+    default:
+        return dnnl_alg_kind_undef;
+    }
 }
 
-void dn_destroy(dnnl_primitive_desc_t pd)
+unsigned dn_their_flags(uint32_t flags)
+{
+    return (flags & DN_USE_GLOBAL_STATS ? (unsigned)dnnl_use_global_stats : 0) |
+           (flags & DN_FUSE_RELU ? (unsigned)dnnl_fuse_norm_relu : 0) |
+           (flags & DN_USE_SCALE ? (unsigned)dnnl_use_scale : 0) |
+           (flags & DN_USE_SHIFT ? (unsigned)dnnl_use_shift : 0);
+}
+
+dnnl_query_t dn_their_query(dn_operand which)
+{
+    static const dnnl_query_t queries[] = { [DN_OPERAND_SRC] = dnnl_query_src_md,
+                                            [DN_OPERAND_WEIGHTS] = dnnl_query_weights_md,
+                                            [DN_OPERAND_DST] = dnnl_query_dst_md,
+                                            [DN_OPERAND_SCRATCHPAD] = dnnl_query_scratchpad_md };
+
+    return queries[which];
+}
+
+/* ------------------------------------------------------------------ calls */
+
+dn_status onednn_clone(dn_description *out, dn_const_description pd)
+{
+    return dn_own_status(dnnl_primitive_desc_clone(out, pd));
+}
+
+void onednn_destroy(dn_description pd)
 {
     if (pd != NULL)
         (void)dnnl_primitive_desc_destroy(pd);
 }
 
-const char *dn_name(const_dnnl_primitive_desc_t pd)
+const char *onednn_name(dn_const_description pd)
 {
     const char *name = NULL;
 
@@ -22,46 +79,45 @@ const char *dn_name(const_dnnl_primitive_desc_t pd)
                : "";
 }
 
-dnnl_status_t dn_stream_create(dnnl_engine_t engine, dnnl_stream_t *out)
+dn_status onednn_stream_create(dn_engine engine, dn_stream *out)
 {
-    return dnnl_stream_create(out, engine, dnnl_stream_default_flags);
+    return dn_own_status(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
 }
 
-dnnl_status_t dn_stream_wait(dnnl_stream_t stream)
+dn_status onednn_stream_wait(dn_stream stream)
 {
-    return dnnl_stream_wait(stream);
+    return dn_own_status(dnnl_stream_wait(stream));
 }
 
-void dn_stream_destroy(dnnl_stream_t stream)
+void onednn_stream_destroy(dn_stream stream)
 {
     if (stream != NULL)
         (void)dnnl_stream_destroy(stream);
 }
 
-dnnl_status_t dn_primitive_create(const_dnnl_primitive_desc_t pd, dnnl_primitive_t *out)
+dn_status onednn_primitive_create(dn_const_description pd, dn_primitive *out)
 {
-    return dnnl_primitive_create(out, pd);
+    return dn_own_status(dnnl_primitive_create(out, pd));
 }
 
-dnnl_status_t dn_primitive_execute(dnnl_primitive_t primitive, dnnl_stream_t stream, uint32_t count,
-                                   const dnnl_exec_arg_t *args)
+dn_status onednn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
 {
-    return dnnl_primitive_execute(primitive, stream, (int)count, args);
+    return dn_own_status(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
 }
 
-void dn_primitive_destroy(dnnl_primitive_t primitive)
+void onednn_primitive_destroy(dn_primitive primitive)
 {
     if (primitive != NULL)
         (void)dnnl_primitive_destroy(primitive);
 }
 
-void dn_memory_destroy(dnnl_memory_t memory)
+void onednn_memory_destroy(dn_memory memory)
 {
     if (memory != NULL)
         (void)dnnl_memory_destroy(memory);
 }
 
-dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *source, const rg_md *to, void *target,
+dn_status onednn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets)
 {
     dnnl_primitive_desc_t pd = NULL;
@@ -77,7 +133,7 @@ dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *so
     if (code == dnnl_success)
         code = dn_memory_of(pd, dnnl_query_dst_md, engine, target, &out);
     if (code == dnnl_success)
-        code = dn_stream_create(engine, &stream);
+        code = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (code == dnnl_success) {
         const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, in }, { DNNL_ARG_TO, out } };
 
@@ -85,21 +141,21 @@ dnnl_status_t dn_reorder(dnnl_engine_t engine, const rg_md *from, const void *so
         if (code == dnnl_success)
             code = dnnl_stream_wait(stream);
     }
-    dn_stream_destroy(stream);
-    dn_memory_destroy(out);
-    dn_memory_destroy(in);
-    dn_primitive_destroy(primitive);
-    dn_destroy(pd);
-    return code;
+    onednn_stream_destroy(stream);
+    onednn_memory_destroy(out);
+    onednn_memory_destroy(in);
+    onednn_primitive_destroy(primitive);
+    onednn_destroy(pd);
+    return dn_own_status(code);
 }
 
-dnnl_status_t dn_engine_create(dnnl_engine_t *out)
+dn_status onednn_engine_create(dn_engine *out)
 {
     dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
 
     if (code == dnnl_success)
         dn_opaque_open();
-    return code;
+    return dn_own_status(code);
 }
 
 dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
@@ -108,25 +164,61 @@ dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, d
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
 }
 
-dnnl_status_t dn_describe_reorder(dnnl_engine_t engine, const rg_md *from, const rg_md *to, dnnl_primitive_desc_t *out)
+dn_status onednn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
 {
-    return dn_describe_part(engine, from, to, NULL, NULL, out);
+    return dn_own_status(dn_describe_part(engine, from, to, NULL, NULL, out));
 }
 
-dnnl_status_t dn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
+dn_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
                        const float *b, int64_t b_line, float *y, int64_t y_line)
 {
-    return dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, y, y_line);
+    return dn_own_status(
+        dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, y, y_line));
 }
 
-bool dn_has_isa(dnnl_cpu_isa_t isa)
+bool onednn_has_isa(dn_isa isa)
 {
-    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
+    const unsigned wanted =
+        isa == DN_ISA_AVX512_VNNI ? (unsigned)dnnl_cpu_isa_avx512_core_vnni : (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+
+    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-uint64_t dn_version(void)
+uint64_t onednn_version(void)
 {
     const dnnl_version_t *v = dnnl_version();
 
     return v == NULL ? 0 : (uint64_t)v->major << 48 | (uint64_t)v->minor << 32 | (uint64_t)v->patch;
 }
+
+/* ------------------------------------------------------------------ the table */
+
+const dn_library dn_onednn = {
+    .title = "oneDNN",
+    .describe = onednn_describe,
+    .describe_reorder = onednn_describe_reorder,
+    .describe_concat = onednn_describe_concat,
+    .clone = onednn_clone,
+    .destroy = onednn_destroy,
+    .knows = onednn_knows,
+    .layout = onednn_layout,
+    .name = onednn_name,
+    .engine_create = onednn_engine_create,
+    .engine_destroy = onednn_engine_destroy,
+    .stream_create = onednn_stream_create,
+    .stream_wait = onednn_stream_wait,
+    .stream_destroy = onednn_stream_destroy,
+    .primitive_create = onednn_primitive_create,
+    .primitive_execute = onednn_primitive_execute,
+    .primitive_destroy = onednn_primitive_destroy,
+    .memory_create = onednn_memory_create,
+    .memory_move = onednn_memory_move,
+    .memory_destroy = onednn_memory_destroy,
+    .reorder = onednn_reorder,
+    .sgemm = onednn_sgemm,
+    .has_isa = onednn_has_isa,
+    .version = onednn_version,
+    .has_winograd = onednn_has_winograd,
+    .opaque_words = onednn_opaque_words,
+    .pack_winograd = onednn_pack_winograd,
+};

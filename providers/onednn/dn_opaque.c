@@ -1,6 +1,6 @@
 /* Layouts that the library alone understands. There are few: of some weights. */
 #include "dn_versions.h"
-#include "at_fork.h"
+#include "simd/at_fork.h"
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -22,7 +22,7 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     if (md->ndims == 0)
         return;
     out->ndims = md->ndims;
-    out->data_type = md->data_type;
+    out->data_type = dn_their_type(md->data_type);
     out->format_kind = md->kind == RG_BLOCKED ? dnnl_blocked : dnnl_format_kind_any;
     memcpy(out->dims, md->dims, n);
     memcpy(out->padded_dims, md->padded_dims, n);
@@ -34,7 +34,7 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     memcpy(b->inner_idxs, md->inner_idxs, blocks);
 }
 
-bool dn_knows(const rg_md *md)
+bool onednn_knows(const rg_md *md)
 {
     (void)md;
     return true;
@@ -72,7 +72,7 @@ bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
     if (d->ndims == 0)
         return true;
     out->ndims = d->ndims;
-    out->data_type = d->data_type;
+    out->data_type = (dn_type)d->data_type;
     memcpy(out->dims, d->dims, n);
     memcpy(out->padded_dims, d->padded_dims, n);
     if (d->format_kind == dnnl_format_kind_any) {
@@ -92,16 +92,16 @@ bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
     return true;
 }
 
-const rg_md *dn_layout(const_dnnl_primitive_desc_t pd, dnnl_query_t which, rg_md *out)
+const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
-    const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, which, 0);
+    const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0);
 
     if (d == NULL || !dn_v2_read(d, out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
-int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
 {
     const dnnl_memory_desc_t *d = dn_opaque_find(md->opaque);
     const dnnl_wino_desc_t *w = d != NULL ? &d->format_desc.wino_desc : NULL;
@@ -118,7 +118,7 @@ int dn_opaque_words(const rg_md *md, int64_t *out, int most)
     return WORDS;
 }
 
-bool dn_has_winograd(void)
+bool onednn_has_winograd(void)
 {
     return true;
 }
@@ -148,24 +148,25 @@ static dnnl_status_t start(const dn_op *op, any_op *out)
     dn_v2_describe(&op->y, &y);
     switch (op->kind) {
     case DN_CONVOLUTION:
-        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, op->alg, &x, &w, added, &y, op->strides,
-                                                          op->dilations, op->begins, op->ends);
+        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &x, &w, added, &y,
+                                                          op->strides, op->dilations, op->begins, op->ends);
     case DN_DECONVOLUTION:
-        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, op->alg, &x, &w, added, &y,
-                                                            op->strides, op->dilations, op->begins, op->ends);
+        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &x, &w, added,
+                                                            &y, op->strides, op->dilations, op->begins, op->ends);
     case DN_INNER_PRODUCT:
         return dnnl_inner_product_forward_desc_init(&out->inner, forward, &x, &w, added, &y);
     case DN_MATMUL:
         return dnnl_matmul_desc_init(&out->matmul, &x, &w, added, &y);
     case DN_BINARY:
-        return dnnl_binary_desc_init(&out->binary, op->alg, &x, &w, &y);
+        return dnnl_binary_desc_init(&out->binary, dn_their_alg(op->alg), &x, &w, &y);
     case DN_ELTWISE:
-        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, op->alg, &x, op->alpha, op->beta);
+        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, dn_their_alg(op->alg), &x, op->alpha, op->beta);
     case DN_POOLING:
-        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, op->alg, &x, &y, op->strides, op->kernel,
-                                                 op->dilations, op->begins, op->ends);
+        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, dn_their_alg(op->alg), &x, &y, op->strides,
+                                                 op->kernel, op->dilations, op->begins, op->ends);
     case DN_BATCH_NORM:
-        return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &x, op->epsilon, op->flags);
+        return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &x, op->epsilon,
+                                                          dn_their_flags(op->flags));
     case DN_LRN:
         return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &x, op->size, op->alpha,
                                           op->beta, op->epsilon);
@@ -180,10 +181,10 @@ static dnnl_status_t append(dnnl_post_ops_t posts, const dn_post *p)
 
     switch (p->kind) {
     case DN_POST_ELTWISE:
-        return dnnl_post_ops_append_eltwise(posts, 1, p->alg, p->alpha, p->beta);
+        return dnnl_post_ops_append_eltwise(posts, 1, dn_their_alg(p->alg), p->alpha, p->beta);
     case DN_POST_BINARY:
         dn_v2_describe(&p->other, &other);
-        return dnnl_post_ops_append_binary(posts, p->alg, &other);
+        return dnnl_post_ops_append_binary(posts, dn_their_alg(p->alg), &other);
     default:
         return dnnl_post_ops_append_sum(posts, 1);
     }
@@ -226,7 +227,7 @@ static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
     return code;
 }
 
-dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *attr, dnnl_primitive_desc_t *out)
+dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     dnnl_status_t code;
@@ -239,7 +240,7 @@ dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *
     if (code == dnnl_success)
         code = dnnl_primitive_desc_create(out, &desc, own, engine, NULL);
     (void)dnnl_primitive_attr_destroy(own);
-    return code;
+    return dn_own_status(code);
 }
 
 dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
@@ -262,8 +263,8 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
                                               engine, NULL);
 }
 
-dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                                 dnnl_primitive_desc_t *out)
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out)
 {
     dnnl_memory_desc_t whole, *parts = malloc(count * sizeof *parts + 1);
     dnnl_primitive_attr_t attr = NULL;
@@ -277,29 +278,29 @@ dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis,
         code = dnnl_concat_primitive_desc_create(out, &whole, (int)count, axis, parts, attr, engine);
     (void)dnnl_primitive_attr_destroy(attr);
     free(parts);
-    return code;
+    return dn_own_status(code);
 }
 
 /* ------------------------------------------------------------------ running */
 
-void dn_engine_destroy(dnnl_engine_t engine)
+void onednn_engine_destroy(dn_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
     dn_opaque_close(free);
 }
 
-dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data, dnnl_memory_t *out)
+dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
 {
     dnnl_memory_desc_t desc;
 
     dn_v2_describe(md, &desc);
-    return dnnl_memory_create(out, &desc, engine, data);
+    return dn_own_status(dnnl_memory_create(out, &desc, engine, data));
 }
 
-dnnl_status_t dn_memory_move(dnnl_memory_t memory, void *data, dnnl_stream_t stream)
+dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
 {
     void *was = NULL;
 
     (void)dnnl_memory_get_data_handle(memory, &was);
-    return was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream);
+    return dn_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream));
 }

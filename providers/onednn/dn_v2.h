@@ -1,7 +1,8 @@
 /* dn_v2.h - descriptors of oneDNN 2, for what reads them (winograd.c). */
 #ifndef ONEDNN_DN_V2_H
 #define ONEDNN_DN_V2_H
-#include "dn.h"
+#include "library/dn.h"
+#include <oneapi/dnnl/dnnl_types.h>
 
 /* The library's description of a layout. */
 void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out);

@@ -3,9 +3,9 @@
  * oneDNN makes them, too, by plain loops that take some twenty times as long as memory does. Its matrices G and its
  * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
-#include "build.h"
+#include "region/build.h"
 #include "dn_v2.h"
-#include "at_fork.h"
+#include "simd/at_fork.h"
 #include <math.h>
 
 enum { R = 3, TAPS = R * R, MAX_ALPHA = 6, MAX_BLOCK = 16, FORMATS = 5 };
@@ -256,7 +256,7 @@ done:
     return good;
 }
 
-bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     dnnl_memory_desc_t desc;

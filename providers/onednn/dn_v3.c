@@ -1,7 +1,7 @@
 /* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run.
  */
 #include "dn_versions.h"
-#include "at_fork.h"
+#include "simd/at_fork.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <pthread.h>
@@ -161,10 +161,11 @@ static dnnl_status_t make_strided(const rg_md *md, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t strides;
 
-    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, md->data_type, md->strides) == dnnl_success)
+    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, dn_their_type(md->data_type), md->strides) ==
+        dnnl_success)
         return dnnl_success;
     settle(md, strides);
-    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, md->data_type, strides);
+    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, dn_their_type(md->data_type), strides);
 }
 
 static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const int64_t *numbers, int count)
@@ -183,7 +184,7 @@ static dnnl_status_t make_blocked(const rg_md *md, dnnl_memory_desc_t *out)
 
     if (tag == dnnl_format_tag_undef)
         return dnnl_unimplemented;
-    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, md->data_type, tag);
+    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, dn_their_type(md->data_type), tag);
     if (code == dnnl_success && (!has_numbers(*out, dnnl_query_strides, md->strides, md->ndims) ||
                                  !has_numbers(*out, dnnl_query_padded_dims, md->padded_dims, md->ndims))) {
         (void)dnnl_memory_desc_destroy(*out);
@@ -203,7 +204,8 @@ static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
         return dnnl_success;
     switch (md->kind) {
     case RG_ANY:
-        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, md->data_type, dnnl_format_tag_any);
+        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, dn_their_type(md->data_type),
+                                                dnnl_format_tag_any);
     case RG_BLOCKED:
         return md->inner_nblks > 0 ? make_blocked(md, out) : make_strided(md, out);
     case RG_OPAQUE:
@@ -214,7 +216,7 @@ static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
     }
 }
 
-bool dn_knows(const rg_md *md)
+bool onednn_knows(const rg_md *md)
 {
     dnnl_memory_desc_t desc;
     const bool known = make_desc(md, &desc) == dnnl_success;
@@ -274,16 +276,18 @@ static bool read_blocks(const_dnnl_memory_desc_t desc, rg_md *out)
 
 static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
 {
+    dnnl_data_type_t type = dnnl_data_type_undef;
     int rank = 0;
 
     memset(out, 0, sizeof *out);
     if (desc == NULL || dnnl_memory_desc_query(desc, dnnl_query_ndims_s32, &rank) != dnnl_success || rank == 0)
         return true;
     out->ndims = rank;
-    if (dnnl_memory_desc_query(desc, dnnl_query_data_type, &out->data_type) != dnnl_success ||
+    if (dnnl_memory_desc_query(desc, dnnl_query_data_type, &type) != dnnl_success ||
         !read_numbers(desc, dnnl_query_dims, out->dims, rank) ||
         !read_numbers(desc, dnnl_query_padded_dims, out->padded_dims, rank))
         return false;
+    out->data_type = (dn_type)type;
     if (read_blocks(desc, out))
         return true;
     memset(out->strides, 0, sizeof out->strides);
@@ -296,14 +300,14 @@ static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
     return out->opaque != 0;
 }
 
-const rg_md *dn_layout(const_dnnl_primitive_desc_t pd, dnnl_query_t which, rg_md *out)
+const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
-    if (!read_desc(dnnl_primitive_desc_query_md(pd, which, 0), out))
+    if (!read_desc(dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0), out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
-int dn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
 {
     (void)md;
     (void)out;
@@ -311,7 +315,7 @@ int dn_opaque_words(const rg_md *md, int64_t *out, int most)
     return 0;
 }
 
-bool dn_has_winograd(void)
+bool onednn_has_winograd(void)
 {
     return false;
 }
@@ -354,8 +358,8 @@ static dnnl_status_t append_all(dnnl_post_ops_t posts, const dn_attr *a)
     for (uint32_t i = 0; code == dnnl_success && i < a->post_count; i++) {
         const dn_post *p = &a->posts[i];
 
-        code = p->kind == DN_POST_ELTWISE  ? append_function(posts, p->alg, p->alpha, p->beta)
-               : p->kind == DN_POST_BINARY ? append_binary(posts, p->alg, &p->other)
+        code = p->kind == DN_POST_ELTWISE  ? append_function(posts, dn_their_alg(p->alg), p->alpha, p->beta)
+               : p->kind == DN_POST_BINARY ? append_binary(posts, dn_their_alg(p->alg), &p->other)
                                            : dnnl_post_ops_append_sum(posts, 1, 0, dnnl_data_type_undef);
     }
     if (code == dnnl_success && a->y_zero != 0)
@@ -396,27 +400,30 @@ static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const opera
 
     switch (op->kind) {
     case DN_CONVOLUTION:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias, o->y,
-                                                              op->strides, op->dilations, op->begins, op->ends, attr);
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->w,
+                                                              o->bias, o->y, op->strides, op->dilations, op->begins,
+                                                              op->ends, attr);
     case DN_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->w, o->bias,
-                                                                o->y, op->strides, op->dilations, op->begins, op->ends,
-                                                                attr);
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->w,
+                                                                o->bias, o->y, op->strides, op->dilations, op->begins,
+                                                                op->ends, attr);
     case DN_INNER_PRODUCT:
         return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, o->x, o->w, o->bias, o->y, attr);
     case DN_MATMUL:
         return dnnl_matmul_primitive_desc_create(out, engine, o->x, o->w, o->bias, o->y, attr);
     case DN_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, op->alg, o->x, o->w, o->y, attr);
+        return dnnl_binary_primitive_desc_create(out, engine, dn_their_alg(op->alg), o->x, o->w, o->y, attr);
     case DN_ELTWISE:
-        settle_function(op->alg, &alpha, &beta);
-        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->x, alpha, beta, attr);
+        settle_function(dn_their_alg(op->alg), &alpha, &beta);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->x,
+                                                          alpha, beta, attr);
     case DN_POOLING:
-        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, op->alg, o->x, o->y, op->strides,
-                                                          op->kernel, op->dilations, op->begins, op->ends, attr);
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->y,
+                                                          op->strides, op->kernel, op->dilations, op->begins, op->ends,
+                                                          attr);
     case DN_BATCH_NORM:
         return dnnl_batch_normalization_forward_primitive_desc_create(out, engine, forward, o->x, o->x, op->epsilon,
-                                                                      op->flags, attr);
+                                                                      dn_their_flags(op->flags), attr);
     case DN_LRN:
         return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, o->x, o->x,
                                                       op->size, op->alpha, op->beta, op->epsilon, attr);
@@ -425,7 +432,7 @@ static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const opera
     }
 }
 
-dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *attr, dnnl_primitive_desc_t *out)
+dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     operands o = { NULL, NULL, NULL, NULL };
@@ -447,7 +454,7 @@ dnnl_status_t dn_describe(dnnl_engine_t engine, const dn_op *op, const dn_attr *
     (void)dnnl_memory_desc_destroy(o.w);
     (void)dnnl_memory_desc_destroy(o.bias);
     (void)dnnl_memory_desc_destroy(o.y);
-    return code;
+    return dn_own_status(code);
 }
 
 /* A part of a tensor; whole is the caller's, and what is made of it. */
@@ -480,8 +487,8 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
     return code;
 }
 
-dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                                 dnnl_primitive_desc_t *out)
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+                                 dn_description *out)
 {
     dnnl_memory_desc_t whole = NULL, *parts = calloc(count + 1u, sizeof *parts);
     dnnl_primitive_attr_t attr = NULL;
@@ -500,18 +507,18 @@ dnnl_status_t dn_describe_concat(dnnl_engine_t engine, const rg_md *y, int axis,
     for (uint32_t i = 0; parts != NULL && i < count; i++)
         (void)dnnl_memory_desc_destroy(parts[i]);
     free(parts);
-    return code;
+    return dn_own_status(code);
 }
 
 /* ------------------------------------------------------------------ running */
 
-void dn_engine_destroy(dnnl_engine_t engine)
+void onednn_engine_destroy(dn_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
     dn_opaque_close(destroy_desc);
 }
 
-dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data, dnnl_memory_t *out)
+dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = make_desc(md, &desc);
@@ -519,14 +526,14 @@ dnnl_status_t dn_memory_create(dnnl_engine_t engine, const rg_md *md, void *data
     if (code == dnnl_success)
         code = dnnl_memory_create(out, desc, engine, data);
     (void)dnnl_memory_desc_destroy(desc);
-    return code;
+    return dn_own_status(code);
 }
 
-dnnl_status_t dn_memory_move(dnnl_memory_t memory, void *data, dnnl_stream_t stream)
+dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
 {
     void *was = NULL;
 
     (void)stream;
     (void)dnnl_memory_get_data_handle(memory, &was);
-    return was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data);
+    return dn_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data));
 }

@@ -1,7 +1,7 @@
 /* oneDNN 3 has no Winograd's convolutions on x86, hence no weights of them. */
-#include "build.h"
+#include "region/build.h"
 
-bool rg_winograd_pack(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
 {
     (void)state;
     (void)plain;

@@ -4,8 +4,8 @@
  * The functions below have the library's names: the provider is written as if it were linked to it, as the tests are.
  * The plugin's linker script hides them. */
 #include "at_rest.h"
-#include "cpu.h"
-#include "at_fork.h"
+#include "simd/cpu.h"
+#include "simd/at_fork.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>

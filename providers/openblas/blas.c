@@ -19,7 +19,7 @@
  * Threads are the host's: a tile is computed on one of them, and many call the library at once, which it allows: its
  * buffers are taken under a lock of its own. */
 #include "blas.h"
-#include "at_fork.h"
+#include "simd/at_fork.h"
 #include "at_rest.h"
 #include "product_cost.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* library.c - loading libopenblas with the right settings, see library.h. */
 #include "library.h"
-#include "cpu.h"
-#include "at_fork.h"
+#include "simd/cpu.h"
+#include "simd/at_fork.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* The openblas provider: operators that are matrix products, float and double, multiplied by OpenBLAS. */
 #include "blas.h"
-#include "cpu.h"
+#include "simd/cpu.h"
 #include "products.h"
 #include <stdlib.h>
 

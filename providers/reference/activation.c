@@ -1,7 +1,7 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
 #include "elementwise.h"
-#include "row_set.h"
-#include "vecmath.h"
+#include "simd/row_set.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

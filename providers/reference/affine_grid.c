@@ -1,7 +1,7 @@
 /* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
  * [N, C, D, H, W] one of [N, D, H, W, 3]. The coordinates of a point stand x first. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 
 typedef struct affine_state {

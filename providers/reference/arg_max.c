@@ -1,8 +1,8 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
-#include "row_set.h"
+#include "simd/row_set.h"
 #include "strided.h"
 
 enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };

@@ -1,6 +1,6 @@
 /* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
 #include "elementwise.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

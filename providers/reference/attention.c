@@ -2,10 +2,10 @@
  * scores, softmax and result of a block stay in the cache. float16 and bfloat16 are computed in float. A query that may
  * see no key gives zeros by ONNX's text, and NaN in inlay's operator unless that is guarded. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm/set.h"
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

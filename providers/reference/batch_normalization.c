@@ -6,7 +6,7 @@
  * When is it training? 14 and 15 have training_mode. Before, a node with more outputs than Y trained, unless (1 and 6)
  * is_test says that it does not. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* CausalConvWithState: ONNX 27. Each channel's window slides over the past state and the input; computed in float. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <stdlib.h>
 
 typedef struct causal_state {

@@ -1,6 +1,6 @@
 /* Col2Im: ONNX 18. The inverse of cutting an image into columns: elements that came from one pixel are added. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 

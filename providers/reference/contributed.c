@@ -1,7 +1,7 @@
 /* Operators of com.microsoft (version 1) that no other operators say: Inverse, NGramRepeatBlock, MurmurHash3,
  * CropAndResize, WordConvEmbedding. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 #include <string.h>

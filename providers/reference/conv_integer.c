@@ -2,7 +2,7 @@
  * int32. */
 #include "args.h"
 #include "conv.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm/set.h"
 #include "reference.h"
 #include "requantize.h"

@@ -1,6 +1,6 @@
 /* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 add up in float. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "elementwise.h"
 #include "reference.h"
 #include "strided.h"

@@ -2,9 +2,9 @@
  * elements, at the place that the offsets say. */
 #include "args.h"
 #include "conv.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm/set.h"
-#include "move_set.h"
+#include "simd/move_set.h"
 #include "points.h"
 #include "reference.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Det: ONNX 11, 22. By LU decomposition in double, with pivoting. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)

@@ -1,6 +1,6 @@
 /* DFT: ONNX 17, 20. STFT: ONNX 17. Lines are gathered, transformed in double, and stored. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "fft.h"
 #include "reference.h"
 #include "work.h"

@@ -8,7 +8,7 @@
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
 #include "broadcast.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Expand (ONNX 8, 13) and Tile (1, 6, 13). An axis that Expand repeats is one of step 0 for the copying engine. Tile
  * writes what an axis repeats once, and then copies it. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 

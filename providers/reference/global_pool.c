@@ -1,9 +1,9 @@
 /* GlobalAveragePool (ONNX 1, 22), GlobalMaxPool (1, 22), GlobalLpPool (1, 2, 22): each plane [D1, ...] becomes one
  * element. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
-#include "row_set.h"
-#include "vecmath.h"
+#include "simd/row_set.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* GridSample: ONNX 16, 20, 22, in any number of dimensions. Per point the pixels that take part and their weights are
  * worked out once, then every channel is their weighted sum. */
 #include "args.h"
-#include "convert.h"
-#include "move_set.h"
+#include "simd/convert.h"
+#include "simd/move_set.h"
 #include "points.h"
 #include "reference.h"
 #include "strided.h"

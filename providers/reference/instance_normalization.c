@@ -4,7 +4,7 @@
  * bias are one a channel, save in GroupNormalization-18: one a group. Statistics are made in float, for double in
  * double, which is at least what stash_type asks for. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

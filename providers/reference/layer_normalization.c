@@ -5,7 +5,7 @@
  * less. Scale and bias broadcast to X: nearly always they are one row for all, sometimes one element, and very rarely
  * they differ between rows, in which case each row's is gathered. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* LinearAttention: ONNX 27. One state matrix [key size, value size] a batch and key-value head is decayed, corrected,
  * written to and read at every step; heads are independent. Computed in float. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 where the label is
  * ignored; the mean divides by the sum of the weights. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

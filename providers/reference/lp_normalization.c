@@ -1,6 +1,6 @@
 /* LpNormalization: ONNX 1, 22. Vectors along an axis are divided by their 1-norm or 2-norm. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)]
  * squared)^beta. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

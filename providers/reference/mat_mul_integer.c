@@ -1,7 +1,7 @@
 /* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed
  * in int32; float8 operands are multiplied as floats. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "matmul.h"
 #include "gemm/set.h"
 #include "reference.h"

@@ -1,6 +1,6 @@
 /* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
 #include "reference.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

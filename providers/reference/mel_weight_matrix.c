@@ -1,6 +1,6 @@
 /* MelWeightMatrix: ONNX 17. Triangles that sum the bins of a spectrum into bands spaced evenly on the mel scale. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 

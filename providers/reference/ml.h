@@ -1,7 +1,7 @@
 /* ml.h - what the kernels of ai.onnx.ml share: copies of attributes, labels, score transforms, [N, C] inputs. */
 #ifndef ML_H
 #define ML_H
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
 #include "ml.h"
-#include "row_set.h"
+#include "simd/row_set.h"
 #include "work.h"
 
 enum { LINEAR_GRAIN = 1 << 16, LINEAR_ROWS = 48 };

@@ -4,7 +4,7 @@
  * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE keeps as 4 or 8 bits, is read once
  * for some rows of the input. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 

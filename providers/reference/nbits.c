@@ -1,6 +1,6 @@
 /* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: weights of 2, 4 and 8 bits as they are
  * packed. One column of weights, or one row of a table, is floats at a time. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "elementwise.h"
 #include "reference.h"
 #include <stdlib.h>

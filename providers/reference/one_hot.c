@@ -1,6 +1,6 @@
 /* OneHot: ONNX 9, 11. Fills with the off value and sets one element per index. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 

@@ -4,7 +4,7 @@
  * input an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the
  * part that the input covers. Negative pads cut the input first. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 

@@ -1,5 +1,5 @@
 /* The reference provider: every operator in plain C. */
-#include "cpu.h"
+#include "simd/cpu.h"
 #include "gemm/set.h"
 #include "reference.h"
 #include <stdlib.h>

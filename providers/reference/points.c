@@ -1,6 +1,6 @@
 /* points.c - see points.h; no kernels here. */
 #include "points.h"
-#include "move_set.h"
+#include "simd/move_set.h"
 
 int64_t points_floats(int64_t channels, int64_t pixels)
 {

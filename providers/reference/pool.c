@@ -1,7 +1,7 @@
 /* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
  * spatial axes. */
 #include "pool.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include "work.h"
 #include <math.h>
 #include <stdlib.h>

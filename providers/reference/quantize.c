@@ -4,7 +4,7 @@
  * [outer, axis, inner], a tensor falls into runs along which the scale is one number or advances with the elements; a
  * loop handles a run in float, and blocks on the stack are converted to and from the other types. */
 #include "elementwise.h"
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include <stdlib.h>
 
 enum {

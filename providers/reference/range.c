@@ -1,7 +1,7 @@
 /* Range: ONNX 11, 27. Element i is start + i * delta, computed in the element type; float16 and bfloat16 in float, as
  * Range-27's stash_type asks for. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 
 /* max(ceil((limit - start) / delta), 0), -1 when that is no number that can be counted. */

@@ -1,9 +1,9 @@
 /* reduce_types.c - the loops of reduce.inc for each element type; no kernels here. */
 #include "reduce_types.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "inlay/kit.h"
-#include "row_set.h"
-#include "vecmath.h"
+#include "simd/row_set.h"
+#include "simd/vecmath.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * Nearest copies elements of any type. Linear and cubic are sums with weights, separable by axis; integers are
  * computed in floating point, cut towards zero and held within their range. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "resize_rows.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, each brought to one size. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include "work.h"
 #include "strided.h"

@@ -1,6 +1,6 @@
 /* RotaryEmbedding: ONNX 23. Pairs of elements of each head are turned by the angles of their position. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <stdlib.h>
 

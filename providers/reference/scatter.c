@@ -2,7 +2,7 @@
  * updates are written, added, multiplied, or of which the larger or smaller value is kept. Where indices repeat,
  * updates count in their order. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "indices.h"
 #include "reference.h"
 #include "strided.h"

@@ -2,7 +2,7 @@
  * between the runs of their decoder. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
 #include "search.h"
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SearchStep: the decoder's logits become the next word of each row. */
 #include "search.h"
-#include "convert.h"
-#include "vecmath.h"
+#include "simd/convert.h"
+#include "simd/vecmath.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before 13 the tensor is seen as a matrix cut at axis. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
-#include "row_set.h"
-#include "vecmath.h"
+#include "simd/row_set.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The engine of strided.h. Nothing here knows a type: elements are 1, 2, 4, 8 or 16 bytes. */
 #include "strided.h"
-#include "move_set.h"
+#include "simd/move_set.h"
 #include <stdlib.h>
 
 /* A range of work that pays for waking a second thread. */

@@ -2,7 +2,7 @@
  * vocabulary of the pool), so that n-grams of strings and of integers are looked up alike: by binary search among the
  * sorted n-grams of their length. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 
 enum { MODE_TF, MODE_IDF, MODE_TFIDF };

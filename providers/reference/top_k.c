@@ -3,7 +3,7 @@
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
-#include "row_set.h"
+#include "simd/row_set.h"
 #include "strided.h"
 #include "work.h"
 

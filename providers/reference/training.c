@@ -4,7 +4,7 @@
  * optimised, then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new
  * state. */
 #include "reference.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include <math.h>
 #include <stdlib.h>
 

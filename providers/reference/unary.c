@@ -1,8 +1,8 @@
 /* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
  * (elementwise.h). */
 #include "elementwise.h"
-#include "row_set.h"
-#include "vecmath.h"
+#include "simd/row_set.h"
+#include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * their keys (rank.h), others by merging. Equal neighbours make a group, whose first index is that of its first
  * occurrence. NaN equals NaN and sorts last, as in numpy. */
 #include "args.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "rank.h"
 #include "reference.h"
 #include "work.h"

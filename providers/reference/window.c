@@ -1,5 +1,5 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; any numeric output type. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 #include <stdlib.h>

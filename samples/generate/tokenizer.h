@@ -1,5 +1,5 @@
 /* tokenizer.h - the tokenizer of a model's folder, for texts that grow token by token. Which files are understood is
- * said in providers/text/text.h, which does the work. */
+ * said in providers/prepost/text/text.h, which does the work. */
 #ifndef GENERATE_TOKENIZER_H
 #define GENERATE_TOKENIZER_H
 #include <stdbool.h>

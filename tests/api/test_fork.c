@@ -217,7 +217,7 @@ static void *be_parent(void *user)
     return NULL;
 }
 
-static const char *const sets[] = { NULL, "reference", "onednn,reference", "openblas,reference" };
+static const char *const sets[] = { NULL, "reference", "cpu,reference", "onednn,reference", "openblas,reference" };
 enum { SETS = sizeof sets / sizeof sets[0] };
 
 static void test_before_and_after(void **state)

@@ -1,6 +1,6 @@
 /* bench_elementwise - nanoseconds an element of elementwise kernels on one thread; operands are in the cache but for
  * the 4096 x 4096 row, which shows the memory. Not a test. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <stdio.h>

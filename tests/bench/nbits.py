@@ -47,7 +47,7 @@ def told(command):
 
 def ours(args, path, rows, mode, threads, cache):
     return told([args.inlay, "bench", path, "--json", "--seconds", str(args.seconds), "--intra-threads", threads,
-                 "--dim", "rows=" + rows, "--option", "onednn.activations=" + mode, "--cache-dir", cache])
+                 "--dim", "rows=" + rows, "--option", "cpu.activations=" + mode, "--cache-dir", cache])
 
 
 def theirs(args, path, rows, threads):

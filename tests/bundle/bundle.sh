@@ -114,7 +114,7 @@ fails 2 "--memory is a number from 1" mlp.onnx -o none --memory 0.5
 
 # ---- precision and options of providers are the program's, too
 does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # no Winograd's algorithm
-does ".same and .packs_at_start == 0" winograd.onnx -o plain --option onednn.winograd=0
+does ".same and .packs_at_start == 0" winograd.onnx -o plain --option cpu.winograd=0
 does ".same and .packs_at_start > 0" winograd.onnx -o fast --precision fast
 fails 4 "precision reduced needs libdnnl" winograd.onnx -o none --precision reduced
 

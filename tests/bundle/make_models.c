@@ -178,7 +178,7 @@ static void write_bytes(const char *folder)
     write_model(folder, "bytes", &w);
 }
 
-/* Kernels that only a few models have: each family of the provider onednn that a program can be without, and what the
+/* Kernels that only a few models have: each family of the provider cpu that a program can be without, and what the
  * provider reference shares with it. */
 static void write_families(const char *folder)
 {

@@ -1,4 +1,4 @@
-/* Sessions on onednn with a cache folder: the second finds what the first packed, and never what is not its own. */
+/* Sessions on cpu with a cache folder: the second finds what the first packed, and never what is not its own. */
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
@@ -33,7 +33,7 @@ static inlay_status try_run(const ask *a, result *out)
     inlay_status status;
 
     assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "onednn,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(o, "providers", "cpu,reference", &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "cache_dir", a->cache, &diag), INLAY_OK);
     if (a->option != NULL && inlay_options_set(o, a->option, a->value, &diag) != INLAY_OK)
@@ -103,9 +103,9 @@ static void second_start(void **state)
 /* Whatever differs, the result is that without a cache. */
 static void never_stale(void **state)
 {
-    static const char *const options[][2] = { { "onednn.winograd", "0" }, { "intra_threads", "1" },
-                                              { "level", "0" },           { "precision", "reduced" },
-                                              { "precision", "strict" },  { "onednn.own_loops", "0" } };
+    static const char *const options[][2] = { { "cpu.winograd", "0" },   { "intra_threads", "1" },
+                                              { "level", "0" },          { "precision", "reduced" },
+                                              { "precision", "strict" }, { "cpu.kernel", "gemm" } };
     stage s = stage_make();
     wire w = model_make(start);
     long place = model_place(&w, start);
@@ -194,7 +194,7 @@ static void large_matrices(void **state)
             mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
             wire_end(&w, g);
             if (rig_try_open(&w,
-                             (const char *const[]){ "providers", on ? "onednn,reference" : "reference", "policy",
+                             (const char *const[]){ "providers", on ? "cpu,reference" : "reference", "policy",
                                                     "priority", "cache_dir", "", NULL },
                              &r, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
@@ -232,8 +232,8 @@ static void guesses_that_conflict(void **state)
         mw_node(&w, "MatMul", "masked,w", "y");
         mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,total,160");
         wire_end(&w, g);
-        r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "cache_dir",
-                                                f.path, NULL });
+        r = rig_open(
+            &w, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "cache_dir", f.path, NULL });
         count = packs_counted(r.session->main->packs);
         assert_int_equal(count.made, round == 0);
         assert_int_equal(count.found, round == 1);

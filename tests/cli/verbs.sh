@@ -316,8 +316,8 @@ expect 0 'reference' explain "$add"
 json 0 'type == "object"' explain "$add" --json
 json 0 '.measured_runs >= 3 and .measured_ns > 0' explain "$add" --measure --seconds 0 --json
 expect 0 'measured' explain "$add" --measure --seconds 0
-expect 0 'reference .*chosen' explain "$add" --node op:Add
-json 0 '.nodes[0].answers[] | select(.chosen) | .provider == "reference"' explain "$add" --node 'op:*' --json
+expect 0 '(cpu|reference) .*chosen' explain "$add" --node op:Add
+json 0 '.nodes[0].answers[] | select(.chosen) | .provider == "reference" or .provider == "cpu"' explain "$add" --node 'op:*' --json
 json 0 '.what_if.possible' explain "$add" --what-if op:Add=reference --what-if threads=1 --json
 refuses 2 "did you mean 'Add'" explain "$add" --node op:Ad
 refuses 2 "no provider 'nosuch'" explain "$add" --what-if -nosuch
@@ -350,14 +350,14 @@ refuses 4 'forbid keeps it out' partition "$add" $only --forbid reference
 expect 0 'provider reference' providers
 json 0 '(.files | length) >= 1 and ([.providers[] | select(.name == "reference")] | length) == 1' providers --json
 json 0 'length >= 1 and all(.[]; .error == null and (.provider | length) > 0)' providers --kernels --json
-if "$inlay" providers | grep -q 'provider onednn'; then
-    expect 0 ' tiles +providers/kernels/tiles\.c +[a-z0-9|]+ +[a-z0-9]+' providers --kernels
+if "$inlay" providers | grep -q 'provider cpu'; then
+    expect 0 ' tiles +providers/cpu/convolution/tiles\.c +[a-z0-9|]+ +[a-z0-9]+' providers --kernels
     json 0 '[.[].kernels[] | select(.name == "tiles")] | length == 1 and (.[0] | .chosen as $c | .instances | index($c))' \
         providers --kernels --json
     json 0 'all(.[].kernels[]; .chosen == "c" or .chosen == "neon" or .chosen == null)' \
         providers --kernels --json --isa baseline
     json 0 'all(.[].kernels[]; .chosen == "c" or .chosen == "neon" or .chosen == null)' \
-        providers --kernels --json --option onednn.isa=baseline
+        providers --kernels --json --option cpu.isa=baseline
 fi
 cp "$work/text.onnx" "$work/nothing/fake.so"
 chmod 755 "$work/nothing"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is it below AVX2 and FMA, by the CPU or by INLAY_ISA, which providers read themselves? The provider `onednn` has few
+/* Is it below AVX2 and FMA, by the CPU or by INLAY_ISA, which providers read themselves? The provider `cpu` has few
  * loops of its own then. */
 static inline bool level_is_low(void)
 {

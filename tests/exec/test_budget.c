@@ -64,9 +64,7 @@ static const char *const orders[] = {
 #ifdef HAVE_OPENBLAS
     "openblas?,moving_average,fast_average,skeleton,reference",
 #endif
-#ifdef HAVE_ONEDNN
-    "onednn?,moving_average,fast_average,skeleton,reference",
-#endif
+    "cpu,moving_average,fast_average,skeleton,reference",
     "moving_average,reference,skeleton,fast_average",
 };
 enum { ORDERS = sizeof orders / sizeof orders[0] };

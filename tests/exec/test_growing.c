@@ -36,7 +36,7 @@ static const script scripts[] = {
       "o = i[1] 0\ni = Squeeze(n, o)\ng = Gather(a, i) axis=0\ny = MatMul(g, w)\n-> y" },
 };
 
-static const char *const plugins[] = { "reference", "onednn,reference" };
+static const char *const plugins[] = { "reference", "cpu,reference" };
 
 typedef struct answer {
     uint32_t count;
@@ -52,7 +52,7 @@ static bool try_open(const script *s, const char *providers, rig *out)
     script_model(&w, s->text, 17);
     if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
         return true;
-    if (strstr(diag.text, "no provider 'onednn'") == NULL)
+    if (strstr(diag.text, "no provider 'cpu'") == NULL)
         fail_msg("%s: %s", s->what, diag.text);
     print_message("%s: %s\n", s->what, diag.text); /* not built */
     rig_close(out);

@@ -8,9 +8,7 @@
 
 static const char *const provider_lists[] = {
     "reference",
-#ifdef HAVE_ONEDNN
-    "onednn,reference",
-#endif
+    "cpu,reference",
 #ifdef HAVE_OPENBLAS
     "openblas,reference",
 #endif

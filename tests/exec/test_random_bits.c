@@ -460,12 +460,10 @@ static const variant variants[] = {
 #ifdef HAVE_OPENBLAS
     { "openblas", { "providers", "openblas,reference", "policy", "priority", NULL } },
 #endif
-#ifdef HAVE_ONEDNN
-    { "onednn", { "providers", "onednn,reference", "policy", "priority", NULL } },
-    { "onednn, reproducible", { "providers", "onednn,reference", "reproducible", "1", NULL } },
-    { "fast", { "providers", "onednn,reference", "policy", "priority", "precision", "fast", NULL } },
-    { "its library", { "providers", "onednn,reference", "policy", "priority", "onednn.own_loops", "0", NULL } },
-#endif
+    { "cpu", { "providers", "cpu,reference", "policy", "priority", NULL } },
+    { "cpu, reproducible", { "providers", "cpu,reference", "reproducible", "1", NULL } },
+    { "fast", { "providers", "cpu,reference", "policy", "priority", "precision", "fast", NULL } },
+    { "onednn", { "providers", "onednn?,reference", "policy", "priority", NULL } },
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 #ifdef HAVE_VULKAN

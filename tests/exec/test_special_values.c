@@ -7,9 +7,8 @@
 
 static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
 static const char *const reference[] = { "providers", "reference", NULL };
-static const char *const best[] = { "policy", "priority", "providers", "onednn,reference", NULL };
-static const char *const loops[] = { "policy",           "priority", "providers", "onednn,reference",
-                                     "onednn.own_loops", "0",        NULL };
+static const char *const best[] = { "policy", "priority", "providers", "cpu,reference", NULL };
+static const char *const library[] = { "policy", "priority", "providers", "onednn?,reference", NULL };
 static const char *const device[] = { "policy", "priority", "providers", "vulkan,reference", NULL };
 static const struct {
     const char *name;
@@ -17,8 +16,8 @@ static const struct {
     bool optional; /* the machine may not have it */
 } settings[] = {
     { "reference", reference, false },
-    { "onednn", best, true },
-    { "onednn without loops of its own", loops, true },
+    { "cpu", best, true },
+    { "onednn", library, true },
     { "vulkan", device, true },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -218,7 +217,7 @@ static void attention_by_each(void **state)
         "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 1,1,5,6\nu : 2,1,1,6\nlow = [] -inf\none = [] 0.5\nzero = [] 0\n"
         "pad = Greater(u, one)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\nb = Where(pad, low, s)\n"
         "a = Add(b, m)\np = Softmax(a) axis=-1\ne = IsNaN(p)\nw = Where(e, zero, p)\ny = MatMul(w, v)\n-> y";
-    static const char *const names[SETTINGS] = { "reference", "onednn", "onednn", "vulkan" };
+    static const char *const names[SETTINGS] = { "reference", "cpu", "onednn", "vulkan" };
 
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {

@@ -44,19 +44,18 @@ static bool lists_openblas(const char *const *options)
     return false;
 }
 
-/* The script has one input [N, 64]; runs of 3 and of 5 rows take turns. onednn: its threads, 0 = it is not there. The
+/* The script has one input [N, 64]; runs of 3 and of 5 rows take turns. cpu: its threads, 0 = it is not there. The
  * primitives of oneDNN make a map of their arguments each time (our own loops, which CPUs with AVX-512 have, allocate
  * nothing), and regions for several threads take turns, by a lock. Without AVX2 its products take locks as well.
  * OpenBLAS takes a buffer under a lock of its own for
  * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
-static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int onednn)
+static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
     wire w = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
     const bool products = strstr(script, "MatMul") != NULL;
-    const bool may_lock =
-        onednn > 1 || (products && lists_openblas(options)) || (products && onednn > 0 && level_is_low());
+    const bool may_lock = cpu > 1 || (products && lists_openblas(options)) || (products && cpu > 0 && level_is_low());
     unsigned allocated, locked;
     rig r;
 
@@ -74,7 +73,7 @@ static void check(const char *what, const char *script, const char *const *optio
     atomic_store(&counting, false);
     allocated = atomic_load(&allocations);
     locked = atomic_load(&locks);
-    if ((allocated > 0 && onednn == 0) || (locked > 0 && !may_lock))
+    if ((allocated > 0 && cpu == 0) || (locked > 0 && !may_lock))
         fail_msg("%s: %u allocations, %u locks in 30 runs", what, allocated, locked);
     rig_close(&r);
 done:
@@ -102,14 +101,13 @@ static void several_regions(void **state)
             4, 0);
         check("openblas, reference", NET_INDEX NET,
               (const char *const[]){ "providers", "openblas,reference", "intra_threads", threads[t], NULL }, 4, 0);
-        check("onednn, reference", NET_INDEX NET,
-              (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads", threads[t],
+        check("cpu, reference", NET_INDEX NET,
+              (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads", threads[t],
                                      NULL },
               3, t + 1);
         check("all in turns", NET_INDEX NET,
-              (const char *const[]){ "providers", "onednn,openblas,reference", "pin", "op:MatMul=openblas", "pin",
-                                     "op:Softmax=onednn", "pin", "op:Relu=reference", "intra_threads", threads[t],
-                                     NULL },
+              (const char *const[]){ "providers", "cpu,openblas,reference", "pin", "op:MatMul=openblas", "pin",
+                                     "op:Softmax=cpu", "pin", "op:Relu=reference", "intra_threads", threads[t], NULL },
               5, t + 1);
     }
 }
@@ -178,7 +176,7 @@ static void tokens(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof decoders / sizeof *decoders; k++) {
-        const char *options[] = { "providers", "onednn,reference",    "policy", "priority", "intra_threads", "1",
+        const char *options[] = { "providers", "cpu,reference",       "policy", "priority", "intra_threads", "1",
                                   "pin",       "op:MatMul=reference", NULL };
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_diag diag = INLAY_DIAG_INIT;

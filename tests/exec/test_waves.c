@@ -22,7 +22,7 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 static rig open_script(const char *script, const char *inter, const char *more, const char *value)
 {
     const char *const options[] = {
-        "providers", "onednn?,openblas?,reference", "intra_threads", "4", "inter_threads", inter, more, value, NULL
+        "providers", "cpu,openblas?,reference", "intra_threads", "4", "inter_threads", inter, more, value, NULL
     };
     wire w = { 0 };
     rig r;

@@ -90,7 +90,7 @@ includes providers ops sdk | awk -v folders="$folders" '
         if (from == "providers" && system("test -e " root "/" own) == 0) next
         if (to == "host" || to in is_folder)
             print part[1] ":" part[2] ": " from " may not include " header ", which is the host'"'"'s"
-        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|kernels|cpu|simd)$/)
+        else if (from != "providers" && to ~ /^(providers|reference|openblas|onednn|common|cpu|simd|prepost)$/)
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
     }' root="$root" >>"$wrong"
 

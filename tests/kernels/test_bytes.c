@@ -1,6 +1,6 @@
 /* Loops over bytes of every instance that this CPU runs, beside sums in plain C: extremes among the bytes, so that what
  * saturates in between would show. */
-#include "byte_set.h"
+#include "quantized/byte_set.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <string.h>

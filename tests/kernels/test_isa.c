@@ -2,7 +2,7 @@
  * A cap counts for the process, so ctest runs this once for each:
  *   test_isa avx2            sets the option
  *   INLAY_ISA=avx2 test_isa  has it from the environment */
-#include "../onednn/region_models.h"
+#include "../cpu/region_models.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -84,12 +84,11 @@ static void libdnnl(void **state)
     void *symbol;
 
     (void)state;
-    run_beside("onednn,reference", "onednn.own_loops", "0");
+    run_beside("onednn,reference", "policy", "priority");
     symbol = opened(DNNL_SONAME, "dnnl_get_effective_cpu_isa");
     assert_non_null(symbol);
     memcpy(&effective, &symbol, sizeof symbol);
     assert_int_equal(effective() & ~most[level_of(cap)], 0);
-    run_beside("onednn,reference", "onednn.own_loops", "1");
 }
 #endif
 
@@ -128,6 +127,7 @@ static void others(void **state)
         skip(); /* what this CPU has beyond it is not known here, and where that is nothing, no level is another */
     write_sequence_model(&m, 3, 3);
     run_beside("reference", "policy", "priority");
+    run_beside("cpu,reference", "policy", "priority");
     assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "providers", "reference", &diag), INLAY_OK);
     assert_int_equal(inlay_session_create_from_bytes(m.w.bytes, m.w.count, o, &session, &diag), INLAY_OK);

@@ -1,12 +1,12 @@
 /* Kernels of every level of instructions that this CPU has, plain C among them, beside sums in double: sizes around the
  * edges of registers, borders that nothing may be written behind. */
-#include "depthwise.h"
-#include "groups.h"
-#include "move_set.h"
-#include "planes.h"
-#include "quantize.h"
-#include "row_set.h"
-#include "tile_set.h"
+#include "convolution/depthwise.h"
+#include "convolution/groups.h"
+#include "simd/move_set.h"
+#include "convolution/planes.h"
+#include "quantized/quantize.h"
+#include "simd/row_set.h"
+#include "convolution/tile_set.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Products by packed weights of every level of instructions that this CPU has, beside sums in double of the weights as
  * the file has them: bits, blocks that do and do not divide, orders of the file, zero points, rows, and what cannot be
  * rounded. */
-#include "nbits.h"
+#include "weights/nbits.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Functions over rows, at every level of instructions that this CPU has, against double: errors in units of the last
  * place, special numbers, ends of rows of any length, float16. */
-#include "convert.h"
-#include "row_set.h"
+#include "simd/convert.h"
+#include "simd/row_set.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that
  * there are, and the one that is chosen is what kernels run by. */
 #include "sources.h"
-#include "move_set.h"
-#include "tile_set.h"
+#include "simd/move_set.h"
+#include "convolution/tile_set.h"
 #include "cmocka_all.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -36,21 +36,24 @@ static bool has_instances(const char *path)
     return found;
 }
 
-static void every_source_is_listed(void **state)
+/* Checks the sources of a folder; returns how many have instances. */
+static uint32_t check_folder(const char *name)
 {
-    static const char folder[] = INLAY_SOURCE_DIR "/providers/kernels";
     const struct dirent *entry;
+    char folder[4096];
     uint32_t found = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir;
 
-    (void)state;
+    (void)snprintf(folder, sizeof folder, "%s/%s", INLAY_SOURCE_DIR, name);
+    dir = opendir(folder);
     assert_non_null(dir);
     while ((entry = readdir(dir)) != NULL) {
         const size_t bytes = strlen(entry->d_name);
         const inlay_kernel_source *s;
-        char path[4096], stem[256];
+        char path[4096 + 256], file[4096], stem[256];
 
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        (void)snprintf(file, sizeof file, "%s/%s", name, entry->d_name);
         if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
             continue;
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
@@ -58,11 +61,26 @@ static void every_source_is_listed(void **state)
         if (s == NULL)
             fail_msg("%s is not in the list: %s", path, "is it in kernel_instances()?");
         else
-            assert_string_equal(strrchr(s->file, '/') + 1, entry->d_name);
+            assert_string_equal(s->file, file);
         found++;
     }
     (void)closedir(dir);
+    return found;
+}
+
+static void every_source_is_listed(void **state)
+{
+    static const char *const families[] = { "convolution", "product", "quantized", "sparse", "weights" };
+    uint32_t found = check_folder("providers/simd");
+
+    (void)state;
     assert_true(found > 0);
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        char name[64];
+
+        (void)snprintf(name, sizeof name, "providers/cpu/%s", families[f]);
+        found += check_folder(name);
+    }
     assert_int_equal(kernel_sources()->source_count, found);
 }
 

@@ -1,7 +1,7 @@
 /* Products by matrices with zeros in blocks, or with two of four: as sums in double have them, for rows and columns of
  * any number, with what is behind a product; infinity and NaN meet zeros as in a dense product. */
 #include "cmocka_all.h"
-#include "fours.h"
+#include "sparse/fours.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* Every kernel for convolutions and products against sums in double, by element beside the element's own terms, with
  * data that is hard on float arithmetic, on one and several threads. */
-#include "kernels.h"
+#include "../cpu/region_provider.h"
+#include "choice/kernels.h"
 #include "layer.h"
-#include "pairs.h"
-#include "tiles.h"
+#include "product/pairs.h"
+#include "convolution/tiles.h"
 #include "told.h"
 
 /* What precision f32 promises, in units of eps * sqrt(terms); strict is held to less. */
@@ -85,8 +86,8 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
     rig r;
 
     nm_case_model(c, &w);
-    r = rig_open(&w, (const char *const[]){ "providers", "onednn,reference", "policy", "priority", "intra_threads",
-                                            thread_count, "precision", precision, "onednn.kernel", kernel, NULL });
+    r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                            thread_count, "precision", precision, REGION ".kernel", kernel, NULL });
     ran = kernel_of(&r);
     nm_case_feed(c, &r);
     rig_run(&r);
@@ -104,10 +105,10 @@ static bool is_picky(uint32_t kernel)
     return kn_kernels[kernel].points > 0;
 }
 
-/* Is it one among others for a layer? Weights of a few bits have kernels of their own (tests/onednn/test_nbits.c). */
+/* Is it one among others for a layer? Weights of a few bits have kernels of their own (tests/cpu/test_nbits.c). */
 static bool is_choice(uint32_t kernel)
 {
-    return kn_kernels[kernel].lower != NULL;
+    return kn_kernels[kernel].lower != NULL && region_has_kernel(kn_kernels[kernel].name);
 }
 
 static void every_kernel(void **state)
@@ -131,17 +132,11 @@ static void every_kernel(void **state)
             }
         }
     }
-    /* oneDNN 3 wants its inputs channels last where version 2 may ask for blocks; for arm64 neither asks for them */
-    runs[KN_BLOCKS] += !dn_has_winograd();
-#if !defined(__x86_64__)
-    runs[KN_BLOCKS]++;
-#endif
     /* without precision fast none of these runs */
     assert_int_equal(runs[KN_PAIRS] + runs[KN_PAIRED] + runs[KN_LIBRARY_WINOGRAD], 0);
     for (uint32_t k = 0; k < KN_COUNT && tiles_of_cpu() != NULL; k++)
         if (runs[k] == 0 && is_choice(k) && k != KN_PAIRS && k != KN_PAIRED && k != KN_LIBRARY_WINOGRAD)
             fail_msg("no layer ran by %s", kn_kernels[k].name);
-    assert_true(runs[KN_LIBRARY] > 0 && runs[KN_MATMUL] > 0 && runs[KN_INNER] > 0);
 }
 
 /* Those that promise nothing for hard data are right for noise. */
@@ -152,7 +147,7 @@ static void fast(void **state)
     (void)state;
     for (int l = 0; l < LAYERS; l++)
         for (uint32_t k = 0; k < KN_COUNT; k++)
-            if (k == KN_PAIRS || k == KN_PAIRED || is_picky(k))
+            if (is_choice(k) && (k == KN_PAIRS || k == KN_PAIRED || is_picky(k)))
                 ran[expect(&cases[(uint32_t)l * nm_kind_count], kn_kernels[k].name, threads[k % 3], "fast", BOUND)] =
                     true;
     assert_true(pairs_of_cpu() == NULL || (ran[KN_PAIRS] && ran[KN_PAIRED]));

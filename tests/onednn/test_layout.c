@@ -1,5 +1,6 @@
 /* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
-#include "build.h"
+#include "dn_versions.h"
+#include "region/build.h"
 #include "their_layout.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>
@@ -102,14 +103,15 @@ static void test_layouts(void **state)
 /* What kernels ask for comes back as it went: layouts of operands of any kind are read from descriptors. */
 static void test_descriptors(void **state)
 {
-    dnnl_engine_t engine;
+    dn_engine engine;
     uint32_t seed = 3;
 
     (void)state;
-    assert_int_equal(dn_engine_create(&engine), dnnl_success);
+    dn_in_use = &dn_onednn;
+    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 300; round++) {
         const size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
-        dnnl_primitive_desc_t pd = NULL;
+        dn_description pd = NULL;
         dnnl_dims_t dims = { 0 };
         rg_md plain, md, back;
 
@@ -119,10 +121,10 @@ static void test_descriptors(void **state)
             while (dims[d] == 0);
         rg_md_plain(&plain, rows[r].rank, dims);
         assert_true(rg_md_blocks(&md, rows[r].rank, dims, rows[r].text));
-        assert_int_equal(dn_describe_reorder(engine, &plain, &md, &pd), dnnl_success);
-        assert_true(rg_md_equal(dn_layout(pd, dnnl_query_src_md, &back), &plain));
-        assert_true(rg_md_equal(dn_layout(pd, dnnl_query_dst_md, &back), &md));
-        assert_int_equal(dn_layout(pd, dnnl_query_weights_md, &back)->ndims, 0);
+        assert_int_equal(dn_describe_reorder(engine, &plain, &md, &pd), DN_SUCCESS);
+        assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_SRC, &back), &plain));
+        assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_DST, &back), &md));
+        assert_int_equal(dn_layout(pd, DN_OPERAND_WEIGHTS, &back)->ndims, 0);
         assert_string_not_equal(dn_name(pd), "");
         dn_destroy(pd);
     }
@@ -132,11 +134,12 @@ static void test_descriptors(void **state)
 /* Reads every element of a layout at the place that it has in another. */
 static void test_copies(void **state)
 {
-    dnnl_engine_t engine;
+    dn_engine engine;
     uint32_t seed = 11;
 
     (void)state;
-    assert_int_equal(dn_engine_create(&engine), dnnl_success);
+    dn_in_use = &dn_onednn;
+    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 150; round++) {
         size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
         dnnl_dims_t dims = { 0 };
@@ -161,7 +164,7 @@ static void test_copies(void **state)
             memcpy(source + 1 + i * sizeof(float), &(float){ (float)i + 1 }, sizeof(float));
         if (rg_md_copy(&plain, source + 1, &md, ours)) {
             memmove(source, source + 1, plain_bytes);
-            assert_int_equal(dn_reorder(engine, &plain, source, &md, theirs, NULL, NULL), dnnl_success);
+            assert_int_equal(dn_reorder(engine, &plain, source, &md, theirs, NULL, NULL), DN_SUCCESS);
             assert_memory_equal(ours, theirs, bytes);
         }
         free(source);
@@ -177,11 +180,12 @@ static void test_parts(void **state)
     enum { ROWS = 150, COLUMNS = 70, STEP = 64 };
     const dnnl_dims_t whole = { ROWS, COLUMNS };
     float source[ROWS * COLUMNS], *at_once, *in_parts;
-    dnnl_engine_t engine;
+    dn_engine engine;
     rg_md plain, md;
 
     (void)state;
-    assert_int_equal(dn_engine_create(&engine), dnnl_success);
+    dn_in_use = &dn_onednn;
+    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     rg_md_plain(&plain, 2, whole);
     assert_true(rg_md_blocks(&md, 2, whole, "AB16b64a"));
     at_once = calloc(1, rg_md_bytes(&md));
@@ -189,11 +193,11 @@ static void test_parts(void **state)
     assert_true(at_once != NULL && in_parts != NULL);
     for (int i = 0; i < ROWS * COLUMNS; i++)
         source[i] = (float)i + 1;
-    assert_int_equal(dn_reorder(engine, &plain, source, &md, at_once, NULL, NULL), dnnl_success);
+    assert_int_equal(dn_reorder(engine, &plain, source, &md, at_once, NULL, NULL), DN_SUCCESS);
     for (int64_t at = 0; at < ROWS; at += STEP) {
         const dnnl_dims_t dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, offsets = { at, 0 };
 
-        assert_int_equal(dn_reorder(engine, &plain, source, &md, in_parts, dims, offsets), dnnl_success);
+        assert_int_equal(dn_reorder(engine, &plain, source, &md, in_parts, dims, offsets), DN_SUCCESS);
     }
     assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
     free(at_once);
@@ -205,7 +209,7 @@ static void test_types(void **state)
 {
     (void)state;
     for (int t = 0; t <= (int)dnnl_u8; t++)
-        assert_true(rg_type_bytes((dnnl_data_type_t)t) ==
+        assert_true(rg_type_bytes((dn_type)t) ==
                     (t == (int)dnnl_data_type_undef ? 0 : dnnl_data_type_size((dnnl_data_type_t)t)));
 }
 

@@ -1,5 +1,6 @@
 /* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that oneDNN 2 asks for. */
-#include "build.h"
+#include "dn_versions.h"
+#include "region/build.h"
 #include "dn_v2.h"
 #include <math.h>
 #include <setjmp.h>
@@ -16,19 +17,19 @@ static bool wanted(const rg_state *state, const row *r, rg_md *out)
     const int64_t x_dims[] = { 1, r->in, r->side, r->side }, y_dims[] = { 1, r->out, r->side, r->side };
     const int64_t w_dims[] = { r->out, r->in, 3, 3 };
     dn_op desc = { .kind = DN_CONVOLUTION,
-                   .alg = dnnl_convolution_winograd,
+                   .alg = DN_CONVOLUTION_WINOGRAD,
                    .strides = { 1, 1 },
                    .begins = { 1, 1 },
                    .ends = { 1, 1 } };
-    dnnl_primitive_desc_t pd = NULL;
+    dn_description pd = NULL;
     bool there;
 
     rg_md_any(&desc.x, 4, x_dims);
     rg_md_any(&desc.w, 4, w_dims);
     rg_md_any(&desc.y, 4, y_dims);
-    there = dn_describe(state->engine, &desc, NULL, &pd) == dnnl_success;
+    there = dn_describe(state->engine, &desc, NULL, &pd) == DN_SUCCESS;
     if (there)
-        (void)dn_layout(pd, dnnl_query_weights_md, out);
+        (void)dn_layout(pd, DN_OPERAND_WEIGHTS, out);
     dn_destroy(pd);
     return there && out->kind == RG_OPAQUE;
 }
@@ -53,7 +54,7 @@ static void compare(const rg_state *state, const row *r, const rg_md *md)
     memcpy(odd + 1, source, rg_md_bytes(&plain));
     memset(ours, 0xff, bytes);
     assert_int_equal(rg_reorder_now(state, &plain, source, md, theirs, NULL), INLAY_OK);
-    assert_true(rg_winograd_pack(state, &plain, odd + 1, md, ours));
+    assert_true(dn_onednn.pack_winograd(state, &plain, odd + 1, md, ours));
     for (size_t i = 0; i < bytes / sizeof(float); i++) {
         if (!(fabsf(ours[i] - theirs[i]) <= worst)) {
             worst = fabsf(ours[i] - theirs[i]);
@@ -81,7 +82,8 @@ static void layouts(void **unused)
     int before = rg_threads_set(1);
 
     (void)unused;
-    assert_int_equal(dn_engine_create(&state.engine), dnnl_success);
+    dn_in_use = &dn_onednn;
+    assert_int_equal(dn_engine_create(&state.engine), DN_SUCCESS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!wanted(&state, &rows[i], &md))
             continue;
@@ -105,19 +107,20 @@ static void others(void **unused)
     rg_md plain, strange;
 
     (void)unused;
-    assert_int_equal(dn_engine_create(&state.engine), dnnl_success);
+    dn_in_use = &dn_onednn;
+    assert_int_equal(dn_engine_create(&state.engine), DN_SUCCESS);
     rg_md_plain(&plain, 4, dims);
-    assert_false(rg_winograd_pack(&state, &plain, data, &plain, data));
+    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &plain, data));
     dn_v2_describe(&plain, &desc);
     desc.format_kind = dnnl_format_kind_wino;
     desc.format_desc.wino_desc = (dnnl_wino_desc_t){
         .wino_format = dnnl_wino_wei_aaOIoi, .r = 3, .alpha = 4, .oc = 64, .ic = 64, .oc_block = 16, .ic_block = 16
     };
     assert_true(dn_v2_read(&desc, &strange));
-    assert_false(rg_winograd_pack(&state, &plain, data, &strange, data));
+    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &strange, data));
     desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* but the size is not what follows */
     assert_true(dn_v2_read(&desc, &strange));
-    assert_false(rg_winograd_pack(&state, &plain, data, &strange, data));
+    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &strange, data));
     dn_engine_destroy(state.engine);
     free(data);
 }

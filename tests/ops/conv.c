@@ -1,6 +1,6 @@
 /* Convolution against its definition: random windows, strides, dilations, paddings, groups and types, all tensors and
  * the workspace ending at a forbidden page. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm/set.h"
 #include "kernel_case.h"
 #include "reference.h"

@@ -2,7 +2,7 @@
  * broadcast, rank 0, zero dimensions, integer corners, old opsets, and memory that ends at a forbidden page. */
 #include "broadcast.h"
 #include "cmocka_all.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <math.h>

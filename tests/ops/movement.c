@@ -1,6 +1,6 @@
 /* Operators that move data, on what ONNX's own cases lack: rank 0, empty axes, indices and sizes out of range, extreme
  * numbers. A row names inputs, attributes and the output, and what comes of it: values, or words of the message. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <ctype.h>

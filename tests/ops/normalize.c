@@ -1,6 +1,6 @@
 /* Normalizations against their definitions, every floating-point type, scale and bias broadcast in every way that is
  * allowed, constant or not, all tensors and the workspace ending at a forbidden page; and what models get wrong. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <math.h>

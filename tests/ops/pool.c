@@ -1,6 +1,6 @@
 /* Pooling against its definition: random windows, strides, dilations, paddings, rounding and types, with indices in
  * both orders, all tensors and the workspace ending at a forbidden page. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <math.h>

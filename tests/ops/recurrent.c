@@ -1,7 +1,7 @@
 /* LSTM, GRU and RNN beside a plain loop over the formulas of the operators' pages, in double: random sizes, attributes,
  * types, lengths, missing inputs and outputs, threads. Products of panels beside a plain sum, for each instruction set.
  * Outputs start as NaN, tensors and workspace end at a forbidden page. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "panels.h"
 #include "reference.h"

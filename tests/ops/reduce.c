@@ -1,6 +1,6 @@
 /* Reductions and softmax against their definitions: every operator and type, any axes, ranks from 0, sizes from 0, all
  * tensors ending at a forbidden page; and axes that do not exist. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Resize against its definition in up to four dimensions: nearest, linear and cubic, every type, all tensors and the
  * workspace ending at a forbidden page. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
 #include <math.h>

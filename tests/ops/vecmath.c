@@ -1,5 +1,5 @@
 /* The elementary functions of vecmath.h against the library's in double, over floats from the whole range. */
-#include "vecmath.h"
+#include "simd/vecmath.h"
 #include "cmocka_all.h"
 #include <math.h>
 

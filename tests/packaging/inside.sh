@@ -32,11 +32,8 @@ before=$(size)
 slim=(/packages/inlay_*.deb /packages/inlay-probe_*.deb /packages/inlay-provider-reference_*.deb)
 ok "the command and the provider reference are installed" get install "${slim[@]}"
 echo "the command with the provider reference: $((($(size) - before) / 1024)) MiB"
-onednn=$(ls /packages/inlay-provider-onednn_*.deb 2>/dev/null)
-if [ -n "$onednn" ]; then
-    ok "the provider onednn is added" get install "$onednn"
-    echo "and with the provider onednn: $((($(size) - before) / 1024)) MiB"
-fi
+ok "the provider cpu is added" get install /packages/inlay-provider-cpu_*.deb
+echo "and with the provider cpu: $((($(size) - before) / 1024)) MiB"
 ok "they are purged" get purge --auto-remove inlay inlay-probe 'inlay-provider-*'
 
 # ---- all packages, over what their tests need

@@ -2,7 +2,7 @@
  * theirs (run with -fsanitize=address to see the latter). */
 #include "cmocka_all.h"
 #include "picture.h"
-#include "sound.h"
+#include "audio/sound.h"
 #include <stdlib.h>
 #include <string.h>
 #ifdef PREPOST_TEXT

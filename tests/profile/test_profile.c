@@ -221,7 +221,7 @@ static void kernels_of_a_region(void **state)
                  "x : 64,64\nw = [64,64]\nv = [64,64]\na = MatMul(x, w)\nb = Relu(a)\nc = Softmax(b)\n"
                  "y = MatMul(c, v)\n-> y",
                  17);
-    if (rig_try_open(&w, (const char *const[]){ "providers", "onednn", NULL }, &r, &diag) != INLAY_OK) {
+    if (rig_try_open(&w, (const char *const[]){ "providers", "cpu", NULL }, &r, &diag) != INLAY_OK) {
         inlay_session_destroy(r.session);
         wire_deinit(&r.model);
         skip(); /* it is not built */

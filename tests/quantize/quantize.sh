@@ -167,8 +167,8 @@ if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_
         does 0 '([.. | objects | .kernel? | objects | .name] | any(. == "packed_sparse"))' explain $model --kernels
     done
     "$inlay" run sparse.onnx --quiet "${common[@]}" >all 2>err </dev/null
-    for rule in "--pin op:MatMul=reference" "--pin op:SparseToDense=reference" "--forbid op:SparseToDense=onednn" \
-        "--pin op:MatMul=reference --pin op:SparseToDense=onednn"; do
+    for rule in "--pin op:MatMul=reference" "--pin op:SparseToDense=reference" "--forbid op:SparseToDense=cpu" \
+        "--pin op:MatMul=reference --pin op:SparseToDense=cpu"; do
         checks=$((checks + 1))
         # shellcheck disable=SC2086 # two words each
         "$inlay" run sparse.onnx --quiet "${common[@]}" $rule >out 2>err </dev/null || complain "run sparse.onnx $rule"

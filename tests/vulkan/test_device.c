@@ -441,7 +441,7 @@ static void a_driver_of_the_cpu_is_named(void **state)
         { { "providers", "", "policy", "priority" }, 0 },
         { { "providers", "", "reproducible", "1" }, 0 },
         { { "providers", "", "reproducible", "1", "pin", "op:Exp=vulkan" }, 1 },
-        { { "providers", "", "policy", "priority", "vulkan.device", "cpu", "forbid", "onednn" }, 1 },
+        { { "providers", "", "policy", "priority", "vulkan.device", "cpu", "forbid", "cpu,onednn" }, 1 },
         { { "providers", "vulkan,reference" }, 0 },
         { { "providers", "vulkan,reference", "policy", "priority" }, 2 },
         { { "providers", "vulkan,reference", "reproducible", "1" }, 2 },

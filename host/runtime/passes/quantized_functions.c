@@ -4,7 +4,7 @@
  *     QLinearAdd(a, scale, zero, b, scale, zero, scale, zero)
  *         ->  QuantizeLinear(Add(DequantizeLinear(a, scale, zero), DequantizeLinear(b, scale, zero)), scale, zero)
  *
- * Level 0: nobody else runs them. Providers join the pieces again (providers/onednn: quant_chain.c), and quantized_ops
+ * Level 0: nobody else runs them. Providers join the pieces again (providers/cpu: quant_chain.c), and quantized_ops
  * makes products of QGemm. Pass contributed has those of images with channels last. */
 #include "base/element.h"
 #include "passes/spell.h"

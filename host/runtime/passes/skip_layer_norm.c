@@ -5,7 +5,7 @@
  *
  * The sum, which the next residual is added to, is another output where somebody else reads it. A bias is a constant
  * vector that is added to one of both. Providers may take that apart again: where a product adds the residual to its
- * sums, there is nothing to be gained (providers/onednn). */
+ * sums, there is nothing to be gained (providers/cpu). */
 #include "base/element.h"
 #include "passes/rewrite.h"
 

@@ -220,6 +220,19 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
     return INLAY_OK;
 }
 
+/* The first provider in use that has an option of this name; NULL. */
+static const char *provider_with_option(const inlay_session *s, const char *option)
+{
+    for (uint32_t k = 0; k < s->env.provider_count; k++) {
+        const plugin_provider *p = plugin_set_find(s->plugins, s->providers[k].name);
+
+        for (uint32_t i = 0; p != NULL && i < p->table.option_count; i++)
+            if (strcmp(INLAY_AT(inlay_option, p->table.options, p->table.option_stride, i)->name, option) == 0)
+                return s->providers[k].name;
+    }
+    return NULL;
+}
+
 /* A setting for a provider that is not there would be silently lost. Not so when a later source chose the providers:
  * who leaves one out on the command line need not take back what a file says about it. */
 static inlay_status check_settings(const inlay_session *s, const inlay_options *options, inlay_diag *diag)
@@ -235,9 +248,13 @@ static inlay_status check_settings(const inlay_session *s, const inlay_options *
             known = strlen(s->providers[k].name) == bytes && strncmp(s->providers[k].name, name, bytes) == 0;
         for (const session_skipped *k = s->skipped; !known && k != NULL; k = k->next) /* optional, and not there */
             known = strlen(k->name) == bytes && strncmp(k->name, name, bytes) == 0;
-        if (!known)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use", name, (int)bytes,
-                              name);
+        if (!known) {
+            const char *option = name + bytes + 1, *other = provider_with_option(s, option);
+
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use%s%s%s%s", name,
+                              (int)bytes, name, other != NULL ? "; there is " : "", other != NULL ? other : "",
+                              other != NULL ? "." : "", other != NULL ? option : "");
+        }
     }
     return INLAY_OK;
 }

@@ -362,8 +362,8 @@ static void put_regions(emitter *e)
 
         if (d->what == DO_RUN)
             (void)fprintf(e->to, "    { %s, &graph%u, states%u, rn%u_0, rc%u_0, ri%u_0, ro%u_0, %u, %u, %u, %u },\n",
-                          strcmp(d->step->provider->name, "onednn") == 0 ? "BUNDLE_ONEDNN" : "BUNDLE_REFERENCE",
-                          d->part, d->part, i, i, i, i, d->step->region->node_count, d->step->region->offer_count,
+                          strcmp(d->step->provider->name, "cpu") == 0 ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part,
+                          d->part, i, i, i, i, d->step->region->node_count, d->step->region->offer_count,
                           d->step->region->input_count, d->step->region->output_count);
     }
     (void)fprintf(e->to, "    { .node_count = 0 } };\n\n");
@@ -471,7 +471,7 @@ static void put_parts(emitter *e)
                 (void)fprintf(e->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", p->name);
             continue;
         }
-        if (p->kind == PART_LEVEL || (!e->n->has_onednn && p->kind == PART_FAMILY))
+        if (p->kind == PART_LEVEL || (!e->n->has_cpu && p->kind == PART_FAMILY))
             continue;
         if (p->needed)
             (void)fprintf(e->to, "%s %s%s;\n", kinds[p->kind], p->name, function ? "(void)" : "");
@@ -485,7 +485,7 @@ static void put_parts(emitter *e)
     (void)fprintf(e->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
     for (uint32_t i = 0; i < e->n->part_count; i++)
         if (e->n->parts[i].needed && e->n->parts[i].kind != PART_TABLE && e->n->parts[i].kind != PART_LEVEL &&
-            e->n->parts[i].kind != PART_KERNEL && (!e->n->has_onednn || e->n->parts[i].kind != PART_BASELINE))
+            e->n->parts[i].kind != PART_KERNEL && (!e->n->has_cpu || e->n->parts[i].kind != PART_BASELINE))
             (void)fprintf(e->to, "(const void *)&%s, ", e->n->parts[i].name);
     (void)fprintf(e->to, "};\n");
 }
@@ -548,18 +548,17 @@ static void put_model(emitter *e, const uint32_t *option_counts)
     (void)fprintf(
         e->to,
         "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
-        "    .options = { options_reference, options_onednn }, .option_counts = { %u, %u },\n"
+        "    .options = { options_reference, options_cpu }, .option_counts = { %u, %u },\n"
         "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
         "    .packs_data = %s_packs, .data = %s_data, .data_bytes = %" PRIu64
         "u, .region_count = %u, .step_count = %u, .input_count = %u,\n"
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
         "    .packs_first = %d, .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64
         "u,\n};\n\n",
-        e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_onednn ? "bundled_onednn" : "0",
-        option_counts[0], option_counts[1], e->n->name, e->n->name, e->at, regions, e->c->step_count, g->input_count,
-        g->output_count, e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level,
-        e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "",
-        e->c->slab_bytes, e->f->arena_bytes);
+        e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_cpu ? "bundled_cpu" : "0", option_counts[0],
+        option_counts[1], e->n->name, e->n->name, e->at, regions, e->c->step_count, g->input_count, g->output_count,
+        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level, e->n->isa != NULL ? "\"" : "",
+        e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
 }
 
 /* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,
@@ -634,7 +633,7 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, cons
     put_providers(&e);
     option_counts[0] = put_options(&e, "reference", diag, &status);
     if (status == INLAY_OK)
-        option_counts[1] = put_options(&e, "onednn", diag, &status);
+        option_counts[1] = put_options(&e, "cpu", diag, &status);
     put_model(&e, option_counts);
     put_functions(&e);
     return status;

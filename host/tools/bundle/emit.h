@@ -33,7 +33,7 @@ typedef struct bundle_names {
     const char **outputs;
     struct bundle_part_of *parts; /* what programs can leave out, and what this one needs */
     uint32_t part_count;
-    bool has_reference, has_onednn;
+    bool has_reference, has_cpu;
     const char *isa; /* "avx2", or NULL */
 } bundle_names;
 

@@ -32,7 +32,7 @@ typedef struct bundle_job {
     bool prepared;        /* it was run while it was made: starts find their packs */
     const char *made;     /* the file, in dir */
     const char *tried;    /* a program of what was made */
-    char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run without oneDNN, or "" ... */
+    char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run, or "" ... */
     char op[64];          /* ... and its operator */
 } bundle_job;
 

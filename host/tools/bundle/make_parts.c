@@ -64,13 +64,13 @@ static bool read_part(maker *m, char *line)
                   : kind[0] == 'b'              ? PART_BASELINE
                   : kind[0] == 'l'              ? PART_LEVEL
                                                 : PART_FUNCTION;
-        /* Plain C is for CPUs that a region of onednn does not run on; on arm64 there are none such. */
-        p->needed = p->kind == PART_BASELINE && !m->n.has_onednn && strcmp(name, "rows_c") == 0 &&
+        /* Plain C is for CPUs that a region of cpu does not run on; on arm64 there are none such. */
+        p->needed = p->kind == PART_BASELINE && !m->n.has_cpu && strcmp(name, "rows_c") == 0 &&
                     strncmp(m->job->target, "x86_64", 6) == 0;
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
         p->needed |= p->kind == PART_SET ? has_families(m, word)
-                                         : has_operator(m, p->kind == PART_TABLE ? "reference" : "onednn", word);
+                                         : has_operator(m, p->kind == PART_TABLE ? "reference" : "cpu", word);
     }
     return true;
 }
@@ -84,7 +84,7 @@ inlay_status maker_find_needs(maker *m)
     for (uint32_t i = 0; i < m->c->step_count; i++) {
         if (m->c->steps[i].what != DO_RUN)
             continue;
-        m->n.has_onednn |= strcmp(m->c->steps[i].step->provider->name, "onednn") == 0;
+        m->n.has_cpu |= strcmp(m->c->steps[i].step->provider->name, "cpu") == 0;
         m->n.has_reference |= strcmp(m->c->steps[i].step->provider->name, "reference") == 0;
     }
     m->n.parts = arena_array(&m->c->a, MOST_PARTS, sizeof *m->n.parts);
@@ -131,7 +131,7 @@ void maker_keep_untried(maker *m, const uint64_t *levels, uint32_t count)
             e++;
         for (uint32_t l = 0; l < count; l++)
             tried += e == end_count || (levels[l] & ends[e].bits) == ends[e].value;
-        if (e < end_count && ends[e].bits == 0 && m->n.has_onednn && count > 0)
+        if (e < end_count && ends[e].bits == 0 && m->n.has_cpu && count > 0)
             continue; /* no CPU that the program runs on takes plain C */
         p->needed |= tried == 0;
     }

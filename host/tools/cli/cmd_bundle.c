@@ -15,11 +15,9 @@ static const char doc[] =
     "Sizes have to be fixed: --dim fixes those that are open, by their name or as INPUT:AXIS. --set makes a constant "
     "of "
     "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
-    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the loops that the provider onednn "
-    "has "
-    "of its own, never on libdnnl, with the precision and the options of providers that are given here: where `inlay "
-    "run` uses that library, results differ in the last digits. Of control "
-    "flow it has If and Loop; shapes that depend on data, texts and sequences are refused.\n\n"
+    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the provider cpu, "
+    "with the precision and the options of providers that are given here. Of control flow it has If and Loop; shapes "
+    "that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
@@ -81,7 +79,7 @@ typedef struct bundle_args {
     uint32_t dim_count;
     char *sets[MOST_DIMS];
     uint32_t set_count;
-    char moved[MOST_MOVED][128]; /* nodes that onednn cannot run without the library */
+    char moved[MOST_MOVED][128]; /* nodes that cpu cannot run */
     char moved_op[MOST_MOVED][80];
     char forbidden[MOST_MOVED * 144];
     uint32_t moved_count;
@@ -90,7 +88,7 @@ typedef struct bundle_args {
     double memory; /* 0: the default */
     memory_stage stage;
     uint64_t fastest_bytes; /* of weights with the fastest kernels */
-    int64_t price;          /* onednn.pack_price; 0: as the session has it */
+    int64_t price;          /* cpu.pack_price; 0: as the session has it */
 } bundle_args;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -215,7 +213,7 @@ static inlay_status set_options(const bundle_args *args, cli_common *common, con
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
-    INLAY_TRY(inlay_options_set(common->options, "onednn.pairs", "0", diag)); /* whether they pay is measured */
+    INLAY_TRY(inlay_options_set(common->options, "cpu.pairs", "0", diag)); /* whether they pay is measured */
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
     return status;
@@ -280,10 +278,10 @@ static inlay_status set_price(const bundle_args *args, cli_common *common, inlay
     char text[24];
 
     (void)snprintf(text, sizeof text, "%lld", (long long)args->price);
-    return inlay_options_set(common->options, "onednn.pack_price", text, diag);
+    return inlay_options_set(common->options, "cpu.pack_price", text, diag);
 }
 
-/* A node that its provider cannot run without oneDNN goes to the other one; at the second one of an operator all do. */
+/* A node that its provider cannot run goes to the other one; at the second one of an operator all do. */
 static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
 {
     char *text = args->moved[args->moved_count < MOST_MOVED ? args->moved_count : 0];
@@ -303,7 +301,7 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
     for (uint32_t i = 0; i < args->moved_count; i++) {
         const size_t used = strlen(args->forbidden);
 
-        (void)snprintf(args->forbidden + used, sizeof args->forbidden - used, "%s%s=onednn", i > 0 ? "," : "",
+        (void)snprintf(args->forbidden + used, sizeof args->forbidden - used, "%s%s=cpu", i > 0 ? "," : "",
                        args->moved[i]);
     }
     return inlay_options_set(common->options, "forbid", args->forbidden, diag);
@@ -318,7 +316,7 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
 
     INLAY_TRY(scratch_make(args->job.output, NULL, &s, diag));
     INLAY_TRY(fix_sizes(args, &s, path, diag));
-    INLAY_TRY(set_options(args, common, "onednn,reference", diag));
+    INLAY_TRY(set_options(args, common, "cpu,reference", diag));
     args->job.dir = s.dir;
     args->job.progress = common->quiet ? NULL : cli_progress;
     args->job.accept = accept_memory;
@@ -359,15 +357,14 @@ static int print_result(const bundle_args *args, const cli_common *common)
         if (!args->check.ran)
             (void)printf("not tried: nothing here runs programs of %s\n", job->target);
         else if (args->check.same)
-            (void)printf("tried with random inputs: the same bits as `inlay run --providers onednn,reference --policy "
+            (void)printf("tried with random inputs: the same bits as `inlay run --providers cpu,reference --policy "
                          "priority`\n");
         else
             (void)printf("tried with random inputs: up to %.1e of the largest result from a session of the same "
-                         "providers, which has other kernels %s\n",
-                         args->check.largest,
-                         strcmp(job->target, bundle_native_target()) == 0 ? "(libdnnl's)" : "on this CPU");
+                         "providers, which has other kernels on this CPU\n",
+                         args->check.largest);
         for (uint32_t i = 0; i < args->moved_count; i++)
-            (void)printf("%s runs on the provider reference: onednn has no loop of its own for it\n", args->moved[i]);
+            (void)printf("%s runs on the provider reference: cpu has no kernel for it\n", args->moved[i]);
         return CLI_OK;
     }
     return cli_print_json(common,

@@ -22,7 +22,7 @@ static const char doc[] =
     "  inlay extract model.onnx --nodes 'op:Softmax' --depth 2 -o softmax.onnx\n"
     "  inlay extract model.onnx --outputs 'layer3/*' -o layer3.onnx\n"
     "  inlay extract model.onnx --split 3 -o stage.onnx\n"
-    "  inlay extract model.onnx --partition --providers onednn,reference -o stage.onnx\n";
+    "  inlay extract model.onnx --partition --providers cpu,reference -o stage.onnx\n";
 
 enum { KEY_INPUTS = 0x4000, KEY_OUTPUTS, KEY_NODES, KEY_DEPTH, KEY_SPLIT, KEY_PARTITION };
 static const struct argp_option flags[] = {

@@ -7,6 +7,6 @@
 /* Both open each provider with its settings and that of the level of instructions (option isa), for a cap counts. A
  * provider that cannot be opened has a line with the reason instead. */
 void cli_sources_text(plugin_set *set, const inlay_options *options);
-/* [{"provider": "onednn", "kernels": [{"name", "source", "instances": [...], "chosen"}]}, ...]; NULL: no memory. */
+/* [{"provider": "cpu", "kernels": [{"name", "source", "instances": [...], "chosen"}]}, ...]; NULL: no memory. */
 json_t *cli_sources_json(plugin_set *set, const inlay_options *options);
 #endif

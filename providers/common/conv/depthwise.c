@@ -1,6 +1,6 @@
 /* depthwise.c - convolution whose groups have one input channel: a window slides over each staged channel. */
 #include "conv.h"
-#include "convert.h"
+#include "simd/convert.h"
 
 #define T float
 #define NAME(x) f32_##x

@@ -1,7 +1,7 @@
 /* product.c - convolution as a matrix product over a staged input. */
 #include "args.h"
 #include "conv.h"
-#include "convert.h"
+#include "simd/convert.h"
 #include <stdlib.h>
 
 enum {

@@ -1,5 +1,5 @@
 /* stage.c - copies channels of the input into buffers with padding and stride taken care of. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "conv.h"
 
 /* Staged as it is, the dim would be mostly padding, or gaps that no tap meets. */

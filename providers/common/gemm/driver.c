@@ -1,5 +1,5 @@
 /* driver.c - the part of a product that is the same for every engine: packing constants, tiles and their order. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm.h"
 
 /* ------------------------------------------------------------------ sizes */

@@ -1,5 +1,5 @@
 /* pack.c - packs strided matrices of any type that the microkernels take. */
-#include "convert.h"
+#include "simd/convert.h"
 #include "gemm.h"
 
 #define SAME(x) (x)

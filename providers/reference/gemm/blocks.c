@@ -1,6 +1,6 @@
 /* blocks.c - the engine of the reference provider: chooses the microkernel, cuts tiles into blocks that stay in the
  * caches, runs them. */
-#include "cpu.h"
+#include "simd/cpu.h"
 #include "gemm/set.h"
 #include "product_cost.h"
 

@@ -35,7 +35,7 @@ export interface SessionOptions {
   intraOpNumThreads?: number;
   graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
   freeDimensionOverrides?: { readonly [name: string]: number };
-  /** Options of inlay by name: `{ precision: 'strict', providers: 'onednn,reference' }`. */
+  /** Options of inlay by name: `{ precision: 'strict', providers: 'cpu,reference' }`. */
   inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
   /** Others of onnxruntime-node are taken and have no meaning here. */
   [other: string]: unknown;

@@ -268,7 +268,7 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options,
         if (*c >= 'A' && *c <= 'Z') /* names of inlay's are lower case: this is one of ONNX Runtime's */
             return ort_fail(ORT_INVALID_ARGUMENT,
                             "Unknown provider name '%s'. Currently supported values are 'CPU' and "
-                            "the names of inlay's providers, such as 'onednn'",
+                            "the names of inlay's providers, such as 'cpu'",
                             provider_name);
     for (size_t i = 0; i < num_keys; i++) {
         ORT_NEED(provider_options_keys[i]);

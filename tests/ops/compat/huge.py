@@ -18,7 +18,7 @@ from onnx import helper
 
 from models import constant, info, model, type_of
 
-PROVIDERS = ("reference", "onednn,reference", "openblas,reference")
+PROVIDERS = ("reference", "cpu,reference", "onednn,reference", "openblas,reference")
 MOST_KB = 200 << 10 # of a process, of which about 60 MB are programs
 RNG = np.random.default_rng(3)
 SIZES = (3000017, 2**31 - 1, 2**62)

@@ -19,7 +19,7 @@ typedef struct bundle_place {
 
 /* What one provider compiles. */
 typedef struct bundle_region {
-    uint32_t provider; /* BUNDLE_REFERENCE or BUNDLE_ONEDNN */
+    uint32_t provider; /* BUNDLE_REFERENCE or BUNDLE_CPU */
     const inlay_graph *graph;
     const inlay_value_state *states; /* [graph->value_count] */
     const uint32_t *nodes;
@@ -59,7 +59,7 @@ typedef struct bundle_pack {
     uint64_t offset; /* in bundle_model.packs_data, or BUNDLE_MADE_AT_START */
 } bundle_pack;
 
-enum { BUNDLE_REFERENCE, BUNDLE_ONEDNN, BUNDLE_PROVIDERS };
+enum { BUNDLE_REFERENCE, BUNDLE_CPU, BUNDLE_PROVIDERS };
 typedef struct bundle_model {
     const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: not needed */
     const inlay_option_value *options[BUNDLE_PROVIDERS]; /* [option_counts] what they are opened with */

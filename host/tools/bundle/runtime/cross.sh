@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the run-time part of bundles for arm64, beside that of this machine:
 #   cross.sh BUILD_DIR [OPTION...]    the build folder of inlay, or the prefix of an installation; options of cmake
-# Needs Debian's gcc-aarch64-linux-gnu and qemu-user, and the headers of oneDNN (libdnnl-dev).
+# Needs Debian's gcc-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
 build=$(realpath "$1")
 source=$(realpath "$(dirname "$0")/../../../..")
@@ -10,10 +10,8 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
-# The region compiler needs oneDNN's headers; no library is linked to.
 cmake -S "$source" -B "$here" -G Ninja --toolchain "$source/tests/cross/arm64.cmake" -DCMAKE_BUILD_TYPE=Release \
-    -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF -DDNNL_INCLUDE_DIR=/usr/include \
-    -DDNNL_LIBRARY="$(find /usr/lib -name 'libdnnl.so.[0-9]*' | sort | head -n 1)" "${launcher[@]}" "${@:2}" >/dev/null
+    -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" "${@:2}" >/dev/null
 cmake --build "$here" --target inlay_bundle_parts
 mkdir -p "$build/lib/inlay/bundle"
 rm -rf "$build/lib/inlay/bundle/aarch64-linux-gnu"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One archive of several, without what talks to oneDNN, and with weak symbols for what PARTS says can be left out: a
+# One archive of several, with weak symbols for what PARTS says can be left out: a
 # program has what it names, and the rest of the archive does not ask for it. PARTS is LISTED and the parts of kernels,
 # which their names tell. Nobody unwinds a program in C: the tables for that are left out.
 #   merge.sh AR NM OBJCOPY LISTED PARTS OUTPUT ARCHIVE...
@@ -20,11 +20,6 @@ rm -f "$output"
     echo save
     echo end
 } | "$ar" -M
-for member in $("$ar" t "$output"); do
-    case $member in
-    dn.c.o | dn_opaque.c.o | dn_v[0-9]*.c.o) "$ar" d "$output" "$member" ;;
-    esac
-done
 cp "$listed" "$parts"
 "$nm" --defined-only "$output" 2>/dev/null | awk '$2 == "T" && $3 ~ /^part_/ { print "kernel", $3 }' | sort -u >>"$parts"
 awk '$1 != "table" && $1 != "level" { print $2 }' "$parts" | sort -u >"$output.weak"

@@ -400,7 +400,7 @@ class Session:
     that file, too; False: nothing but what is given here. progress: called with a fraction and a phrase while the session
     is made; returning False cancels. Options are those of ``inlay.options()``, by name: ``intra_threads=2``,
     ``precision="strict"``, ``dim={"batch": 4}``; those of a provider go into provider_options:
-    ``{"onednn": {"winograd": False}}``.
+    ``{"cpu": {"winograd": False}}``.
 
     A session may be used by any number of threads. ``run`` keeps a context for each that runs at a time. After a fork
     (``multiprocessing``) the child may use it, too, unless it runs on a device or another thread was using it: then

@@ -3,7 +3,7 @@
 What programs use of it is here under its names: InferenceSession, SessionOptions, RunOptions, OrtValue, IOBinding and
 the exceptions. Settings that have a meaning here have their effect (threads, optimisation level, profiling, the model's
 dimensions); others are kept and told to the log once. Provider names such as CPUExecutionProvider mean inlay's own
-choice; inlay's names ("onednn") are taken as they are."""
+choice; inlay's names ("cpu") are taken as they are."""
 import json
 import logging
 import os

@@ -1,0 +1,62 @@
+/* The provider cpu in a program. What needs a library is INLAY_UNSUPPORTED
+ * when it is compiled (dn_none.c), and names the node. */
+#include "bundled.h"
+#include "quantized/bytes.h"
+#include "simd/cpu.h"
+#include "choice/kernels.h"
+#include "layout/moves.h"
+#include "weights/nbits.h"
+#include "quantized/quant.h"
+#include "product/sgemm.h"
+#include "convolution/tiles.h"
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+    rg_state *state = calloc(1, sizeof *state);
+    bool reduced = false;
+
+    (void)ctx;
+    *out_state = state;
+#if defined(__x86_64__)
+    if (!cpu_has(CPU_AVX2))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this program needs a CPU with AVX2");
+#endif
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
+    state->scratch = calloc(1, sizeof *state->scratch);
+    state->packed_for = kn_packs_create();
+    if (state->scratch == NULL || state->packed_for == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
+    state->host = host;
+    state->budget = args->max_threads;
+    state->packs = host->extension(host->ctx, INLAY_EXT_PACKS);
+    state->tiles = tiles_of_cpu();
+    state->moves = moves_of_cpu();
+    state->bytes = byte_set_of_cpu();
+    state->sgemm = state->attend = sg_kernel_best();
+    state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
+    rg_read_options(state, args, &reduced);
+    state->pairs = false; /* whether they pay is measured, which no program does */
+    state->alone = true;
+    if (reduced)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "precision reduced needs libdnnl, which this program is without");
+    return INLAY_OK;
+}
+
+const inlay_provider *bundled_cpu(const inlay_host *host)
+{
+    static const inlay_provider provider = {
+        .struct_size = sizeof provider,
+        .name = "cpu",
+        .create = create,
+        .compile = rg_compile,
+        .release_compiled = rg_release_compiled,
+        .specialize = rg_specialize,
+        .release_instance = rg_release_instance,
+        .execute = rg_execute,
+    };
+
+    (void)host;
+    return &provider;
+}

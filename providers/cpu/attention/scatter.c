@@ -1,0 +1,132 @@
+/* TensorScatter-24 of rows into a cache of [batch, heads, rows, size]: what GroupQueryAttention does with new keys and
+ * values. Each sequence of the batch says at which row its own begin. Where the cache is a state in place (append.c),
+ * they are all that is written. */
+#include "region/build.h"
+
+enum { ROW_AXIS = 2 };
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *cache = kit_input(node, 0), *update = kit_input(node, 1), *at = kit_input(node, 2);
+
+    if (!rg_known_rank(cache, 4, 4, "the cache", why) || !rg_known_rank(update, 4, 4, "the update", why))
+        return false;
+    if (!rg_axis(kit_attr_int(node->info, "axis", -2), 4, &op->axis) || op->axis != ROW_AXIS)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "rows are written along axis 2 alone");
+    if (strcmp(kit_attr_string(node->info, "mode", "linear"), "linear") != 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode is not linear");
+    if (at != NULL && (at->dtype != INLAY_INT64 || at->rank != 1))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "write_indices is not a list of int64");
+    return true;
+}
+
+/* ------------------------------------------------------------------ the step */
+
+typedef struct scatter_step {
+    rg_native native;
+    int64_t batch, heads, rows, size;
+    int64_t limit;          /* rows of the cache */
+    int64_t from[3], to[3]; /* elements from one batch, head and row to the next */
+    bool placed;            /* there are write_indices */
+} scatter_step;
+
+/* args: the update, the cache, and write_indices if there are any. */
+static inlay_status run_scatter(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                uint32_t threads)
+{
+    const scatter_step *s = (const scatter_step *)(const void *)native;
+    const int64_t *places = s->placed ? args[2] : NULL;
+
+    (void)state;
+    (void)run;
+    (void)threads;
+    for (int64_t b = 0; b < s->batch; b++) {
+        const int64_t at = places != NULL ? places[b] : 0;
+
+        if (at < 0 || at > s->limit - s->rows)
+            return INLAY_INVALID_ARGUMENT;
+        for (int64_t h = 0; h < s->heads; h++) {
+            const float *from = (const float *)args[0] + b * s->from[0] + h * s->from[1];
+            float *to = (float *)args[1] + b * s->to[0] + h * s->to[1] + at * s->to[2];
+
+            for (int64_t r = 0; r < s->rows; r++)
+                memcpy(to + r * s->to[2], from + r * s->from[2], (size_t)s->size * sizeof *to);
+        }
+    }
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+static inlay_status check(const rg_build *b)
+{
+    const rg_op *op = b->op;
+    const int64_t *cache = b->dims[op->in[0]], *update = b->dims[op->in[1]];
+
+    for (uint32_t d = 0; d < 4; d++)
+        if (d == ROW_AXIS ? update[d] > cache[d] : update[d] != cache[d])
+            return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH,
+                              "node '%s': update has size %lld on axis %u, the cache %lld", op->name,
+                              (long long)update[d], d, (long long)cache[d]);
+    if (op->in_count > 2 && op->in[2] != INLAY_NONE && b->dims[op->in[2]][0] != cache[0])
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': write_indices has %lld values for a batch of %lld",
+                          op->name, (long long)b->dims[op->in[2]][0], (long long)cache[0]);
+    return INLAY_OK;
+}
+
+/* Where the rows go: the cache itself if nobody reads it as it was, or a copy. */
+static inlay_status find_cache(rg_build *b, const rg_group *group, rg_place *out)
+{
+    const rg_op *op = b->op;
+    const bool in_place = op->appends && b->rooms[group->out] != 0;
+    inlay_status status;
+    rg_place cache;
+    rg_md md;
+
+    INLAY_TRY(rg_read_strided(b, op->in[0], &cache));
+    if (in_place || (rg_is_last_use(b, op->in[0]) && rg_md_is_plain(&cache.md))) {
+        *out = cache;
+        return INLAY_OK;
+    }
+    rg_md_plain(&md, 4, b->dims[group->out]);
+    INLAY_TRY(rg_result_place(b, group->out, &md, out));
+    status = rg_count(b, group->out) > 0 ? rg_emit_copy(b, &cache, out) : INLAY_OK;
+done:
+    return status;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const int64_t *update = b->dims[op->in[1]];
+    scatter_step s = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
+                       .batch = update[0],
+                       .heads = update[1],
+                       .rows = update[2],
+                       .size = update[3],
+                       .limit = b->dims[op->in[0]][ROW_AXIS],
+                       .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
+    rg_place cache, rows, places;
+    inlay_status status;
+
+    INLAY_TRY(check(b));
+    INLAY_TRY(find_cache(b, group, &cache));
+    if (rg_count(b, op->in[1]) > 0) {
+        INLAY_TRY(rg_read_strided(b, op->in[1], &rows));
+        if (rg_md_is_blocked(&rows.md) || rows.md.strides[3] != 1)
+            INLAY_TRY(rg_read_plain(b, op->in[1], &rows));
+        if (s.placed)
+            INLAY_TRY(rg_read_plain(b, op->in[2], &places));
+        for (uint32_t d = 0; d < 3; d++) {
+            s.from[d] = rows.md.strides[d];
+            s.to[d] = cache.md.strides[d];
+        }
+        INLAY_TRY(rg_emit_step(b, &s.native, sizeof s, (const rg_place *const[]){ &rows, &cache, &places },
+                               s.placed ? 3 : 2));
+    }
+    status = rg_set_place(b, group->out, &cache);
+done:
+    return status;
+}
+
+const rg_family rg_scatter = { "scatter", parse, lower };

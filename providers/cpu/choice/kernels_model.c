@@ -1,0 +1,360 @@
+/* What the kernels of a convolution are expected to take. Rates are those of a core with AVX-512, as measured; what
+ * decides is how they compare. With AVX2 they compare otherwise: with half the registers a block of ours is six pixels
+ * by 16 channels, which reads more for each multiplication than oneDNN's kernels do (kn_pace, blocks_pace). */
+#include "simd/cpu.h"
+#include "choice/kernels.h"
+#include "convolution/tiles.h"
+#include <math.h>
+
+#define REORDER_BYTES_PER_NS 30.0
+#define NEAR_BYTES 1000000.0  /* weights that stay next to the core */
+#define FAR_BYTES_PER_NS 24.0 /* others, where the work on them hides nothing of it */
+#define BORDER_BYTES_PER_NS 40.0
+#define UNFOLD_BYTES_PER_NS 100.0
+#define LOOP_NS 1000.0     /* threads are started and waited for */
+#define ALIASED_BYTES 4096 /* pixels that are so far apart, or a multiple, share a few sets of the nearest cache */
+
+double kn_pace(kn_id kernel)
+{
+    if (cpu_has(CPU_AVX512))
+        return 1;
+    return kernel == KN_GEMM ? 1.3 : kernel == KN_TILES ? 1.2 : 1;
+}
+
+/* With AVX2 a tile is cut into blocks of six pixels by 16 channels: what begins and ends them counts where sums are
+ * short, and blocks of few pixels wait for their own sums. */
+static double blocks_pace(const kn_window *w, int64_t depth)
+{
+    const bool joined = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
+    const int64_t rows = joined || w->out_width > TILE_ROWS ? TILE_ROWS : w->out_width;
+    const double each = (double)rows / (double)((rows + 5) / 6);
+
+    if (cpu_has(CPU_AVX512))
+        return 1;
+    return (1 + 36 / (double)depth) * (each < 5 ? 5 / each : 1);
+}
+
+static double reorder_ns(double bytes)
+{
+    return 2.0 * bytes / REORDER_BYTES_PER_NS / KN_THREADS;
+}
+
+/* Channels last to rows or back: memory is slower than the caches. */
+static double turn_ns(double bytes)
+{
+    return reorder_ns(bytes) * (bytes > NEAR_BYTES ? 2.5 : 1);
+}
+
+double kn_turns_ns(const rg_build *b, const rg_group *group, const kn_case *c, kn_id kernel)
+{
+    const bool by_rows = !rg_md_is_image(&c->x.md) && rg_md_is_plain(&c->x.md);
+    double ns = 0;
+
+    if (c->product || kernel == KN_PLANES || kernel == KN_ROWS)
+        return 0;
+    if (by_rows)
+        ns += turn_ns((double)rg_md_bytes(&c->x.md));
+    if (by_rows && b->c->values[group->out].uses == 0) /* whose readers are others' */
+        ns += turn_ns(4.0 * (double)rg_count(b, group->out));
+    return ns;
+}
+
+/* Vectors of output channels. */
+static int64_t lines_of(const kn_window *w)
+{
+    return (w->out + TILE_LANES - 1) / TILE_LANES;
+}
+
+static int64_t panels_of(const kn_window *w)
+{
+    return (w->out + TILE_WIDTH - 1) / TILE_WIDTH;
+}
+
+/* What the panels of tiles take, in vectors of channels that are all used: the last may be of 8, 16 or 24, of which two
+ * elements at a time are multiplied where there is an even number of them, and not too many. */
+static double tile_lines(const kn_window *w, int64_t depth)
+{
+    static const double narrow[] = { 0, 0.7, 1, 1.55, 2 };
+    const int64_t last = w->out % TILE_WIDTH;
+    const bool even = (w->in * (w->dilation[1] == 1 ? w->kernel[1] : 1)) % 2 == 0 && depth <= 2 * SG_CHAIN;
+
+    return even ? (double)(w->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)lines_of(w);
+}
+
+double kn_gates_ns(const rg_build *b, const rg_group *group, double vector_ns)
+{
+    double gates = 0;
+
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_post *post = &group->posts[p];
+
+        gates += post->kind == RG_POST_ELTWISE &&
+                 (post->eltwise.alg == DN_ELTWISE_SWISH || post->eltwise.alg == DN_ELTWISE_LOGISTIC);
+    }
+    return gates * vector_ns * (double)rg_count(b, group->out) / TILE_LANES / KN_THREADS;
+}
+
+/* ------------------------------------------------------------------ our own */
+
+double kn_tiles_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    int64_t pixels = w->images * w->out_height * w->out_width, tiles = (pixels + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t depth = w->in * w->kernel[0] * w->kernel[1], pixel_bytes = w->in * w->stride[1] * (int64_t)sizeof(float);
+    double weights = (double)(depth * panels_of(w) * TILE_WIDTH) * sizeof(float), ns;
+    tiles_cut cut;
+
+    (void)group;
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(w), depth, KN_THREADS, &cut);
+    ns = cut.ns * tile_lines(w, depth) / (double)(2 * panels_of(w));
+    ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* rows that are there */
+    ns *= kn_pace(KN_TILES) * blocks_pace(w, depth);
+    if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
+        ns *= 1.5;
+    if (weights > NEAR_BYTES && ns < weights / FAR_BYTES_PER_NS / KN_THREADS)
+        ns = weights / FAR_BYTES_PER_NS / KN_THREADS;
+    if (w->padded)
+        ns += 4.0 * (double)rg_count(b, b->op->in[0]) / BORDER_BYTES_PER_NS / KN_THREADS + LOOP_NS;
+    return ns + LOOP_NS;
+}
+
+double kn_windows_ns(const kn_case *c, int64_t points)
+{
+    const double far = 3.6, row = 0.135; /* for each input channel: a panel of weights from afar, a line of results */
+    const kn_window *w = &c->w;
+    int64_t size = points - 2, squared = points * points;
+    double windows = (double)(w->images * ((w->out_height + size - 1) / size) * ((w->out_width + size - 1) / size));
+    double lines = (double)lines_of(w), panels = (double)panels_of(w), products, least;
+    double weights = (double)(squared * w->in) * panels * TILE_WIDTH * sizeof(float);
+    double lines_in = (double)((w->in + TILE_LANES - 1) / TILE_LANES);
+
+    products = windows * row * lines + (weights > NEAR_BYTES ? 0.7 * panels : 0);
+    least = panels * (weights > NEAR_BYTES ? far : far / 3);
+    products = products > least ? products : least;
+    return ((double)(squared * w->in) * products + windows * (lines_in + lines) * (points == 6 ? 55 : 19)) /
+               KN_THREADS +
+           3 * LOOP_NS;
+}
+
+double kn_depthwise_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    double taps = (double)(w->kernel[0] * w->kernel[1]) * w->share;
+    double vectors = (double)(w->images * w->out_height * w->out_width) * (double)lines_of(w);
+    double bytes = 4.0 * (double)(rg_count(b, b->op->in[0]) + rg_count(b, b->op->out[0]));
+
+    (void)group;
+    return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KN_THREADS + LOOP_NS;
+}
+
+/* Vectors of neighbours in a row: squares of 3 and 5 have loops of their own, others read a vector for each tap. */
+double kn_planes_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    const bool own = w->kernel[0] == w->kernel[1] && (w->kernel[0] == 3 || w->kernel[0] == 5) && w->stride[0] <= 2 &&
+                     w->dilation[0] == 1;
+    double taps = (double)(w->kernel[0] * w->kernel[1]), copied = (double)rg_count(b, b->op->in[0]) / TILE_LANES;
+    double vectors = (double)(w->images * w->in * w->out_height * ((w->out_width + TILE_LANES - 1) / TILE_LANES));
+    double planes = (double)(w->images * w->in), ns = vectors * (1 + (own ? 0.17 : 0.36) * taps) + copied + 30 * planes;
+
+    if (b->c->values[group->out].uses > 0) /* those who read it mostly want channels last */
+        ns += KN_THREADS * reorder_ns(4.0 * (double)rg_count(b, group->out));
+    return ns / KN_THREADS + LOOP_NS;
+}
+
+/* A product whose second operand is laid out in rows of the image, cut where panels of 64 end. */
+double kn_rows_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const double rate = 225, piece = 3;
+    const kn_window *w = &c->w;
+    const int64_t out = w->out / w->group;
+    double depth = (double)(w->in / w->group * w->kernel[0] * w->kernel[1]), whole = ceil((double)out / 6) * 6;
+    double columns = (double)(w->images * w->group * w->out_height * w->out_width);
+    double lines = ceil((double)w->out_width / SG_WIDTH) + (w->out_width % SG_WIDTH != 0);
+    double pieces = (double)(w->images * w->group * w->out_height) * depth * lines;
+    double ns = 2 * whole * columns * depth / rate * kn_pace(KN_GEMM);
+
+    (void)group;
+    ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    if (w->padded || w->stride[1] > 1)
+        ns += 4.0 * (double)rg_count(b, b->op->in[0]) * (double)w->kernel[0] / BORDER_BYTES_PER_NS;
+    return ns / KN_THREADS + LOOP_NS;
+}
+
+/* Did threads make channels of the input, not pixels (depthwise.c)? Then every pixel lies in the caches of several
+ * cores, and who reads few pixels at a time waits for them. */
+static bool is_spread(const rg_build *b)
+{
+    for (uint32_t g = 0; g < b->group_count; g++) {
+        const rg_op *maker = &b->c->ops[b->groups[g].op];
+
+        if (b->groups[g].out == b->op->in[0])
+            return maker->in_count > 0 && maker->in[0] != INLAY_NONE && b->ahead[maker->in[0]] != NULL;
+    }
+    return false;
+}
+
+/* Blocks of 6 pixels by 64 channels, or as large; rows of windows are copied. */
+double kn_gemm_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
+    const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
+    int64_t first;
+    const kn_window inner = kn_trimmed(&c->w, &first), *w = &inner;
+    double pixels = (double)(w->images * w->out_height * w->out_width), lines = (double)lines_of(w);
+    double taps = (double)(w->kernel[0] * w->kernel[1]) * (w->padded ? tiles_gemm_share(w) : 1);
+    double depth = (double)w->in * taps;
+    double weights = depth * lines * TILE_LANES * sizeof(float), far = weights / FAR_BYTES_PER_NS;
+    double whole = rows[lines < 4 ? (int)lines : 0], blocks = ceil(pixels / whole);
+    double work = 2 * whole * depth * lines * TILE_LANES / (lines > 2 ? rate : narrow) * kn_pace(KN_GEMM);
+    double ns = blocks * (work + ceil(lines / 4) * block);
+
+    (void)group;
+    if (weights > NEAR_BYTES)
+        ns = ns < far ? far : ns + (1 - hidden) * far;
+    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
+        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+              pixels * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
+}
+
+double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n)
+{
+    const double rate = b->state->fast_pairs ? 330 : 165, block = 6.8; /* of 64 columns, a row's part of it */
+    const double row = 15, element = 0.05;                             /* rows are prepared */
+    const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
+
+    return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);
+}
+
+/* Blocks of 5 pixels by 64 channels; rows of windows are copied. */
+double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const double piece = 2.5, hidden = 0.8; /* of what weights take from afar */
+    const kn_window *w = &c->w;
+    double pixels = (double)(w->images * w->out_height * w->out_width), taps = (double)(w->kernel[0] * w->kernel[1]);
+    int64_t depth = w->in * w->kernel[0] * w->kernel[1];
+    double weights = (double)(depth * lines_of(w) * TILE_LANES) * sizeof(float), far = weights / FAR_BYTES_PER_NS;
+    double ns = kn_pairs_work_ns(b, pixels, depth, w->out);
+
+    (void)group;
+    if (weights > NEAR_BYTES)
+        ns = ns < far ? far : ns + (1 - hidden) * far;
+    if (w->padded || taps > 1 || w->stride[0] > 1 || w->stride[1] > 1)
+        ns += pixels * (w->dilation[1] == 1 ? (double)w->kernel[0] : taps) * piece +
+              pixels * (double)depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    return ns * (is_spread(b) ? 1.35 : 1) / KN_THREADS + LOOP_NS;
+}
+
+/* ------------------------------------------------------------------ oneDNN's */
+
+double rg_winograd_gain(const rg_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
+{
+    int64_t side = height < width ? height : width;
+
+    if (op->row->family != &rg_conv || op->spatial != 2 || op->group != 1 || op->kernel[0] != 3 || op->kernel[1] != 3 ||
+        op->strides[0] != 1 || op->strides[1] != 1 || op->dilations[0] != 1 || op->dilations[1] != 1 || in < 16 ||
+        out < 32)
+        return 0;
+    if (side < 12)
+        return in >= 512 && out >= 512 ? 1.15 : 0;
+    if (side < 20)
+        return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
+    if (in < 64 || out < 64)
+        return 1.25;
+    if (side < 40)
+        return in >= 256 ? 2.0 : 1.6;
+    return in >= 128 ? 2.2 : 1.85;
+}
+
+/* How a direct convolution in blocks of 16 channels does beside one with channels last. */
+static double blocked_rate(const rg_build *b, const rg_op *op)
+{
+    const int64_t *y = b->dims[op->out[0]];
+    int64_t side = op->spatial == 2 && y[2] > y[3] ? y[3] : y[2];
+
+    if (op->group > 1 || (op->kernel[0] == 1 && (op->spatial < 2 || op->kernel[1] == 1)))
+        return 1;
+    return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
+}
+
+/* Does anybody who reads the value gain by blocks? */
+static bool blocks_are_wanted(const rg_build *b, uint32_t value)
+{
+    for (uint32_t o = 0; o < b->c->op_count; o++) {
+        const rg_op *op = &b->c->ops[o];
+
+        if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->spatial == 2 &&
+            rg_winograd_gain(op, b->dims[op->in[0]][1], b->dims[op->out[0]][1], b->dims[op->out[0]][2],
+                             b->dims[op->out[0]][3]) > 0)
+            return b->state->winograd;
+    }
+    return false;
+}
+
+/* Operands as large as the output that lie otherwise have to be reordered too. */
+static double operands_ns(const rg_build *b, const rg_group *group, bool blocked)
+{
+    double ns = 0;
+
+    for (uint32_t p = 0; p < group->post_count; p++) {
+        const rg_place *other = group->posts[p].kind == RG_POST_BINARY ? &b->places[group->posts[p].other] : NULL;
+
+        if (other != NULL && other->buffer != INLAY_NONE && rg_md_count(&other->md) >= rg_count(b, group->out) &&
+            rg_md_is_blocked(&other->md) != blocked)
+            ns += reorder_ns(4.0 * (double)rg_count(b, group->out));
+    }
+    return ns;
+}
+
+/* One that has its input in blocks, or channels last. */
+static double own_layout_ns(const rg_build *b, const rg_group *group, const kn_case *c, bool blocked)
+{
+    return operands_ns(b, group, blocked) +
+           (rg_md_is_blocked(&c->x.md) != blocked ? reorder_ns((double)rg_md_bytes(&c->x.md)) : 0);
+}
+
+/* The sums themselves, channels last: a row of 14 pixels by two lines of channels at a time, as tiles, with the taps
+ * that lie in the image alone. What a call costs counts for small ones, and weights are not fetched ahead. */
+static double sums_ns(const rg_build *b, const kn_case *c)
+{
+    const double start = 4500;
+    const kn_window *w = &c->w;
+    double weights = 4.0 * (double)rg_count(b, b->op->in[1]);
+    /* Without AVX-512 its loops over gaps multiply by what is outside the image, too. */
+    double share = cpu_has(CPU_AVX512) || w->dilation[0] * w->dilation[1] == 1 ? 1 : w->share;
+    double depth = w->flops / share / (2.0 * (double)rg_count(b, b->op->out[0]));
+    double tiles = ceil((double)rg_count(b, b->op->out[0]) / (double)w->out / TILE_ROWS) * (double)lines_of(w) / 2;
+    bool window = w->flat && w->kernel[0] * w->kernel[1] > 1;
+    double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;
+
+    if (w->group > 1)
+        return start + w->flops / 90.0 / KN_THREADS;
+    if (w->out % TILE_LANES != 0) /* the last line is a masked one */
+        ns *= 1 + 0.3 / (double)lines_of(w);
+    if (window && w->out_width < TILE_ROWS) /* it takes rows of the image one by one */
+        ns *= w->stride[1] > 1 ? 1.3 : 1.08;
+    return start + ns / KN_THREADS;
+}
+
+double kn_library_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    return sums_ns(b, c) + own_layout_ns(b, group, c, false) +
+           (c->w.home ? reorder_ns(4.0 * (double)rg_count(b, group->out)) : 0);
+}
+
+double kn_blocks_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    return sums_ns(b, c) / blocked_rate(b, b->op) + own_layout_ns(b, group, c, true);
+}
+
+double kn_library_winograd_ns(const rg_build *b, const rg_group *group, const kn_case *c)
+{
+    const kn_window *w = &c->w;
+    double gain = rg_winograd_gain(b->op, w->in, w->out, w->out_height, w->out_width);
+    double ns = sums_ns(b, c) / gain + own_layout_ns(b, group, c, true);
+
+    if (!blocks_are_wanted(b, group->out))
+        ns += reorder_ns(4.0 * (double)rg_count(b, group->out)) / 2;
+    return ns;
+}

@@ -1,0 +1,25 @@
+/* groups.h - the loop of convolutions whose groups have one channel. */
+#ifndef CPU_GROUPS_H
+#define CPU_GROUPS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Pixels of a row of the output, of channels that lie together: y[p][c] = bias[c] + sum over t of
+ * x[p * x_step + taps[t] + c] * w[t * w_step + c]. Steps count floats. */
+typedef struct thin_row {
+    const float *x;
+    int64_t x_step;
+    const int64_t *taps;
+    int64_t tap_count;
+    const float *w;
+    int64_t w_step;
+    const float *bias; /* NULL: none */
+    float *y;
+    int64_t y_step, pixels, channels;
+} thin_row;
+
+void thin_row_avx512(const thin_row *row);
+void thin_row_avx2(const thin_row *row);
+void thin_row_neon(const thin_row *row);
+void thin_row_c(const thin_row *row);
+#endif

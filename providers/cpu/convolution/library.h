@@ -1,0 +1,14 @@
+/* library.h - convolutions that are oneDNN's own (conv.c). */
+#ifndef CPU_LIBRARY_H
+#define CPU_LIBRARY_H
+#include "choice/kernels.h"
+
+/* Which algorithm, and which layout is asked for: what oneDNN likes best, the blocks that the input has already, or
+ * Winograd's. */
+typedef enum lib_variant { LIB_AS_LIKED, LIB_AS_IT_LIES, LIB_WINOGRAD } lib_variant;
+
+/* *out_done is false where oneDNN has no fast one of this variant; LIB_AS_LIKED fails instead. */
+inlay_status lib_lower(rg_build *b, const rg_group *group, const kn_case *c, lib_variant v, bool *out_done);
+/* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
+bool lib_unfolds(rg_build *b, const rg_group *group, const kn_case *c);
+#endif

@@ -1,0 +1,47 @@
+/* planes.h - the loop of convolutions whose groups have one channel, over planes: images that lie row by row. */
+#ifndef CPU_PLANES_H
+#define CPU_PLANES_H
+#include "simd/instances.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    PL_ROWS = 4,
+    PL_LANES = 16,
+    PL_PANEL = 64
+}; /* of the output at once, at most; vectors are no longer at any level */
+
+/* Rows of the output of one channel:
+ *     y[p][i] = bias + sum over r, k of x[(p * stride + r * dilation) * x_row + at[k] + i] * w[r * width + k]
+ * x is a copy with its border, from which whole vectors are read: PL_LANES - 1 elements behind the last that counts are
+ * there. Steps count floats. */
+typedef struct pl_rows {
+    const float *x;
+    int64_t x_row;
+    const int64_t *at; /* [width] */
+    const float *w;
+    int64_t height, width, stride, dilation;
+    float bias;
+    float *y;
+    int64_t y_row, n;
+    int32_t rows; /* 1 ... PL_ROWS */
+    bool clamp;   /* then into [low, high] */
+    float low, high;
+} pl_rows;
+
+typedef struct plane_set {
+    void (*rows)(const pl_rows *r);
+    /* y[i] = x[i * step], i < n. */
+    void (*every)(const float *x, int64_t step, float *y, int64_t n);
+    /* The other way: y[i] = x[i % step * part + i / step]. 1 < step. */
+    void (*join)(const float *x, int64_t part, int64_t step, float *y, int64_t n);
+    /* n floats into panels of PL_PANEL columns, each `step` floats long, from column `at` on. */
+    void (*put)(const float *x, int64_t n, float *panels, int64_t step, int64_t at);
+    /* y[i] = v. */
+    void (*fill)(float *y, float v, int64_t n);
+    /* y[i] += x[i]. */
+    void (*add)(const float *x, float *y, int64_t n);
+} plane_set;
+
+KERNEL_INSTANCES(plane_set, planes)
+#endif

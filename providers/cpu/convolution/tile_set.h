@@ -1,0 +1,72 @@
+/* tile_set.h - tiles of products for convolutions whose channels lie next to each other, and the transforms of
+ * Winograd's algorithm. Layouts are the same at every level of instructions. */
+#ifndef CPU_TILE_SET_H
+#define CPU_TILE_SET_H
+#include "simd/instances.h"
+#include "product/sgemm.h"
+
+enum {
+    TILE_ROWS = 14,  /* 28 sums, 2 lines of weights and what is left for one element */
+    TILE_WIDTH = 32, /* output channels of a panel of weights */
+    TILE_LANES = 16,
+    TILE_ALPHA = 6,      /* Winograd's: points along an axis, at most */
+    TILE_CHANNELS = 4096 /* Winograd's: of the input, at most */
+};
+
+/* One tile: c[r][j] = bias[j] + add[r][j] + sum over t, k of a[taps[t] + r * a_row + k] * b[t * depth + k][j].
+ * Steps count floats. */
+typedef struct tile_product {
+    const float *a;
+    int64_t a_row;
+    const int64_t *taps;
+    int64_t tap_count, depth;
+    int64_t chain;        /* see sg_chain */
+    const float *b;       /* [tap_count * depth][TILE_WIDTH] */
+    const float *ahead;   /* weights to fetch meanwhile, NULL: none */
+    uint32_t ahead_lines; /* cache lines for each k */
+    const float *bias;    /* [columns], NULL: none */
+    const float *add;     /* NULL: none */
+    int64_t add_row;
+    float *c;
+    int64_t c_row;
+    int64_t columns; /* 1 ... TILE_WIDTH */
+    bool lone;       /* there is no other row in this product; otherwise a row is summed alike however many there are */
+    bool clamp;      /* then into [low, high] */
+    float low, high;
+} tile_product;
+
+/* A window of results on its way back. */
+typedef struct tile_window {
+    const float *m; /* [points * points] lines, step floats apart */
+    int64_t step, points, channels;
+    const float *bias, *add; /* may be NULL */
+    int64_t add_row, add_pixel;
+    bool clamp;
+    float low, high;
+    float *y;
+    int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
+} tile_window;
+
+struct dw_block;
+
+typedef struct tile_set {
+    /* rows: 1 ... TILE_ROWS */
+    void (*multiply)(const tile_product *p, int rows);
+    /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
+    bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
+    void (*depthwise)(const struct dw_block *b); /* depthwise.h */
+    /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
+     * v: [points * points] lines `step` floats apart. points: 4 or 6. */
+    void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);
+    void (*window_out)(const tile_window *w);
+    /* Windows of `count` (up to TILE_WIDTH) output channels, w[o * step + (0 ... 8) * tap], as points * points lines of
+     * TILE_WIDTH, u_step floats apart; zero beyond count. */
+    void (*window_weights)(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
+                           int64_t u_step);
+} tile_set;
+
+/* tile_set.multiply for an even depth, up to 24 columns, and no more terms than two sums may have: of AVX-512. */
+void tiles_narrow_avx512(const tile_product *p, int rows);
+
+KERNEL_INSTANCES(tile_set, tiles)
+#endif

@@ -1,0 +1,134 @@
+/* tiles.h - convolutions of our own, for images whose channels lie next to each other (channels last).
+ *
+ * A convolution is a product of pixels by channels. The product is made of tiles: up to TILE_ROWS pixels by up to
+ * TILE_WIDTH output channels, whose sums stay in registers. What a library of primitives can't do, tiles can: they read
+ * and write images whose pixels are further apart than they are wide (parts of a concatenation), they add a residual
+ * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
+ *
+ * The loops over vectors are kernels (tile_set.h); tiles.c has convolutions as they are written, tiles_winograd.c those
+ * of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where there are no kernels for the CPU,
+ * oneDNN's convolutions are all there are. */
+#ifndef CPU_TILES_H
+#define CPU_TILES_H
+#include "choice/kernels.h"
+#include "product/sgemm.h"
+#include "convolution/tile_set.h"
+
+/* A function that is applied to what was made. */
+typedef struct tile_post {
+    sg_post post;
+    uint32_t arg; /* which argument of the step is the other operand; INLAY_NONE */
+} tile_post;
+
+/* NULL: this CPU has none that are faster than the library's. */
+const tile_set *tiles_of_cpu(void);
+
+/* How an image lies: floats between images, rows and pixels. */
+typedef struct tile_image {
+    int64_t image, row, pixel;
+} tile_image;
+
+/* What both kinds of convolution do with their results, as numbers of arguments of the step; INLAY_NONE: none. */
+typedef struct tile_ending {
+    uint32_t bias, add;
+    int64_t add_pixel;
+    bool clamp; /* into [low, high], ahead of the posts */
+    float low, high;
+    uint32_t post_count;
+    tile_post posts[RG_MAX_POSTS];
+} tile_ending;
+
+/* Applies the posts to rows of pixels from number `pixel` on, columns [column, column + columns). */
+void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *e, void *const *args, float *c,
+               int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns);
+
+/* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
+bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
+/* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
+bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target);
+
+/* What Winograd's algorithm does with the weights at hand, and the guard of a run (tiles_error.c). Kept between
+ * sessions as it lies in memory. */
+enum { TILE_MEASURED, TILE_NO_NUMBERS, TILE_INTEGERS, TILE_EXTREME };
+typedef struct tile_trust {
+    uint32_t verdict;   /* the rest counts only where this is TILE_MEASURED */
+    float top;          /* the largest weight */
+    double error;       /* the largest of all pictures, relative to the largest result of the picture */
+    double times_plain; /* the same relative to the error of a plain sum */
+    double uneven;      /* how much larger a pixel may be than the sum of those around a result; 0: never */
+    float weight[];     /* [in] what a pixel's channels count in that: in (0, 1] */
+} tile_trust;
+#define TILE_MOST_ERROR 1e-5
+#define TILE_MOST_TIMES 16.0
+#define TILE_LEAST_TERMS 6.0 /* of a result: (sum of magnitudes)^2 / sum of squares, pixels weighed */
+#define TILE_FAST_ERROR 1e-4 /* precision fast, which has no guard either */
+uint64_t tiles_trust_bytes(int64_t in);
+/* For weights [out, in, 3, 3] that lie as `plain` says; out: tiles_trust_bytes(in). false: out of memory. */
+bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
+                         tile_trust *out);
+bool tiles_are_trusted(const rg_state *state, const tile_trust *t);
+/* Why they are not, as the end of a sentence. */
+void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, size_t bytes);
+
+/* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in
+ * pairs, pairs.h), or by Winograd's algorithm with so many points. What each is for is for the caller to know
+ * (kernels.c). */
+enum { TILES_PAIRS = -2, TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
+inlay_status tiles_lower(rg_build *b, const rg_group *group, const kn_case *c, int64_t points);
+
+/* Of a core with AVX-512, in nanoseconds: a tile, and each row of weights in it. */
+#define TILE_NS 20.0
+#define DEPTH_NS 3.66
+
+/* How the tiles of a convolution, rows of pixels by panels of weights, are cut into units for threads. */
+typedef struct tiles_cut {
+    int64_t block, chunk; /* tiles and panels of a unit */
+    double ns;            /* expected, until the last thread is done */
+} tiles_cut;
+/* tile_bytes: what a tile reads of the image; depth: rows of weights in a panel. */
+void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out);
+
+/* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
+ * convolution multiplies its weights instead, if there are fewer of them. */
+inlay_status tiles_take_scale(rg_build *b, const rg_group *group, bool *out_done);
+/* The part of a concatenation that the value will be; *out_found is false: it will be none, or it is copied. */
+inlay_status tiles_home(rg_build *b, uint32_t value, rg_place *out, bool *out_found);
+bool tiles_has_home(const rg_build *b, uint32_t value);
+/* A concatenation some of whose parts are at home already; *out_done is false where none is. */
+inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
+/* Weights in panels times the factors; *w becomes the product. */
+inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
+/* Channels last with any distance between pixels, as all tiles read and write it. */
+bool tiles_lie_well(const rg_md *md);
+int64_t tiles_pixel_step(const rg_md *md);
+/* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
+bool tiles_functions(const rg_group *group, tile_ending *out);
+/* Is it Relu or Clip, which right behind the sums are done in registers? *out then clamps. */
+bool tiles_clamps(const rg_eltwise *f, tile_ending *out);
+/* Weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
+bool tiles_panel_layout(const rg_md *weights, rg_md *md);
+/* Convolutions of single channels (depthwise.c): can they run, may their input be made on the way, and the step.
+ * places: x, none yet, y, the ending's, and room for DW_PLACES more. */
+enum { DW_PLACES = 3 };
+bool depthwise_makes(const kn_window *w);
+bool depthwise_runs(const rg_build *b, const kn_case *c);
+inlay_status depthwise_emit(rg_build *b, const kn_case *c, const tile_ending *ending, const rg_place **places,
+                            uint32_t count);
+/* The same of images that lie row by row, where nobody wants them otherwise (planes.c). */
+bool planes_run(const rg_build *b, const kn_case *c);
+inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c);
+/* Any groups but such, as products of weights and windows (conv_rows.c). */
+bool conv_rows_run(const rg_build *b, const rg_group *group, const kn_case *c);
+inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *c);
+/* Winograd's with this many points (4, 6). x: channels last. */
+inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
+                                const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
+                                const rg_place *y);
+/* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
+/* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are
+ * left out. */
+double tiles_gemm_share(const kn_window *w);
+inlay_status tiles_lower_gemm(rg_build *b, const kn_case *c, bool paired, const rg_place *x, const tile_ending *ending,
+                              const rg_place *const *operands, uint32_t operand_count, const rg_place *y);
+#endif

@@ -1,0 +1,510 @@
+/* How far a convolution by Winograd's algorithm is from the plain sum, with the weights at hand.
+ *
+ * The transforms add and subtract pixels, and weights, before they multiply: what cancels in a plain sum has been
+ * rounded by then. How much that is depends on the weights, so a few windows are run by the very kernels, for a sample
+ * of the output channels, and held against sums in double, and so is a plain sum in float. The pictures are noise, and
+ * what Winograd's algorithm does worst: one colour, an edge, channels of unequal size, one bright pixel.
+ *
+ * A bright pixel costs digits in all results of its window, also in those whose own terms it is not among. So a run
+ * compares the largest pixel of a window with what lies around each result (tiles_winograd.c); the pictures tell here
+ * how much larger it may be until a result is off by more than its own terms justify. Where a result has but a few
+ * terms, they may be those with the small weights: that is for the guard to refuse, too. */
+#include "convolution/tiles.h"
+#include <float.h>
+#include <math.h>
+
+enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
+enum {
+    SAMPLE = TILE_LANES,
+    TAPS = 9,
+    CHUNK = SG_CHAIN,
+    CHECKED = 4, /* results of a window that are compared */
+    THREADS_BYTES = 1 << 20
+};
+static const float BRIGHT_PIXEL = 1e4F;
+/* Rounding that a result may have beside its own terms, in units of sqrt(terms): that of a sum in float, with room for
+ * sums in another order. */
+static const double OWN_ROUNDING = 8 * (FLT_EPSILON / 2.0);
+/* A guard that a run would fail with ordinary pictures is of no use; one that lets anything pass is none. */
+static const double LEAST_MARGIN = 2, MOST_UNEVEN = 1e3;
+/* Beyond these, transforms might overflow, or lose small terms. */
+static const float LEAST_WEIGHT = 1e-18F, MOST_WEIGHT = 1e18F;
+
+typedef struct channel {
+    uint32_t largest; /* bits of the largest magnitude: NaN and infinity are larger than any number */
+    float spread;     /* sum of magnitudes by the largest: how many weights count */
+    bool whole;       /* integers */
+} channel;
+
+typedef struct sample {
+    const tile_set *set;
+    const char *source; /* [out][in][3][3], at any address */
+    int64_t in, out, points;
+    int64_t picked[SAMPLE]; /* channels of the output */
+    int64_t v_line;         /* of a window in v, channels of a chunk */
+    channel *channels;      /* [out] */
+    float *loudest;         /* [in][TAPS] largest magnitudes */
+    float *weights;         /* [TAPS][in][SAMPLE] */
+    float *x;               /* [KINDS][points^2][in] */
+    float *u, *v, *m;       /* of a chunk of input channels */
+    float y[KINDS][(TILE_ALPHA - 2) * (TILE_ALPHA - 2)][SAMPLE];
+} sample;
+
+/* ------------------------------------------------------------------ which channels */
+
+static const uint32_t MOST_WHOLE = 0x4b800000u; /* 2^24: sums of integers beyond it are seldom exact */
+
+static KIT_MULTIVERSION void look_at(const char *data, int64_t count, channel *out)
+{
+    uint32_t largest = 0, fractions = 0;
+    float sum = 0, top;
+
+#pragma omp simd reduction(+ : sum, fractions) reduction(max : largest)
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        float w;
+
+        memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
+        bits &= 0x7fffffffu;
+        memcpy(&w, &bits, sizeof w);
+        largest = bits > largest ? bits : largest;
+        sum += w;
+        fractions += bits < 0x4b000000u && (float)(int32_t)(bits < 0x4b000000u ? w : 0) != w;
+    }
+    memcpy(&top, &largest, sizeof top);
+    *out = (channel){ .largest = largest,
+                      .spread = top > 0 ? sum / top : FLT_MAX,
+                      .whole = fractions == 0 && largest < MOST_WHOLE };
+}
+
+static inlay_status some_outputs(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const sample *s = user;
+    int64_t count = s->in * TAPS;
+
+    (void)worker;
+    for (int64_t o = begin; o < end; o++)
+        look_at(s->source + o * count * (int64_t)sizeof(float), count, &s->channels[o]);
+    return INLAY_OK;
+}
+
+static KIT_MULTIVERSION void take_larger(const char *data, int64_t count, float *largest)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float w;
+
+        memcpy(&w, data + i * (int64_t)sizeof w, sizeof w);
+        w = fabsf(w);
+        largest[i] = w > largest[i] ? w : largest[i];
+    }
+}
+
+static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const sample *s = user;
+
+    (void)worker;
+    memset(s->loudest + begin * TAPS, 0, (size_t)((end - begin) * TAPS) * sizeof *s->loudest);
+    for (int64_t o = 0; o < s->out; o++)
+        take_larger(s->source + (o * s->in + begin) * TAPS * (int64_t)sizeof(float), (end - begin) * TAPS,
+                    s->loudest + begin * TAPS);
+    return INLAY_OK;
+}
+
+static void share(const sample *s, const rg_state *state, int64_t total, int64_t grain, inlay_parallel_fn body)
+{
+    const bool many = s->in * s->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
+
+    if (!many ||
+        state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)s) != INLAY_OK)
+        (void)body((void *)(uintptr_t)s, 0, total, 0);
+}
+
+static uint32_t look_at_all(const sample *s)
+{
+    enum { INFINITE = 0x7f800000 };
+    bool whole = true;
+
+    for (int64_t o = 0; o < s->out; o++) {
+        if (s->channels[o].largest >= INFINITE)
+            return TILE_NO_NUMBERS;
+        whole = whole && s->channels[o].whole;
+    }
+    return whole ? TILE_INTEGERS : TILE_MEASURED;
+}
+
+/* What each channel of the input weighs in the guard: its largest weight, beside the largest of all. A channel without
+ * weights is not left out, since its pixels must not overflow either. */
+static uint32_t weigh_inputs(const sample *s, tile_trust *trust)
+{
+    float top = 0;
+
+    for (int64_t c = 0; c < s->in; c++) {
+        trust->weight[c] = 0;
+        for (int64_t t = 0; t < TAPS; t++)
+            trust->weight[c] = fmaxf(trust->weight[c], s->loudest[c * TAPS + t]);
+        top = fmaxf(top, trust->weight[c]);
+    }
+    if (!(top >= LEAST_WEIGHT && top <= MOST_WEIGHT))
+        return TILE_EXTREME;
+    for (int64_t c = 0; c < s->in; c++)
+        trust->weight[c] = fmaxf(trust->weight[c] / top, 1e-6F);
+    trust->top = top;
+    return TILE_MEASURED;
+}
+
+/* A third each: those of the largest weights, those whose weights are fewest, evenly spread ones. Channels that are all
+ * zeros are not worth a look. */
+static void pick(sample *s)
+{
+    for (int64_t i = 0; i < SAMPLE; i++) {
+        int64_t at = i * s->out / SAMPLE;
+
+        for (int64_t o = 0; o < s->out; o++) {
+            const channel *c = &s->channels[o], *best = &s->channels[at];
+
+            if (i < SAMPLE / 3 ? c->largest > best->largest : i < 2 * (SAMPLE / 3) && c->spread < best->spread)
+                at = o;
+        }
+        s->picked[i] = at;
+        if (i < 2 * (SAMPLE / 3))
+            s->channels[at] = (channel){ .spread = FLT_MAX };
+    }
+}
+
+/* ------------------------------------------------------------------ operands */
+
+static void gather(const sample *s)
+{
+    for (int64_t o = 0; o < SAMPLE; o++) {
+        const char *from = s->source + s->picked[o] * s->in * TAPS * (int64_t)sizeof(float);
+
+        for (int64_t c = 0; c < s->in; c++) {
+            float window[TAPS];
+
+            memcpy(window, from + c * (int64_t)sizeof window, sizeof window);
+            for (int64_t t = 0; t < TAPS; t++)
+                s->weights[(t * s->in + c) * SAMPLE + o] = window[t];
+        }
+    }
+}
+
+/* The same numbers each time, in [-1, 1). */
+static KIT_MULTIVERSION void make_noise(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t h = (uint32_t)i * 0x9e3779b1u;
+
+        h = (h ^ h >> 15) * 0x85ebca77u;
+        h = (h ^ h >> 13) * 0xc2b2ae3du;
+        x[i] = (float)(int32_t)(h ^ h >> 16) * 0x1p-31f;
+    }
+}
+
+/* The input channel of the largest weight of a filter that has few. */
+static int64_t lone_channel(const sample *s)
+{
+    const int64_t o = SAMPLE / 3;
+    int64_t at = 0;
+    float top = -1;
+
+    for (int64_t i = 0; i < TAPS * s->in; i++) {
+        const float w = fabsf(s->weights[i * SAMPLE + o]);
+
+        at = w > top ? i % s->in : at;
+        top = w > top ? w : top;
+    }
+    return at;
+}
+
+static void make_inputs(const sample *s)
+{
+    const int64_t pixels = s->points * s->points, count = pixels * s->in, lone = lone_channel(s);
+
+    make_noise(s->x, KINDS * count);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t column = i / s->in % s->points;
+        float *at = s->x + i;
+
+        at[RELU * count] = fmaxf(at[RELU * count], 0);
+        at[EVEN * count] = 1 + at[EVEN * count] / 1024;
+        at[EDGE * count] = (1 + at[EDGE * count] / 8) / (2 * column >= s->points ? 32 : 1);
+        at[UNEQUAL * count] *= powf(10, 1.5F * s->x[NOISE * count + i % s->in]);
+    }
+    for (int64_t c = 0; c < s->in; c++)
+        s->x[BRIGHT * count + c] = BRIGHT_PIXEL;
+    s->x[LONE * count + lone] = BRIGHT_PIXEL;
+    s->x[INNER * count + (2 * s->points + s->points / 2) * s->in + lone] = BRIGHT_PIXEL;
+}
+
+/* ------------------------------------------------------------------ the kernels */
+
+static void add_chunk(const sample *s, int64_t first, int64_t count)
+{
+    static const int64_t tap = 0;
+    const int64_t squared = s->points * s->points;
+
+    for (int64_t i = 0; i < count; i++)
+        s->set->window_weights((const char *)(s->weights + (first + i) * SAMPLE), 1, s->in * SAMPLE, SAMPLE, s->points,
+                               s->u + i * TILE_WIDTH, count * TILE_WIDTH);
+    for (int64_t k = 0; k < KINDS; k++) {
+        const float *pixels[TILE_ALPHA * TILE_ALPHA];
+
+        for (int64_t p = 0; p < squared; p++)
+            pixels[p] = s->x + (k * squared + p) * s->in + first;
+        s->set->window_in(pixels, count, s->points, s->v + k * s->v_line, KINDS * s->v_line);
+    }
+    for (int64_t p = 0; p < squared; p++) {
+        float *m = s->m + p * KINDS * TILE_LANES;
+        const tile_product product = { .a = s->v + p * KINDS * s->v_line,
+                                       .a_row = s->v_line,
+                                       .taps = &tap,
+                                       .tap_count = 1,
+                                       .depth = count,
+                                       .b = s->u + p * count * TILE_WIDTH,
+                                       .add = first > 0 ? m : NULL,
+                                       .add_row = TILE_LANES,
+                                       .c = m,
+                                       .c_row = TILE_LANES,
+                                       .columns = SAMPLE };
+
+        s->set->multiply(&product, KINDS);
+    }
+}
+
+static void run_kernels(sample *s)
+{
+    const int64_t size = s->points - 2;
+
+    for (int64_t first = 0; first < s->in; first += CHUNK)
+        add_chunk(s, first, s->in - first < CHUNK ? s->in - first : CHUNK);
+    for (int64_t k = 0; k < KINDS; k++) {
+        const tile_window back = { .m = s->m + k * TILE_LANES,
+                                   .step = KINDS * TILE_LANES,
+                                   .points = s->points,
+                                   .channels = SAMPLE,
+                                   .y = s->y[k][0],
+                                   .y_row = size * SAMPLE,
+                                   .y_pixel = SAMPLE,
+                                   .rows = size,
+                                   .columns = size };
+
+        s->set->window_out(&back);
+    }
+}
+
+/* ------------------------------------------------------------------ beside double */
+
+/* Of one pixel's results: in double, of their terms' magnitudes, and as a plain sum in float. */
+typedef struct sums {
+    double exact[SAMPLE], terms[SAMPLE];
+    float plain[SAMPLE];
+} sums;
+
+/* One row of the window: x[0 ... count) by weights [count][SAMPLE]; the float sum is a chain for each CHUNK. */
+static KIT_MULTIVERSION void add_terms(const float *x, const float *weights, int64_t count, sums *out)
+{
+    for (int64_t first = 0; first < count; first += CHUNK) {
+        const int64_t last = count - first < CHUNK ? count : first + CHUNK;
+        float chain[SAMPLE] = { 0 };
+
+        for (int64_t i = first; i < last; i++) {
+            for (int64_t o = 0; o < SAMPLE; o++) {
+                const double term = (double)x[i] * (double)weights[i * SAMPLE + o];
+
+                out->exact[o] += term;
+                out->terms[o] += fabs(term);
+                chain[o] += x[i] * weights[i * SAMPLE + o];
+            }
+        }
+        for (int64_t o = 0; o < SAMPLE; o++)
+            out->plain[o] += chain[o];
+    }
+}
+
+/* What one picture shows. */
+typedef struct picture {
+    double error, plain_error, largest;       /* of its results */
+    double beside_terms;                      /* the largest error in units of what its own terms justify */
+    double uneven;                            /* its largest pixel beside the smallest sum around a result */
+    bool few[TILE_ALPHA - 2][TILE_ALPHA - 2]; /* results that have too few terms for the guard */
+} picture;
+
+static void compare(const sample *s, int64_t kind, int64_t r, int64_t q, picture *out)
+{
+    const double justified = OWN_ROUNDING * sqrt((double)(TAPS * s->in));
+    const float *x = s->x + (kind * s->points * s->points + r * s->points + q) * s->in;
+    const float *y = s->y[kind][r * (s->points - 2) + q];
+    sums want = { .plain = { 0 } };
+
+    for (int64_t t = 0; t < TAPS; t++)
+        add_terms(x + (t / 3 * s->points + t % 3) * s->in, s->weights + t * s->in * SAMPLE, s->in, &want);
+    for (int64_t o = 0; o < SAMPLE; o++) {
+        const double off = fabs((double)y[o] - want.exact[o]), plain = fabs((double)want.plain[o] - want.exact[o]);
+
+        out->error = off > out->error || !isfinite(off) ? off : out->error;
+        out->plain_error = fmax(plain, out->plain_error);
+        out->largest = fmax(fabs(want.exact[o]), out->largest);
+        if (off > 0 && !out->few[r][q])
+            out->beside_terms = fmax(off / (justified * want.terms[o]), out->beside_terms);
+    }
+}
+
+/* The guard of a run, on one picture. */
+static void guard(const sample *s, int64_t kind, const tile_trust *trust, picture *out)
+{
+    const float *x = s->x + kind * s->points * s->points * s->in;
+    double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
+
+    for (int64_t p = 0; p < s->points * s->points; p++) {
+        pixels[p] = squares[p] = 0;
+        for (int64_t c = 0; c < s->in; c++) {
+            const double weighed = (double)(trust->weight[c] * fabsf(x[p * s->in + c]));
+
+            pixels[p] += weighed;
+            squares[p] += weighed * weighed;
+        }
+        largest = fmax(largest, pixels[p]);
+    }
+    for (int64_t r = 0; r < s->points - 2; r++) {
+        for (int64_t q = 0; q < s->points - 2; q++) {
+            double sum = 0, square = 0;
+
+            for (int64_t t = 0; t < TAPS; t++) {
+                sum += pixels[(r + t / 3) * s->points + q + t % 3];
+                square += squares[(r + t / 3) * s->points + q + t % 3];
+            }
+            smallest = fmin(smallest, sum);
+            out->few[r][q] = sum * sum < TILE_LEAST_TERMS * square;
+        }
+    }
+    out->uneven = largest / smallest;
+}
+
+static picture show(const sample *s, int64_t kind, const tile_trust *trust)
+{
+    static const uint8_t large[CHECKED][2] = { { 0, 0 }, { 1, 2 }, { 2, 1 }, { 3, 3 } };
+    static const uint8_t small[CHECKED][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } };
+    picture p = { .error = 0 };
+
+    guard(s, kind, trust, &p);
+    for (int i = 0; i < CHECKED; i++)
+        compare(s, kind, (s->points == 6 ? large : small)[i][0], (s->points == 6 ? large : small)[i][1], &p);
+    return p;
+}
+
+static void judge(const sample *s, tile_trust *trust)
+{
+    double ordinary = 0;
+
+    trust->error = trust->times_plain = 0;
+    trust->uneven = MOST_UNEVEN;
+    for (int64_t k = 0; k < KINDS; k++) {
+        const picture p = show(s, k, trust);
+        const double error = p.error > 0 ? p.error / p.largest : p.error;
+
+        if (!(error <= DBL_MAX)) {
+            trust->verdict = TILE_EXTREME;
+            return;
+        }
+        trust->error = fmax(error, trust->error);
+        if (p.error > 0)
+            trust->times_plain = fmax(p.error / p.plain_error, trust->times_plain);
+        if (p.beside_terms > 0)
+            trust->uneven = fmin(p.uneven / (LEAST_MARGIN * p.beside_terms), trust->uneven);
+        ordinary = k <= EVEN ? fmax(p.uneven, ordinary) : ordinary;
+    }
+    if (trust->uneven < LEAST_MARGIN * ordinary)
+        trust->uneven = 0;
+}
+
+static bool reserve(sample *s)
+{
+    const size_t squared = (size_t)(s->points * s->points), in = (size_t)s->in;
+    const size_t chunk = in < CHUNK ? in : CHUNK;
+
+    s->v_line = (int64_t)(chunk + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+    s->channels = malloc((size_t)s->out * sizeof *s->channels);
+    s->loudest = malloc(in * TAPS * sizeof *s->loudest);
+    s->weights = malloc(SAMPLE * TAPS * in * sizeof *s->weights);
+    s->x = malloc(KINDS * squared * in * sizeof *s->x);
+    s->u = malloc(squared * chunk * TILE_WIDTH * sizeof *s->u);
+    s->v = malloc(squared * KINDS * (size_t)s->v_line * sizeof *s->v);
+    s->m = malloc(squared * KINDS * TILE_LANES * sizeof *s->m);
+    return s->channels != NULL && s->loudest != NULL && s->weights != NULL && s->x != NULL && s->u != NULL &&
+           s->v != NULL && s->m != NULL;
+}
+
+static void drop(sample *s)
+{
+    free(s->channels);
+    free(s->loudest);
+    free(s->weights);
+    free(s->x);
+    free(s->u);
+    free(s->v);
+    free(s->m);
+}
+
+uint64_t tiles_trust_bytes(int64_t in)
+{
+    return sizeof(tile_trust) + (uint64_t)in * sizeof(float);
+}
+
+bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points, tile_trust *out)
+{
+    sample s = { .set = tiles_of_cpu(), .source = source, .points = points };
+    bool reserved;
+
+    memset(out, 0, tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
+    out->verdict = TILE_EXTREME;
+    if (s.set == NULL || plain->ndims != 4 || !rg_md_is_plain(plain) || plain->dims[2] != 3 || plain->dims[3] != 3)
+        return true;
+    s.out = plain->dims[0];
+    s.in = plain->dims[1];
+    reserved = reserve(&s);
+    if (reserved) {
+        share(&s, state, s.out, 1, some_outputs);
+        share(&s, state, s.in, 64, some_inputs);
+        out->verdict = look_at_all(&s);
+    }
+    if (out->verdict == TILE_MEASURED)
+        out->verdict = weigh_inputs(&s, out);
+    if (out->verdict == TILE_MEASURED) {
+        pick(&s);
+        gather(&s);
+        make_inputs(&s);
+        run_kernels(&s);
+        judge(&s, out);
+    }
+    drop(&s);
+    return reserved;
+}
+
+bool tiles_are_trusted(const rg_state *state, const tile_trust *t)
+{
+    if (t->verdict != TILE_MEASURED)
+        return false;
+    if (state->fast)
+        return t->error <= TILE_FAST_ERROR;
+    return t->error <= TILE_MOST_ERROR && t->times_plain <= TILE_MOST_TIMES && t->uneven > 0;
+}
+
+void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, size_t bytes)
+{
+    const double most = state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR;
+
+    if (t->verdict == TILE_NO_NUMBERS)
+        (void)snprintf(text, bytes, "weights are infinite or NaN");
+    else if (t->verdict == TILE_INTEGERS)
+        (void)snprintf(text, bytes, "weights are integers, whose sums are exact");
+    else if (t->verdict == TILE_EXTREME)
+        (void)snprintf(text, bytes, "weights are too large or too small for its transforms");
+    else if (!(t->error <= most))
+        (void)snprintf(text, bytes, "error %.1e with these weights, most %.0e", t->error, most);
+    else if (!(t->times_plain <= TILE_MOST_TIMES))
+        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, most %.0f", t->times_plain,
+                       TILE_MOST_TIMES);
+    else
+        (void)snprintf(text, bytes, "filters of few weights, whose results it would round too much");
+}

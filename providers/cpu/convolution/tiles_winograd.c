@@ -1,0 +1,590 @@
+/* Convolutions of 3x3 by Winograd's algorithm on tiles: F(4x4, 3x3), a quarter of the multiplications, or F(2x2, 3x3),
+ * 4/9 of them, for images that are too small for the former or whose transformed weights would be the longest part.
+ *
+ * The image is cut into windows of points x points pixels that overlap by two. Each is transformed (V), which gives
+ * points^2 matrices [windows][channels]; each of these is multiplied by transformed weights (U), and what comes out (M)
+ * is transformed back. Windows are done in blocks whose V and M stay in the second-level cache, if the weights do, too;
+ * otherwise more of them at a time, since each block reads all weights.
+ *
+ * A window is guarded: if one of its pixels is much larger than what lies around one of its results, or no number, or
+ * if a result has but a few terms, all its results are plain sums by the original weights (plain_window). How much
+ * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what
+ * else is run or how it is shared out. */
+#include "convolution/tiles.h"
+#include <float.h>
+#include <math.h>
+
+typedef struct window {
+    rg_native native;
+    const tile_set *set;
+    const sg_kernel *kernel;
+    int64_t points;
+    int64_t images, height, width, in; /* of x */
+    int64_t out_height, out_width, out;
+    int64_t top, left; /* pads */
+    int64_t x_pixel, y_pixel;
+    int64_t down, across, total;   /* windows of an image, and in all */
+    int64_t block, v_line, m_line; /* windows of a block; floats of a line of V and M */
+    int64_t v_step, m_step;        /* floats between points */
+    int64_t panels;
+    bool apart; /* blocks are shared among threads; otherwise the work within a block is */
+    tile_ending ending;
+    const tile_trust *trust; /* NULL: no guard */
+} window;
+
+enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
+/* The caller knows of x, weights and y; what an ending refers to moves on by as many as there are more. */
+enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
+
+typedef struct window_call {
+    const window *w;
+    void *const *args;
+    float *scratch;       /* of worker 0; the others' follow */
+    int64_t first, count; /* windows in hand */
+} window_call;
+
+/* Where the results of a window are, and how many rows and columns of them there are. */
+typedef struct window_at {
+    int64_t image, h, q, rows, columns;
+} window_at;
+
+static window_at locate(const window *w, int64_t n)
+{
+    const int64_t size = w->points - 2, at = n % (w->down * w->across);
+    const int64_t h = at / w->across * size, q = at % w->across * size;
+
+    return (window_at){ n / (w->down * w->across), h, q, w->out_height - h < size ? w->out_height - h : size,
+                        w->out_width - q < size ? w->out_width - q : size };
+}
+
+static int64_t padded_line(int64_t floats)
+{
+    return (floats + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+}
+
+/* V, M, and a float for each window: 1 where it failed the guard. */
+static int64_t scratch_floats(const window *w)
+{
+    return (w->v_step + w->m_step) * w->points * w->points + padded_line(w->block);
+}
+
+static float *failed_windows(const window *w, const float *v)
+{
+    return (float *)(uintptr_t)v + (w->v_step + w->m_step) * w->points * w->points;
+}
+
+/* ------------------------------------------------------------------ the guard */
+
+/* Between these, neither a transform nor a product can overflow, and what underflows does not count. */
+static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
+
+/* Of a pixel's channels, weighed: the sums of their magnitudes and of their squares. */
+typedef struct weighed {
+    float sum, square;
+} weighed;
+
+static KIT_MULTIVERSION void weigh_column(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
+                                          weighed *out)
+{
+    for (int64_t p = 0; p < pixels; p += 2) {
+        const float *a = x[p], *b = x[p + 1];
+        float first = 0, second = 0, first_square = 0, second_square = 0;
+
+#pragma omp simd reduction(+ : first, second, first_square, second_square)
+        for (int64_t c = 0; c < channels; c++) {
+            const float at_a = weight[c] * fabsf(a[c]), at_b = weight[c] * fabsf(b[c]);
+
+            first += at_a;
+            second += at_b;
+            first_square += at_a * at_a;
+            second_square += at_b * at_b;
+        }
+        out[p] = (weighed){ first, first_square };
+        out[p + 1] = (weighed){ second, second_square };
+    }
+}
+
+/* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
+static bool passes(const window *w, weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+{
+    const float limit = w->trust->top > 1 ? MOST_SUM / w->trust->top : MOST_SUM;
+    const float least = w->trust->top < 1 ? LEAST_SUM / w->trust->top : LEAST_SUM;
+    float largest = 0, all = 0, smallest = FLT_MAX;
+    bool many = true;
+
+    for (int64_t c = 0; c < w->points; c++) {
+        for (int64_t r = 0; r < w->points; r++) {
+            largest = at[c][r].sum > largest ? at[c][r].sum : largest;
+            all += at[c][r].sum;
+        }
+    }
+    if (all == 0)
+        return true;
+    for (int64_t c = 0; c < columns; c++) {
+        weighed row[TILE_ALPHA];
+
+        for (int64_t r = 0; r < w->points; r++)
+            row[r] = (weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
+                                at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
+        for (int64_t r = 0; r < rows; r++) {
+            const float sum = row[r].sum + row[r + 1].sum + row[r + 2].sum;
+            const float square = row[r].square + row[r + 1].square + row[r + 2].square;
+
+            smallest = sum < smallest ? sum : smallest;
+            many = many && sum * sum >= (float)TILE_LEAST_TERMS * square;
+        }
+    }
+    return many && all <= limit && smallest >= least && largest <= (float)w->trust->uneven * smallest;
+}
+
+/* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
+static bool window_passes(const window *w, const float *const *x, weighed (*at)[TILE_ALPHA], bool shares, int64_t rows,
+                          int64_t columns)
+{
+    const int64_t size = w->points - 2;
+
+    if (shares)
+        memmove(at, at + size, 2 * sizeof *at);
+    for (int64_t c = shares ? 2 : 0; c < w->points; c++) {
+        const float *column[TILE_ALPHA];
+
+        for (int64_t r = 0; r < w->points; r++)
+            column[r] = x[r * w->points + c];
+        weigh_column(column, w->points, w->in, w->trust->weight, at[c]);
+    }
+    return passes(w, at, rows, columns);
+}
+
+/* ------------------------------------------------------------------ the three steps, for some windows of a block */
+
+static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
+{
+    static const float zeros[TILE_CHANNELS];
+    const window *w = call->w;
+    const float *x = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
+    weighed of_window[TILE_ALPHA][TILE_ALPHA];
+    float *failed = failed_windows(w, v);
+
+    for (int64_t i = begin; i < end; i++) {
+        const window_at at = locate(w, call->first + i);
+        const int64_t h = at.h - w->top, q = at.q - w->left;
+
+        for (int64_t a = 0; a < w->points; a++) {
+            for (int64_t c = 0; c < w->points; c++) {
+                bool inside = h + a >= 0 && h + a < w->height && q + c >= 0 && q + c < w->width;
+
+                pixels[a * w->points + c] =
+                    inside ? x + ((at.image * w->height + h + a) * w->width + q + c) * w->x_pixel : zeros;
+            }
+        }
+        if (w->trust != NULL)
+            failed[i] = !window_passes(w, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
+        w->set->window_in(pixels, w->in, w->points, v + i * w->v_line, w->v_step);
+    }
+}
+
+/* ------------------------------------------------------------------ plain sums */
+
+enum { GROUP = 4, PART = 64, TAPS = 9 }; /* results side by side; channels at a time */
+
+/* sums[g * step] += x[g] . w over count floats. */
+static KIT_MULTIVERSION void add_dots(const float (*x)[PART * TAPS], const float *w, int64_t count, float *sums,
+                                      int64_t step)
+{
+    float a = 0, b = 0, c = 0, d = 0;
+
+#pragma omp simd reduction(+ : a, b, c, d)
+    for (int64_t i = 0; i < count; i++) {
+        a += x[0][i] * w[i];
+        b += x[1][i] * w[i];
+        c += x[2][i] * w[i];
+        d += x[3][i] * w[i];
+    }
+    sums[0] += a;
+    sums[step] += b;
+    sums[2 * step] += c;
+    sums[3 * step] += d;
+}
+
+/* The windows of GROUP results from (h, q) on, of which `there` are there, channels [first, first + count), in the
+ * order of the weights. */
+static void gather_windows(const window_call *call, int64_t image, int64_t h, int64_t q, int64_t there, int64_t first,
+                           int64_t count, float (*out)[PART * TAPS])
+{
+    const window *w = call->w;
+    const float *x = call->args[ARG_X];
+
+    memset(out, 0, GROUP * sizeof *out);
+    for (int64_t g = 0; g < there; g++) {
+        for (int64_t t = 0; t < TAPS; t++) {
+            const int64_t row = h - w->top + t / 3, column = q + g - w->left + t % 3;
+            const float *pixel = x + ((image * w->height + row) * w->width + column) * w->x_pixel + first;
+
+            if (row < 0 || row >= w->height || column < 0 || column >= w->width)
+                continue;
+            for (int64_t c = 0; c < count; c++)
+                out[g][c * TAPS + t] = pixel[c];
+        }
+    }
+}
+
+/* What window_out does to sums, here those of a row, in the first lines of m. */
+static void end_sums(const tile_window *to, int64_t row)
+{
+    for (int64_t g = 0; g < to->columns; g++) {
+        const float *add = to->add != NULL ? to->add + row * to->add_row + g * to->add_pixel : NULL;
+        float *y = to->y + row * to->y_row + g * to->y_pixel;
+
+        for (int64_t o = 0; o < to->channels; o++) {
+            float sum = to->m[g * to->step + o] + (to->bias != NULL ? to->bias[o] : 0);
+
+            sum += add != NULL ? add[o] : 0;
+            if (to->clamp) {
+                sum = sum < to->low ? to->low : sum; /* NaN stays */
+                sum = sum > to->high ? to->high : sum;
+            }
+            y[o] = sum;
+        }
+    }
+}
+
+/* One window by the original weights. m: to->m, whose first GROUP lines hold sums meanwhile. */
+static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
+{
+    const window *w = call->w;
+    const float *weights = call->args[ARG_PLAIN];
+    float x[GROUP][PART * TAPS];
+
+    for (int64_t r = 0; r < at->rows; r++) {
+        for (int64_t g = 0; g < GROUP; g++)
+            memset(m + g * to->step, 0, (size_t)w->out * sizeof *m);
+        for (int64_t first = 0; first < w->in; first += PART) {
+            const int64_t count = w->in - first < PART ? w->in - first : PART;
+
+            gather_windows(call, at->image, at->h + r, at->q, at->columns, first, count, x);
+            for (int64_t o = 0; o < w->out; o++)
+                add_dots((const float(*)[PART * TAPS]) x, weights + (o * w->in + first) * TAPS, count * TAPS, m + o,
+                         to->step);
+        }
+        end_sums(to, r);
+    }
+}
+
+/* Nothing of the block would be used. (Of one that is used in part all is multiplied: which rows go together decides
+ * how they are added.) */
+static bool all_failed(const window_call *call, const float *v)
+{
+    const float *failed = failed_windows(call->w, v);
+    int64_t i = 0;
+
+    while (call->w->trust != NULL && i < call->count && failed[i] != 0)
+        i++;
+    return i == call->count;
+}
+
+/* Units: a panel of weights at a point. */
+static void multiply(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
+{
+    static const int64_t tap = 0;
+    const window *w = call->w;
+    int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = w->in * TILE_WIDTH;
+
+    if (all_failed(call, v))
+        return;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t point = u / w->panels, column = u % w->panels * TILE_WIDTH;
+        const float *b = (const float *)call->args[ARG_W] + u * panel_floats, *next = b + panel_floats;
+
+        for (int64_t t = 0; t < tiles; t++) {
+            int64_t first = t * call->count / tiles, last = (t + 1) * call->count / tiles;
+            const tile_product p = {
+                .a = v + point * w->v_step + first * w->v_line,
+                .a_row = w->v_line,
+                .taps = &tap,
+                .tap_count = 1,
+                .depth = w->in,
+                .b = b,
+                .ahead = u + 1 == end || t > 1 ? NULL : next + t * panel_floats / 2,
+                .ahead_lines = tiles == 1 ? 2 : 1,
+                .c = m + point * w->m_step + first * w->m_line + column,
+                .c_row = w->m_line,
+                .columns = w->out - column < TILE_WIDTH ? w->out - column : TILE_WIDTH,
+            };
+
+            w->set->multiply(&p, (int)(last - first));
+        }
+    }
+}
+
+static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
+{
+    const window *w = call->w;
+    const tile_ending *e = &w->ending;
+    const float *bias = e->bias != INLAY_NONE ? call->args[e->bias] : NULL;
+    const float *add = e->add != INLAY_NONE ? call->args[e->add] : NULL;
+    float *y = call->args[ARG_Y];
+
+    for (int64_t i = begin; i < end; i++) {
+        const window_at at = locate(w, call->first + i);
+        const int64_t pixel = (at.image * w->out_height + at.h) * w->out_width + at.q;
+        const tile_window back = {
+            .m = m + i * w->m_line,
+            .step = w->m_step,
+            .points = w->points,
+            .channels = w->out,
+            .bias = bias,
+            .add = add != NULL ? add + pixel * e->add_pixel : NULL,
+            .add_row = w->out_width * e->add_pixel,
+            .add_pixel = e->add_pixel,
+            .clamp = e->clamp,
+            .low = e->low,
+            .high = e->high,
+            .y = y + pixel * w->y_pixel,
+            .y_row = w->out_width * w->y_pixel,
+            .y_pixel = w->y_pixel,
+            .rows = at.rows,
+            .columns = at.columns,
+        };
+
+        if (w->trust != NULL && failed_windows(w, v)[i] != 0)
+            plain_window(call, &at, m + i * w->m_line, &back);
+        else
+            w->set->window_out(&back);
+        for (int64_t r = 0; e->post_count > 0 && r < at.rows; r++) {
+            int64_t first = pixel + r * w->out_width;
+
+            tiles_end(w->set, w->kernel, e, call->args, y + first * w->y_pixel, w->y_pixel, first, at.columns, 0,
+                      w->out);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the run */
+
+static void take_block(window_call *call, int64_t block)
+{
+    const window *w = call->w;
+
+    call->first = block * w->block;
+    call->count = w->total - call->first < w->block ? w->total - call->first : w->block;
+}
+
+static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    window_call call = *(const window_call *)user;
+    const window *w = call.w;
+    float *v = call.scratch + worker * scratch_floats(w), *m = v + w->v_step * w->points * w->points;
+
+    for (int64_t b = begin; b < end; b++) {
+        take_block(&call, b);
+        transform_in(&call, v, 0, call.count);
+        multiply(&call, v, m, 0, w->points * w->points * w->panels);
+        transform_out(&call, v, m, 0, call.count);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status part_in(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const window_call *call = user;
+
+    (void)worker;
+    transform_in(call, call->scratch, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status part_multiply(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const window_call *call = user;
+
+    (void)worker;
+    multiply(call, call->scratch, call->scratch + call->w->v_step * call->w->points * call->w->points, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const window_call *call = user;
+
+    (void)worker;
+    transform_out(call, call->scratch, call->scratch + call->w->v_step * call->w->points * call->w->points, begin, end);
+    return INLAY_OK;
+}
+
+static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                               uint32_t threads)
+{
+    const window *w = (const window *)(const void *)native;
+    int64_t blocks = (w->total + w->block - 1) / w->block, units = w->points * w->points * w->panels;
+    window_call call = { .w = w, .args = args, .scratch = args[ARG_SCRATCH] };
+    inlay_status status = INLAY_OK;
+
+    if (threads <= 1)
+        return whole_blocks(&call, 0, blocks, 0);
+    if (w->apart)
+        return state->host->parallel_for(state->host->ctx, run, blocks, 1, whole_blocks, &call);
+    for (int64_t b = 0; b < blocks && status == INLAY_OK; b++) {
+        take_block(&call, b);
+        status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_in, &call);
+        if (status == INLAY_OK)
+            status = state->host->parallel_for(state->host->ctx, run, units, w->panels < 4 ? 4 : w->panels,
+                                               part_multiply, &call);
+        if (status == INLAY_OK)
+            status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_out, &call);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+enum {
+    NEAR_BYTES = 640 * 1024,     /* of V and M together, beside weights in the second-level cache */
+    FAR_BYTES = 4 * 1024 * 1024, /* where weights come from further away each time */
+    NEAR_WEIGHTS = 1024 * 1024
+};
+
+/* How many windows at a time. */
+static void cut(window *w, uint32_t threads)
+{
+    int64_t squared = w->points * w->points, weights = squared * w->in * w->panels * TILE_WIDTH * 4;
+    int64_t each = squared * (w->v_line + w->m_line) * 4, blocks;
+    int64_t most = (weights > NEAR_WEIGHTS ? FAR_BYTES : NEAR_BYTES) / each;
+
+    if (most < TILE_ROWS)
+        most = TILE_ROWS;
+    blocks = (w->total + most - 1) / most;
+    w->apart = threads > 1 && weights <= NEAR_WEIGHTS && blocks >= threads;
+    if (w->apart)
+        blocks = (blocks + threads - 1) / threads * threads;
+    w->block = (w->total + blocks - 1) / blocks;
+    /* Lines of different points must not all fall into the same set of the cache. */
+    w->v_step = w->block * w->v_line + TILE_LANES;
+    w->m_step = w->block * w->m_line + TILE_LANES;
+}
+
+inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
+                                const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
+                                const rg_place *y)
+{
+    const int64_t *xd = b->dims[op->in[0]], *yd = b->dims[op->out[0]];
+    const rg_place *places[5 + RG_MAX_POSTS + 2];
+    const tile_trust *trust = NULL;
+    rg_place u, original, scratch;
+    dn_dims begins, ends;
+    inlay_status status;
+    int64_t floats;
+    window *w;
+    rg_md md;
+
+    if (!tiles_window_layout(points, xd[1], yd[1], &md))
+        return inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
+    status = rg_read_constant(b, op->in[1], weights, &md, &u);
+    original = u;
+    if (status == INLAY_OK && !b->state->fast) {
+        rg_constant *k = &b->c->constants[b->c->values[op->in[1]].constant];
+
+        status = rg_constant_trust(b->c, k, weights, points, &trust, b->diag);
+        if (status == INLAY_OK)
+            status = rg_read_plain(b, op->in[1], &original);
+    }
+    if (status != INLAY_OK)
+        return status;
+    w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    rg_window_pads(op, xd + 2, yd + 2, op->kernel, begins, ends);
+    *w = (window){ .native.run = run_window,
+                   .set = b->state->tiles,
+                   .kernel = b->state->sgemm,
+                   .points = points,
+                   .images = xd[0],
+                   .height = xd[2],
+                   .width = xd[3],
+                   .in = xd[1],
+                   .out_height = yd[2],
+                   .out_width = yd[3],
+                   .out = yd[1],
+                   .top = begins[0],
+                   .left = begins[1],
+                   .x_pixel = x->md.strides[3],
+                   .y_pixel = y->md.strides[3],
+                   .v_line = padded_line(xd[1]),
+                   .m_line = padded_line(yd[1]),
+                   .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                   .ending = *ending,
+                   .trust = trust };
+    w->down = (yd[2] + points - 3) / (points - 2);
+    w->across = (yd[3] + points - 3) / (points - 2);
+    w->total = xd[0] * w->down * w->across;
+    cut(w, b->instance->threads);
+    floats = scratch_floats(w) * (w->apart ? b->instance->threads : 1);
+    status = rg_new_floats(b, floats, &scratch);
+    if (status != INLAY_OK) {
+        free(w);
+        return status;
+    }
+    places[ARG_X] = x;
+    places[ARG_W] = &u;
+    places[ARG_PLAIN] = &original;
+    places[ARG_Y] = y;
+    places[ARG_SCRATCH] = &scratch;
+    for (uint32_t i = OPERANDS; i < operand_count; i++)
+        places[i + MORE] = operands[i];
+    if (w->ending.bias != INLAY_NONE)
+        w->ending.bias += MORE;
+    if (w->ending.add != INLAY_NONE)
+        w->ending.add += MORE;
+    for (uint32_t p = 0; p < w->ending.post_count; p++)
+        if (w->ending.posts[p].arg != INLAY_NONE)
+            w->ending.posts[p].arg += MORE;
+    return rg_emit_native(b, &w->native, places, operand_count + MORE);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md)
+{
+    dn_dims dims = { points * points, out, in };
+
+    return rg_md_blocks(md, 3, dims, "aBc32b");
+}
+
+typedef struct weights_call {
+    const tile_set *set;
+    const char *source;
+    const int64_t *dims, *strides; /* of the original: out, in, 3, 3 */
+    int64_t points, panels;
+    float *u;
+} weights_call;
+
+static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const weights_call *w = user;
+    int64_t in = w->dims[1], step = w->panels * in * TILE_WIDTH;
+
+    (void)worker;
+    for (int64_t p = begin; p < end; p++) {
+        int64_t first = p * TILE_WIDTH, count = w->dims[0] - first < TILE_WIDTH ? w->dims[0] - first : TILE_WIDTH;
+
+        for (int64_t i = 0; i < in; i++)
+            w->set->window_weights(w->source + (first * w->strides[0] + i * w->strides[1]) * (int64_t)sizeof(float),
+                                   w->strides[0], w->strides[3], count, w->points, w->u + (p * in + i) * TILE_WIDTH,
+                                   step);
+    }
+    return INLAY_OK;
+}
+
+bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target)
+{
+    weights_call w = {
+        .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
+    };
+
+    if (plain->ndims != 4 || md->ndims != 3 || plain->kind != RG_BLOCKED || state->tiles == NULL)
+        return false;
+    w.points = md->dims[0] == 16 ? 4 : 6;
+    w.panels = (w.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
+    (void)state->host->parallel_for(state->host->ctx, run, w.panels, 1, some_panels, &w);
+    return true;
+}

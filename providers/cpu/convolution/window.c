@@ -1,0 +1,113 @@
+/* Attributes of windows: convolutions and pooling. */
+#include "region/build.h"
+#include "convolution/window.h"
+
+/* oneDNN describes each column of an image beside its pads: with numbers beyond all reason it takes minutes. */
+enum { MOST_STEPS = 1 << 16 };
+
+static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t low, int64_t otherwise,
+                      int64_t *out, kit_refusal *why)
+{
+    uint32_t given;
+    const int64_t *list = kit_attr_ints(node->info, name, &given);
+
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = otherwise;
+    if (list == NULL || given == 0)
+        return true;
+    if (given != count)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the window has %u axes", name,
+                          given, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i] < low || list[i] > MOST_STEPS)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has an element below %lld or above %d", name,
+                              (long long)low, (int)MOST_STEPS);
+        out[i] = list[i];
+    }
+    return true;
+}
+
+bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why)
+{
+    const char *pad = kit_attr_string(node->info, "auto_pad", "NOTSET");
+
+    op->spatial = spatial;
+    op->auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? RG_PAD_SAME_UPPER
+                   : strcmp(pad, "SAME_LOWER") == 0 ? RG_PAD_SAME_LOWER
+                   : strcmp(pad, "VALID") == 0      ? RG_PAD_VALID
+                                                    : RG_PAD_EXPLICIT;
+    return read_ints(node, "strides", spatial, 1, 1, op->strides, why) &&
+           read_ints(node, "dilations", spatial, 1, 1, op->dilations, why) &&
+           read_ints(node, "output_padding", spatial, 0, 0, op->output_padding, why) &&
+           read_ints(node, "pads", 2 * spatial, 0, 0, op->pads, why);
+}
+
+void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
+                    int64_t *ends)
+{
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        int64_t total = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i];
+
+        begins[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[i] : 0;
+        ends[i] = op->auto_pad == RG_PAD_EXPLICIT ? op->pads[op->spatial + i] : 0;
+        if (op->auto_pad == RG_PAD_SAME_UPPER || op->auto_pad == RG_PAD_SAME_LOWER) {
+            total = total > 0 ? total : 0;
+            begins[i] = (total + (op->auto_pad == RG_PAD_SAME_LOWER)) / 2;
+            ends[i] = total - begins[i];
+        }
+        if (op->ceil_mode) { /* the last window may reach past the pads */
+            int64_t needed = (out[i] - 1) * op->strides[i] + (kernel[i] - 1) * op->dilations[i] + 1 - in[i] - begins[i];
+
+            ends[i] = needed > ends[i] ? needed : ends[i];
+        }
+    }
+}
+
+double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
+{
+    /* Other taps are in the padding for every output; the window may be far larger than the image. */
+    const int64_t before = begin - (out - 1) * stride, past = (in - 1 + begin) / dilation + 1;
+    double inside = 0;
+
+    for (int64_t t = before > 0 ? before / dilation : 0; t < kernel && t < past; t++) {
+        int64_t shift = t * dilation - begin; /* output o reads input o * stride + shift */
+        int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+        int64_t last = shift < in ? (in - 1 - shift) / stride : -1;
+
+        last = last < out - 1 ? last : out - 1;
+        inside += last >= first ? (double)(last - first + 1) : 0;
+    }
+    return out > 0 ? inside / ((double)out * (double)kernel) : 1;
+}
+
+bool rg_window_misses(const rg_build *b, const rg_op *op)
+{
+    const int64_t *x = b->dims[op->in[0]] + 2, *y = b->dims[op->out[0]] + 2;
+    dn_dims begins, ends;
+
+    rg_window_pads(op, x, y, op->kernel, begins, ends);
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        for (int64_t o = 0; o < y[i]; o++) {
+            const int64_t start = o * op->strides[i] - begins[i], step = op->dilations[i];
+            const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step; /* the first that is not before the image */
+
+            if (tap >= op->kernel[i] || start + tap * step >= x[i])
+                return true;
+        }
+    }
+    return false;
+}
+
+void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
+{
+    const int64_t *w = b->dims[value];
+    uint32_t rank = b->ranks[value], n = 0;
+    int64_t dims[RG_MAX_RANK];
+
+    if (b->op->group > 1)
+        dims[n++] = b->op->group;
+    dims[n++] = w[0] / b->op->group;
+    for (uint32_t d = 1; d < rank; d++)
+        dims[n++] = w[d];
+    rg_md_plain(out, n, dims);
+}

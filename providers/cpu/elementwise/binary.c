@@ -1,0 +1,499 @@
+/* Functions of two tensors, mostly by a loop of our own, which runs over the elements as they lie, blocked or not.
+ * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
+#include "convolution/tiles.h"
+
+static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    static const struct {
+        const char *op_type;
+        dn_alg alg;
+    } algs[] = { { "Add", DN_BINARY_ADD }, { "Sub", DN_BINARY_SUB }, { "Mul", DN_BINARY_MUL },
+                 { "Div", DN_BINARY_DIV }, { "Max", DN_BINARY_MAX }, { "Min", DN_BINARY_MIN },
+                 { "PRelu", RG_PRELU },    { "Sum", DN_BINARY_ADD }, { "Mean", DN_BINARY_ADD } };
+
+    if (!rg_is_large(node, why))
+        return false;
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (kit_input(node, i) == NULL)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "input %u is omitted", i);
+    for (uint32_t i = 0; i < KIT_COUNT(algs); i++)
+        if (strcmp(op->row->op_type, algs[i].op_type) == 0)
+            op->alg = algs[i].alg;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+enum { LOOP_AXES = 2 * RG_MAX_RANK };
+
+/* y[i] = f(x0[..], x1[..]) over axes that are stored one after the other in y; strides count elements. */
+typedef struct loop {
+    rg_native native;
+    dn_alg alg;
+    uint32_t rank; /* without the innermost */
+    int64_t rows;  /* product of dims */
+    int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
+    int64_t count, s0, s1; /* the innermost axis: y is dense there */
+} loop;
+
+typedef struct call {
+    const loop *l;
+    const float *x0, *x1;
+    float *y;
+} call;
+
+/* Strides of one row to the next. */
+typedef struct steps {
+    int64_t y, x0, x1;
+} steps;
+
+/* `rows` rows of n elements; y may be p. */
+#define ROWS(name, expression)                                                                                         \
+    KIT_MULTIVERSION static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1,     \
+                                      int64_t rows, const steps *step)                                                 \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                               \
+            if (s0 == 1 && s1 == 1) {                                                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+                {                                                                                                      \
+                    const float a = p[i], b = q[i];                                                                    \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            } else if (s0 == 1 && s1 == 0) {                                                                           \
+                const float b = q[0];                                                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+                {                                                                                                      \
+                    const float a = p[i];                                                                              \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (int64_t i = 0; i < n; i++) {                                                                      \
+                    const float a = p[i * s0], b = q[i * s1];                                                          \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+ROWS(rows_add, a + b)
+ROWS(rows_sub, a - b)
+ROWS(rows_mul, a *b)
+ROWS(rows_div, a / b)
+ROWS(rows_max, a > b || a != a ? a : b)
+ROWS(rows_min, a < b || a != a ? a : b)
+ROWS(rows_prelu, a < 0 ? a * b : a)
+
+typedef void (*rows_fn)(const float *, const float *, float *, int64_t, int64_t, int64_t, int64_t, const steps *);
+
+static rows_fn rows_of(dn_alg alg)
+{
+    if (alg == RG_PRELU)
+        return rows_prelu;
+    switch (alg) {
+    case DN_BINARY_ADD:
+        return rows_add;
+    case DN_BINARY_SUB:
+        return rows_sub;
+    case DN_BINARY_MUL:
+        return rows_mul;
+    case DN_BINARY_DIV:
+        return rows_div;
+    case DN_BINARY_MAX:
+        return rows_max;
+    default:
+        return rows_min;
+    }
+}
+
+void rg_binary_row(dn_alg alg, const float *p, const float *q, float *y, int64_t n, int64_t step)
+{
+    rows_of(alg)(p, q, y, n, 1, step, 1, &(const steps){ 0 });
+}
+
+static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const call *c = user;
+    const loop *l = c->l;
+    rows_fn rows = rows_of(l->alg);
+    uint32_t outer = l->rank > 0 ? l->rank - 1 : 0; /* the last of the axes is the function's own loop */
+    int64_t at[LOOP_AXES] = { 0 }, size = l->rank > 0 ? l->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
+    const steps step = l->rank > 0 ? (steps){ l->y[outer], l->x0[outer], l->x1[outer] } : (steps){ 0, 0, 0 };
+
+    (void)worker;
+    for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {
+        at[d] = rest % l->dims[d];
+        y += at[d] * l->y[d];
+        x0 += at[d] * l->x0[d];
+        x1 += at[d] * l->x1[d];
+    }
+    for (int64_t r = begin; r < end;) {
+        int64_t n = size - at[outer] < end - r ? size - at[outer] : end - r;
+
+        rows(c->x0 + x0, c->x1 + x1, c->y + y, l->count, l->s0, l->s1, n, &step);
+        r += n;
+        y -= at[outer] * step.y;
+        x0 -= at[outer] * step.x0;
+        x1 -= at[outer] * step.x1;
+        at[outer] = 0;
+        for (uint32_t d = outer; d-- > 0;) { /* the next place, without a division */
+            y += l->y[d];
+            x0 += l->x0[d];
+            x1 += l->x1[d];
+            if (++at[d] < l->dims[d])
+                break;
+            y -= l->dims[d] * l->y[d];
+            x0 -= l->dims[d] * l->x0[d];
+            x1 -= l->dims[d] * l->x1[d];
+            at[d] = 0;
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const loop *l = (const loop *)(const void *)native;
+    call c = { l, args[0], args[1], args[2] };
+    int64_t grain = 32768 / (l->count > 0 ? l->count : 1) + 1;
+
+    if (threads <= 1 || l->rows <= grain)
+        return run_rows(&c, 0, l->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, l->rows, grain, run_rows, &c);
+}
+
+/* ------------------------------------------------------------------ how operands lie along the result */
+
+/* An axis of the result as it is stored, outer or within a block, and the strides that all three have along it. */
+typedef struct axis {
+    int64_t size, y, x0, x1;
+} axis;
+
+/* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
+ * blocked as the result is; of size 1 they stand still. */
+static void strides_along(const rg_md *x, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
+{
+    const rg_md *b = x;
+
+    *out_outer = *out_inner = 0;
+    if (x->dims[d] == 1)
+        return;
+    if (b->inner_nblks > 0) {
+        *out_outer = b->strides[d];
+        *out_inner = 1;
+    } else {
+        *out_outer = b->strides[d] * block;
+        *out_inner = b->strides[d];
+    }
+}
+
+static int by_stride(const void *a, const void *b)
+{
+    const axis *x = a, *y = b;
+
+    return x->y < y->y ? 1 : x->y > y->y ? -1 : 0;
+}
+
+/* Neighbours that all three step through as one become one. */
+static uint32_t merge_axes(axis *list, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        axis *last = kept > 0 ? &list[kept - 1] : NULL;
+
+        if (list[i].size == 1)
+            continue;
+        if (last != NULL && last->y == list[i].size * list[i].y && last->x0 == list[i].size * list[i].x0 &&
+            last->x1 == list[i].size * list[i].x1) {
+            *last = (axis){ last->size * list[i].size, list[i].y, list[i].x0, list[i].x1 };
+            continue;
+        }
+        list[kept++] = list[i];
+    }
+    return kept;
+}
+
+static loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *y)
+{
+    const rg_md *b = y;
+    loop l = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
+    axis list[LOOP_AXES];
+    uint32_t count = 0;
+
+    for (int d = 0; d < y->ndims; d++) {
+        int64_t block = b->inner_nblks > 0 && b->inner_idxs[0] == d ? b->inner_blks[0] : 1, o0, i0, o1, i1;
+
+        strides_along(x0, d, block, &o0, &i0);
+        strides_along(x1, d, block, &o1, &i1);
+        list[count++] = (axis){ y->padded_dims[d] / block, b->strides[d], o0, o1 };
+        if (block > 1)
+            list[count++] = (axis){ block, 1, i0, i1 };
+    }
+    qsort(list, count, sizeof *list, by_stride);
+    count = merge_axes(list, count);
+    if (count > 0 && list[count - 1].y == 1) {
+        l.count = list[count - 1].size;
+        l.s0 = list[count - 1].x0;
+        l.s1 = list[count - 1].x1;
+        count--;
+    }
+    for (uint32_t d = 0; d < count; d++) {
+        l.dims[d] = list[d].size;
+        l.y[d] = list[d].y;
+        l.x0[d] = list[d].x0;
+        l.x1[d] = list[d].x1;
+        l.rows *= list[d].size;
+    }
+    l.rank = count;
+    return l;
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Blocked along one axis once, the layouts that the loop knows. */
+static bool is_simple(const rg_md *md)
+{
+    return md->kind == RG_BLOCKED && md->inner_nblks <= 1;
+}
+
+static bool is_padded(const rg_md *md)
+{
+    for (int d = 0; d < md->ndims; d++)
+        if (md->dims[d] != md->padded_dims[d])
+            return true;
+    return false;
+}
+
+static bool has_dims(const rg_md *md, uint32_t rank, const int64_t *dims)
+{
+    return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
+}
+
+/* The place seen with `rank` axes, ones in front. Plain places only. */
+static void raise_rank(rg_place *p, uint32_t rank)
+{
+    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    uint32_t own = (uint32_t)p->md.ndims, front = rank - own;
+
+    if (own >= rank)
+        return;
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = d < front ? 1 : p->md.dims[d - front];
+        strides[d] = d < front ? 1 : p->md.strides[d - front];
+    }
+    rg_md_strides(&p->md, rank, dims, strides);
+}
+
+/* Brings x1 into the blocks of x0, so that the loop can go through both; false: x0 has to become plain. Padding stays
+ * zero only if both have it. */
+static bool can_follow(const rg_md *x0, const rg_md *x1, dn_alg alg, rg_md *out_x1)
+{
+    const rg_md *b = x0;
+    int axis_at = b->inner_nblks > 0 ? (int)b->inner_idxs[0] : -1;
+    int64_t strides[RG_MAX_RANK], stride;
+
+    *out_x1 = *x1;
+    if (axis_at < 0 || !is_padded(x0))
+        return is_simple(x1) && !rg_md_is_blocked(x1);
+    if (x1->dims[axis_at] == 1 || alg == DN_BINARY_DIV || x1->ndims < 3)
+        return false;
+    /* The same blocks for a smaller tensor. */
+    *out_x1 = *x0;
+    stride = b->inner_blks[0];
+    for (int d = x1->ndims; d-- > 0;) {
+        out_x1->dims[d] = x1->dims[d];
+        out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
+        strides[d] = stride;
+        stride *= d == axis_at ? out_x1->padded_dims[d] / b->inner_blks[0] : x1->dims[d];
+    }
+    memcpy(out_x1->strides, strides, (size_t)x1->ndims * sizeof *strides);
+    return true;
+}
+
+static dn_alg swapped(dn_alg alg)
+{
+    return alg == DN_BINARY_SUB || alg == DN_BINARY_DIV || alg == RG_PRELU ? DN_ALG_UNDEFINED : alg;
+}
+
+bool rg_binary_loses_nan(dn_alg alg)
+{
+    return alg == DN_BINARY_MAX || alg == DN_BINARY_MIN;
+}
+
+/* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
+static inlay_status try_primitive(rg_build *b, dn_alg alg, const rg_place *x0, const rg_place *x1, bool overwrite,
+                                  uint32_t result, rg_place *out, bool *out_done)
+{
+    inlay_diag *diag = b->diag;
+    const dn_op desc = { .kind = DN_BINARY, .alg = alg, .x = x0->md, .w = x1->md, .y = x0->md };
+    dn_description pd = NULL;
+    inlay_status status;
+
+    *out_done = false;
+    if (rg_binary_loses_nan(alg) || alg == RG_PRELU)
+        return INLAY_OK;
+    b->diag = NULL; /* no error: the loop is left */
+    status = rg_describe(b, &desc, &pd);
+    b->diag = diag;
+    if (status != INLAY_OK || strncmp(dn_name(pd), "jit", 3) != 0) {
+        dn_destroy(pd);
+        return INLAY_OK;
+    }
+    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+        *out = *x0;
+    else if (result != INLAY_NONE)
+        INLAY_TRY(rg_result_place(b, result, &x0->md, out));
+    else
+        INLAY_TRY(rg_new_place(b, &x0->md, out));
+    status = rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
+    *out_done = status == INLAY_OK;
+done:
+    dn_destroy(pd);
+    return status;
+}
+
+/* Below this many elements all is in a near cache, and making oneDNN's code and calling it is most of its time; and
+ * where channels are last and many, the loop runs over them all at a time. */
+enum { LARGE = 1 << 16, LONG = 64 };
+
+static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
+{
+    const int64_t count = rg_md_count(x0), other = rg_md_count(x1);
+
+    if (!rg_md_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->strides[1] == 1)
+        return false;
+    return rg_md_is_image(x0) && count >= LARGE && other > 1 && other < count;
+}
+
+/* Operands and result of the loop, in layouts that fit each other. */
+static inlay_status emit_loop(rg_build *b, dn_alg alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
+                              uint32_t result, rg_place *out)
+{
+    uint32_t rank = b->ranks[like];
+    const int64_t *dims = b->dims[like];
+    inlay_status status;
+    rg_md plain, wanted;
+    loop l;
+
+    if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
+        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
+            INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+        raise_rank(&x1, rank);
+        if (is_scaled_image(&x0.md, &x1.md)) {
+            bool done;
+
+            INLAY_TRY(try_primitive(b, alg, &x0, &x1, overwrite, result, out, &done));
+            if (done)
+                goto done;
+        }
+        if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
+            INLAY_TRY(rg_reorder(b, &x1, &wanted, &x1));
+        } else {
+            rg_md_plain(&plain, rank, dims);
+            INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+            overwrite = false;
+        }
+        plain = x0.md;
+    } else {
+        rg_md_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
+        INLAY_TRY(rg_reorder(b, &x0, &plain, &x0));
+        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        INLAY_TRY(rg_reorder(b, &x1, &plain, &x1));
+        raise_rank(&x0, rank);
+        raise_rank(&x1, rank);
+        rg_md_plain(&plain, rank, dims);
+        overwrite = false;
+    }
+    if (!rg_md_is_dense(&plain) && !is_padded(&plain)) { /* a view with gaps */
+        rg_md_plain(&plain, rank, dims);
+        overwrite = false;
+    }
+    if (overwrite && (result == INLAY_NONE || b->c->values[result].output == INLAY_NONE))
+        *out = x0;
+    else if (result != INLAY_NONE)
+        INLAY_TRY(rg_result_place(b, result, &plain, out));
+    else
+        INLAY_TRY(rg_new_place(b, &plain, out));
+    l = make_loop(alg, &x0.md, &x1.md, &out->md);
+    status = rg_emit_step(b, &l.native, sizeof l, (const rg_place *const[]){ &x0, &x1, out }, 3);
+done:
+    return status;
+}
+
+inlay_status rg_binary_at(rg_build *b, dn_alg alg, const rg_place *x, bool overwrite, uint32_t other, uint32_t like,
+                          uint32_t result, rg_place *out)
+{
+    uint32_t rank = b->ranks[like];
+    rg_place x0 = *x, x1;
+    inlay_status status = rg_read(b, other, &x1);
+
+    if (status != INLAY_OK)
+        return status;
+    if (!has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) &&
+        swapped(alg) != DN_ALG_UNDEFINED) {
+        const rg_place t = x0;
+
+        x0 = x1;
+        x1 = t;
+        overwrite = false;
+    }
+    /* Whole tensors that lie differently: kernels that follow both are slower than the reorder. */
+    if (has_dims(&x0.md, rank, b->dims[like]) && has_dims(&x1.md, rank, b->dims[like]) && is_simple(&x0.md) &&
+        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md))) {
+        status = rg_reorder(b, &x1, &x0.md, &x1);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return emit_loop(b, alg, x0, x1, overwrite, like, result, out);
+}
+
+/* Both operands whole: one loop with what follows; with padding between, one primitive of oneDNN's. */
+static inlay_status lower_whole(rg_build *b, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
+{
+    const uint32_t before = x0.buffer;
+    dn_op desc = { .kind = DN_BINARY, .alg = b->op->alg };
+    rg_fused fused = { 0 };
+    inlay_status status;
+
+    if (rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md))
+        INLAY_TRY(rg_reorder(b, &x0, &x1.md, &x0));
+    else
+        INLAY_TRY(rg_reorder(b, &x1, &x0.md, &x1));
+    if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == DN_F32 && x1.md.data_type == DN_F32)
+        return rg_lower_whole(b, group, &x0, &x1, overwrite && x0.buffer == before);
+    desc.x = desc.y = x0.md;
+    desc.w = x1.md;
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
+    status = rg_emit_fused(b, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
+done:
+    dn_destroy(fused.pd);
+    return status;
+}
+
+static inlay_status lower_binary(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t y = op->out[0], rank = b->ranks[y];
+    rg_place x0, x1, out;
+    inlay_status status;
+    bool overwrite = rg_is_last_use(b, op->in[0]) && op->in[0] != op->in[1], done;
+
+    INLAY_TRY(tiles_take_scale(b, group, &done));
+    if (done)
+        goto done;
+
+    INLAY_TRY(rg_read(b, op->in[0], &x0));
+    INLAY_TRY(rg_read(b, op->in[1], &x1));
+    if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, b->dims[y]) &&
+        has_dims(&x1.md, rank, b->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
+        (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+        return lower_whole(b, group, x0, x1, overwrite);
+    INLAY_TRY(
+        rg_binary_at(b, op->alg, &x0, overwrite, op->in[1], y, group->post_count == 0 ? group->out : INLAY_NONE, &out));
+    status = rg_finish(b, group, 0, &out, true);
+done:
+    return status;
+}
+
+const rg_family rg_binary = { "binary", parse_binary, lower_binary };

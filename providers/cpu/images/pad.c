@@ -1,0 +1,345 @@
+/* Pad (ONNX Pad-2..25) of floats in the layout at hand: an image with channels last keeps them so. Every axis has a
+ * table of where its places come from; what lies together is copied together. */
+#include "layout/moves.h"
+
+enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
+
+static bool parse_mode(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    static const char *const names[] = { "constant", "reflect", "edge", "wrap" };
+    const char *mode = kit_attr_string(node->info, "mode", "constant");
+
+    for (uint32_t m = 0; m < KIT_COUNT(names); m++) {
+        if (strcmp(names[m], mode) == 0) {
+            op->pad_mode = m;
+            return true;
+        }
+    }
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode '%.32s' is none that is known here", mode);
+}
+
+/* Pads, and the axes that they are for: attributes in version 2, inputs since 11, axes since 18. */
+static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const uint32_t rank = kit_input(node, 0)->rank;
+    int64_t pads[2 * RG_MAX_RANK], axes[RG_MAX_RANK];
+    uint32_t count = 0, axis_count = 0, seen = 0;
+    bool has_axes = false;
+
+    if (node->info->since_version < 11) {
+        const int64_t *list = kit_attr_ints(node->info, "pads", &count);
+
+        if (list == NULL || count != 2 * rank)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads does not fit the input");
+        memcpy(pads, list, count * sizeof *pads);
+        op->alpha = (float)kit_attr_float(node->info, "value", 0);
+    } else if (!rg_known_ints(kit_input(node, 1), pads, KIT_COUNT(pads), &count)) {
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make pads a constant", "pads are not known");
+    } else if (kit_input(node, 2) != NULL && !rg_known_scalar(kit_input(node, 2), &op->alpha)) {
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make constant_value a constant", "the value is not known");
+    }
+    if (node->info->since_version >= 18 && kit_input(node, 3) != NULL) {
+        has_axes = true;
+        if (!rg_known_ints(kit_input(node, 3), axes, RG_MAX_RANK, &axis_count))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make axes a constant", "axes are not known");
+    }
+    if (count != 2 * (has_axes ? axis_count : rank))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads does not fit the axes");
+    for (uint32_t i = 0; i < count / 2; i++) {
+        int64_t axis = i;
+
+        if (has_axes && !rg_axis(axes[i], rank, &axis))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
+        if ((seen >> axis & 1) != 0)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is named twice");
+        seen |= 1u << axis;
+        if (pads[i] < 0 || pads[count / 2 + i] < 0)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "negative pads cut something off");
+        op->pads[axis] = pads[i];
+        op->pads[RG_MAX_PAD_RANK + axis] = pads[count / 2 + i];
+    }
+    return true;
+}
+
+static bool parse_pad(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    return rg_known_rank(kit_input(node, 0), 1, RG_MAX_PAD_RANK, "input 0", why) && parse_mode(node, op, why) &&
+           parse_pads(node, op, why);
+}
+
+/* ------------------------------------------------------------------ the step */
+
+/* Axes of the target from its outermost inwards. The innermost has `block` words at each place: what lies behind the
+ * last axis that is padded. */
+typedef struct pad_step {
+    rg_native native;
+    const move_set *set; /* NULL: this CPU has none */
+    uint32_t rank;
+    int64_t dims[RG_MAX_PAD_RANK];                           /* of the target */
+    int64_t begins[RG_MAX_PAD_RANK], sizes[RG_MAX_PAD_RANK]; /* [begin, begin + size) is the source's */
+    int64_t from[RG_MAX_PAD_RANK];                           /* the source's strides */
+    int64_t block, rows;                                     /* rows: places of all axes but the innermost */
+    uint32_t mode;
+    float value;
+} pad_step;
+
+typedef struct pad_call {
+    const pad_step *p;
+    const float *x;
+    float *y;
+} pad_call;
+
+/* Where place i of an axis comes from; -1: it is the constant. */
+static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
+{
+    int64_t at = i - begin, period = mode == PAD_REFLECT ? 2 * (size - 1) : size;
+
+    if (at >= 0 && at < size)
+        return at;
+    switch (mode) {
+    case PAD_EDGE:
+        return at < 0 ? 0 : size - 1;
+    case PAD_REFLECT:
+    case PAD_WRAP:
+        if (period < 1)
+            return 0;
+        at += at < 0 ? period : at >= period ? -period : 0; /* divisions are slow, and pads mostly short */
+        if (at < 0 || at >= period)
+            at = (at % period + period) % period;
+        return at < size ? at : period - at;
+    default:
+        return -1;
+    }
+}
+
+/* Rows of some length by vectors, which do not start up as large memcpys do. */
+static void copy(const pad_step *p, const float *x, float *y, int64_t count)
+{
+    if (p->set != NULL)
+        p->set->rows(x, 0, y, 0, 1, count);
+    else
+        memcpy(y, x, (size_t)count * sizeof *y);
+}
+
+static void fill(float *y, float value, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = value;
+}
+
+/* Where the first places of the innermost axis, and its last ones, come from; the same in all rows. */
+enum { ENDS = 256 };
+typedef struct pad_ends_map {
+    int64_t from[2][ENDS];
+    bool whole; /* all of them are there */
+} pad_ends_map;
+
+static void map_ends(const pad_step *p, pad_ends_map *map)
+{
+    const uint32_t last = p->rank - 1;
+    const int64_t past = p->begins[last] + p->sizes[last], after = p->dims[last] - past;
+
+    map->whole = p->mode != PAD_CONSTANT && p->begins[last] <= ENDS && after <= ENDS;
+    for (int64_t i = 0; map->whole && i < p->begins[last]; i++)
+        map->from[0][i] = source_of(p->mode, i, p->begins[last], p->sizes[last]);
+    for (int64_t i = 0; map->whole && i < after; i++)
+        map->from[1][i] = source_of(p->mode, past + i, p->begins[last], p->sizes[last]);
+}
+
+/* Places [begin, end) of the innermost axis, of which none is the source's own. */
+static void pad_ends(const pad_step *p, const pad_ends_map *map, const float *x, float *y, int64_t begin, int64_t end)
+{
+    const uint32_t last = p->rank - 1;
+    const int64_t *from = map->from[begin > 0];
+
+    if (p->mode == PAD_CONSTANT) {
+        fill(y + begin * p->block, p->value, (end - begin) * p->block);
+        return;
+    }
+    if (map->whole && p->block == 1) {
+        for (int64_t i = begin; i < end; i++)
+            y[i] = x[from[i - begin]];
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        copy(p, x + source_of(p->mode, i, p->begins[last], p->sizes[last]) * p->block, y + i * p->block, p->block);
+}
+
+static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pad_call *call = user;
+    const pad_step *p = call->p;
+    const uint32_t last = p->rank - 1;
+    const int64_t row = p->dims[last] * p->block, own = p->sizes[last], first = p->begins[last];
+    int64_t index[RG_MAX_PAD_RANK], rest = begin;
+    pad_ends_map map;
+
+    (void)worker;
+    map_ends(p, &map);
+    for (uint32_t d = last; d-- > 0; rest /= p->dims[d])
+        index[d] = rest % p->dims[d];
+    for (int64_t r = begin; r < end; r++) {
+        float *y = call->y + r * row;
+        const float *x = call->x;
+        bool constant = false;
+
+        for (uint32_t d = 0; d < last; d++) {
+            int64_t at = source_of(p->mode, index[d], p->begins[d], p->sizes[d]);
+
+            constant = constant || at < 0;
+            x += at * p->from[d];
+        }
+        for (uint32_t d = last; d-- > 0 && ++index[d] == p->dims[d];)
+            index[d] = 0;
+        if (constant) {
+            fill(y, p->value, row);
+            continue;
+        }
+        pad_ends(p, &map, x, y, 0, first);
+        copy(p, x, y + first * p->block, own * p->block);
+        pad_ends(p, &map, x, y, first + own, p->dims[last]);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_pad(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                            uint32_t threads)
+{
+    const pad_step *p = (const pad_step *)(const void *)native;
+    pad_call call = { p, args[0], args[1] };
+    int64_t grain = 16384 / (p->dims[p->rank - 1] * p->block + 1) + 1;
+
+    if (threads <= 1 || p->rows <= 2 * grain)
+        return pad_some(&call, 0, p->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, p->rows, grain, pad_some, &call);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* The axes of md from its outermost to its innermost. */
+static void order_axes(const rg_md *md, uint32_t *order)
+{
+    const int64_t *by = md->strides;
+
+    for (uint32_t d = 0; d < (uint32_t)md->ndims; d++) {
+        uint32_t at = d;
+
+        for (; at > 0 && by[order[at - 1]] < by[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+}
+
+/* x padded by `before` and `after` each axis; dims are the result's. */
+static void plan_step(const rg_md *x, const uint32_t *order, const int64_t *dims, const int64_t *before,
+                      const int64_t *after, pad_step *p)
+{
+    p->block = p->rows = 1;
+    for (uint32_t i = (uint32_t)x->ndims; i-- > 0;) { /* from the innermost */
+        uint32_t d = order[i];
+
+        if (p->rank == 0 && before[d] == 0 && after[d] == 0) {
+            p->block *= dims[d];
+            continue;
+        }
+        p->dims[p->rank] = dims[d];
+        p->begins[p->rank] = before[d];
+        p->sizes[p->rank] = x->dims[d];
+        p->from[p->rank++] = x->strides[d];
+    }
+    if (p->rank == 0) { /* nothing is padded: one row */
+        p->dims[0] = p->sizes[0] = p->from[0] = p->rank = 1;
+    }
+    for (uint32_t a = 0, z = p->rank - 1; a < z; a++, z--) { /* outermost first */
+        const pad_step was = *p;
+
+        p->dims[a] = was.dims[z], p->begins[a] = was.begins[z], p->sizes[a] = was.sizes[z], p->from[a] = was.from[z];
+        p->dims[z] = was.dims[a], p->begins[z] = was.begins[a], p->sizes[z] = was.sizes[a], p->from[z] = was.from[a];
+    }
+    for (uint32_t a = 0; a + 1 < p->rank; a++)
+        p->rows *= p->dims[a];
+}
+
+inlay_status rg_emit_border(rg_build *b, const rg_place *x, const int64_t *before, const int64_t *after, rg_place *out)
+{
+    uint32_t rank = (uint32_t)x->md.ndims, order[RG_MAX_RANK];
+    int64_t dims[RG_MAX_RANK];
+    pad_step p = { .native.run = run_pad, .set = b->state->moves };
+    inlay_status status;
+    rg_md md;
+
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = x->md.dims[d] + before[d] + after[d];
+    rg_md_channels_last(&md, rank, dims);
+    order_axes(&x->md, order);
+    plan_step(&x->md, order, dims, before, after, &p);
+    status = rg_new_place(b, &md, out);
+    return status != INLAY_OK ? status : rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ x, out }, 2);
+}
+
+/* The input, dense, and the layout of the output, whose axes have the same order. */
+static inlay_status read_input(rg_build *b, uint32_t *order, rg_place *x, rg_md *out_y)
+{
+    const rg_op *op = b->op;
+    const int64_t *dims = b->dims[op->out[0]];
+    uint32_t rank = b->ranks[op->in[0]];
+    int64_t strides[RG_MAX_RANK], stride = 1;
+    inlay_status status;
+    rg_md md;
+
+    INLAY_TRY(rg_read(b, op->in[0], x));
+    if (rg_md_is_blocked(&x->md)) { /* blocks are images' */
+        rg_md_channels_last(&md, rank, b->dims[op->in[0]]);
+        INLAY_TRY(rg_read_as(b, op->in[0], &md, x));
+    }
+    order_axes(&x->md, order);
+    for (uint32_t i = rank; i-- > 0; stride *= dims[order[i]])
+        strides[order[i]] = stride;
+    rg_md_strides(out_y, rank, dims, strides);
+done:
+    return status;
+}
+
+static inlay_status lower_pad(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const int64_t *from = b->dims[op->in[0]], *dims = b->dims[op->out[0]];
+    const bool empty = rg_count(b, op->in[0]) == 0;
+    uint32_t rank = b->ranks[op->in[0]], order[RG_MAX_RANK];
+    rg_place x, y;
+    rg_md md;
+    pad_step p = { .native.run = run_pad, .set = b->state->moves };
+    inlay_status status;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t size;
+
+        if (b->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pads[d], &size) ||
+            __builtin_add_overflow(size, op->pads[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
+            (from[d] == 0 && op->pad_mode != PAD_CONSTANT))
+            return inlay_fail(b->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit", op->name,
+                              d);
+    }
+    if (empty) { /* all of it is the constant */
+        p = (pad_step){ .native = p.native,
+                        .set = p.set,
+                        .rank = 1,
+                        .dims = { rg_count(b, op->out[0]) },
+                        .block = 1,
+                        .rows = 1,
+                        .value = op->alpha };
+        rg_md_plain(&md, rank, dims);
+    } else {
+        INLAY_TRY(read_input(b, order, &x, &md));
+        p.mode = op->pad_mode;
+        p.value = op->alpha;
+        plan_step(&x.md, order, dims, op->pads, op->pads + RG_MAX_PAD_RANK, &p);
+    }
+    INLAY_TRY(rg_result_place(b, op->out[0], &md, &y));
+    INLAY_TRY(rg_emit_step(b, &p.native, sizeof p, (const rg_place *const[]){ empty ? &y : &x, &y }, 2));
+    status = rg_finish(b, group, 0, &y, true);
+done:
+    return status;
+}
+
+const rg_family rg_pad = { "padding", parse_pad, lower_pad };

@@ -1,0 +1,150 @@
+/* Split and Slice: the parts are views of the whole, with gaps between their rows. Products by constants and attention
+ * read them so; whoever else reads one has it copied (rg_read). Split-1..18, Slice-1..13 with positive steps. */
+#include "region/build.h"
+
+static bool parse_split(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    if (!rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
+        return false;
+    for (uint32_t i = 0; i < node->info->output_count; i++)
+        if (kit_output(node, i) == NULL)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "name all outputs", "output %u is omitted", i);
+    if (!rg_axis(kit_attr_int(node->info, "axis", 0), kit_input(node, 0)->rank, &op->axis))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
+    return true;
+}
+
+/* Starts, axes and steps are attributes in version 1, inputs since 10. */
+static bool read_list(const kit_node *node, const char *name, uint32_t input, int64_t *out, uint32_t *out_count,
+                      bool *out_there)
+{
+    *out_there = true;
+    if (node->info->since_version < 10) {
+        const int64_t *list = kit_attr_ints(node->info, name, out_count);
+
+        *out_there = list != NULL;
+        if (list == NULL || *out_count > RG_MAX_RANK)
+            return list == NULL;
+        memcpy(out, list, *out_count * sizeof *out);
+        return true;
+    }
+    *out_there = kit_input(node, input) != NULL;
+    if (!*out_there)
+        return true;
+    if (kit_input(node, input)->data != NULL && kit_input(node, input)->dtype == INLAY_INT32) {
+        const char *list = kit_input(node, input)->data; /* at any address */
+
+        *out_count = (uint32_t)(kit_input(node, input)->data_bytes / sizeof(int32_t));
+        for (uint32_t i = 0; i < *out_count && i < RG_MAX_RANK; i++) {
+            int32_t element;
+
+            memcpy(&element, list + i * sizeof element, sizeof element);
+            out[i] = element;
+        }
+        return *out_count <= RG_MAX_RANK;
+    }
+    return rg_known_ints(kit_input(node, input), out, RG_MAX_RANK, out_count);
+}
+
+static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    int64_t starts[RG_MAX_RANK], axes[RG_MAX_RANK], steps[RG_MAX_RANK];
+    uint32_t count = 0, axis_count = 0, step_count = 0;
+    bool has_starts, has_axes, has_steps = false;
+
+    if (!rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
+        return false;
+    if (!read_list(node, "starts", 1, starts, &count, &has_starts) || !has_starts ||
+        !read_list(node, "axes", 3, axes, &axis_count, &has_axes) || (has_axes && axis_count != count) ||
+        (node->info->since_version >= 10 && !read_list(node, "", 4, steps, &step_count, &has_steps)) ||
+        (has_steps && step_count != count) || count > kit_input(node, 0)->rank)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make starts, axes and steps constants",
+                          "starts, axes or steps are not known");
+    for (uint32_t d = 0; d < RG_MAX_RANK; d++)
+        op->strides[d] = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t axis = i, step = has_steps ? steps[i] : 1;
+
+        if (has_axes && !rg_axis(axes[i], kit_input(node, 0)->rank, &axis))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
+        if (step < 1)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the step %lld is not positive", (long long)step);
+        op->pads[axis] = starts[i];
+        op->strides[axis] = step;
+    }
+    return true;
+}
+
+/* The whole, with a stride for each axis. */
+static inlay_status read_whole(rg_build *b, rg_place *out)
+{
+    uint32_t value = b->op->in[0];
+    inlay_status status = rg_read_strided(b, value, out);
+    rg_md md;
+
+    if (status != INLAY_OK || !rg_md_is_blocked(&out->md))
+        return status;
+    if (b->ranks[value] < 3 || b->ranks[value] > 5)
+        return rg_read_plain(b, value, out);
+    rg_md_channels_last(&md, b->ranks[value], b->dims[value]);
+    md.data_type = out->md.data_type;
+    return rg_read_as(b, value, &md, out);
+}
+
+/* Value `part` is what starts at `start` elements into the whole. */
+static inlay_status set_part(rg_build *b, uint32_t part, const rg_place *whole, int64_t start, const int64_t *strides)
+{
+    rg_place y = *whole;
+
+    rg_md_strides(&y.md, b->ranks[part], b->dims[part], strides);
+    y.md.data_type = whole->md.data_type;
+    y.offset += (uint64_t)start * rg_type_bytes(whole->md.data_type);
+    return rg_set_place(b, part, &y);
+}
+
+static inlay_status lower_split(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const int64_t *strides;
+    int64_t at = 0;
+    rg_place whole;
+    inlay_status status;
+
+    (void)group;
+    if (rg_count(b, op->in[0]) == 0)
+        return INLAY_OK;
+    INLAY_TRY(read_whole(b, &whole));
+    strides = whole.md.strides;
+    for (uint32_t i = 0; i < op->out_count; i++) {
+        if (rg_count(b, op->out[i]) > 0)
+            INLAY_TRY(set_part(b, op->out[i], &whole, at * strides[op->axis], strides));
+        at += b->dims[op->out[i]][op->axis];
+    }
+done:
+    return status;
+}
+
+static inlay_status lower_slice(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    int64_t strides[RG_MAX_RANK], start = 0;
+    rg_place whole;
+    inlay_status status;
+
+    INLAY_TRY(read_whole(b, &whole));
+    for (uint32_t d = 0; d < b->ranks[group->out]; d++) {
+        int64_t size = b->dims[op->in[0]][d], from = op->pads[d] < 0 ? op->pads[d] + size : op->pads[d];
+
+        from = from < 0 ? 0 : from > size ? size : from;
+        start += from * whole.md.strides[d];
+        strides[d] = whole.md.strides[d];
+        if (b->dims[group->out][d] > 1) /* a step that is never taken may be any number */
+            strides[d] *= op->strides[d];
+    }
+    status = set_part(b, group->out, &whole, start, strides);
+done:
+    return status;
+}
+
+const rg_family rg_split = { "split", parse_split, lower_split };
+const rg_family rg_slice = { "slice", parse_slice, lower_slice };

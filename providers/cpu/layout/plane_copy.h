@@ -1,0 +1,37 @@
+/* plane_copy.h - rows of an image that lies row by row, copied with their border, so that all windows lie in the copy.
+ * Where columns are left out, each of those between is a row of the copy for itself: neighbours in the output then read
+ * neighbours in the copy. */
+#ifndef CPU_PLANE_COPY_H
+#define CPU_PLANE_COPY_H
+#include "choice/kernels.h"
+#include "convolution/planes.h"
+
+/* Columns of the image that are side by side in a row of the copy: every so many-th from `from` on, at `to`. */
+typedef struct plane_phase {
+    int64_t from, to, n;
+} plane_phase;
+
+typedef struct plane_copy {
+    const plane_set *set;
+    int64_t step;                 /* columns of the image from one output to the next, at most PL_LANES */
+    int64_t part, row;            /* floats for the columns that are side by side, and of all of a row */
+    plane_phase phases[PL_LANES]; /* [step] */
+} plane_copy;
+
+void plane_copy_plan(plane_copy *out, const kn_window *w);
+/* A row of the input, NULL: outside the image. The border of the copy is zero already. */
+void plane_copy_row(const plane_copy *c, const float *x, float *to);
+
+/* From where windows begin to their tap number k of a row. */
+static inline int64_t plane_offset(const plane_copy *c, const kn_window *w, int64_t k)
+{
+    const int64_t column = k * w->dilation[1];
+
+    return c->step == 1 ? column : column % c->step * c->part + column / c->step;
+}
+/* Rows of the input that some of the output see. */
+static inline int64_t plane_rows_seen(const kn_window *w, int64_t rows)
+{
+    return (rows - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+}
+#endif

@@ -1,0 +1,369 @@
+/* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
+#include "region/build.h"
+#include "normalization/rows.h"
+#include <math.h>
+
+/* ------------------------------------------------------------------ batch normalisation */
+
+static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why))
+        return false;
+    for (uint32_t i = 1; i < 5; i++)
+        if (!kit_is_constant(node, i) || kit_input(node, i)->rank != 1)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
+    if (kit_attr_int(node->info, "training_mode", 0) != 0 || kit_attr_int(node->info, "spatial", 1) == 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "statistics of the batch, or of each element");
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    return true;
+}
+
+static inlay_status lower_batch(rg_build *b, const rg_group *group)
+{
+    static const int ids[] = { DN_ARG_SCALE, DN_ARG_SHIFT, DN_ARG_MEAN, DN_ARG_VARIANCE };
+    const rg_op *op = b->op;
+    unsigned flags = DN_USE_GLOBAL_STATS | DN_USE_SCALE | DN_USE_SHIFT;
+    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    bool relu = next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == DN_ELTWISE_RELU &&
+                next->eltwise.alpha == 0;
+    bool overwrite = rg_is_last_use(b, op->in[0]);
+    dn_description pd = NULL;
+    dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->epsilon };
+    rg_place x, y, parameters[4];
+    rg_operand operands[6];
+    inlay_status status;
+    rg_md vector;
+    bool done;
+
+    INLAY_TRY(rg_lower_batch_rows(b, group, relu, &done));
+    if (done)
+        return INLAY_OK;
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) {
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+        overwrite = false;
+    }
+    desc.x = x.md;
+    desc.flags = flags | (relu ? DN_FUSE_RELU : 0);
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &x.md, &y));
+    operands[0] = (rg_operand){ DN_ARG_SRC, &x };
+    operands[1] = (rg_operand){ DN_ARG_DST, &y };
+    rg_md_plain(&vector, 1, &b->dims[op->in[0]][1]);
+    for (uint32_t i = 0; i < 4; i++) {
+        INLAY_TRY(rg_read_constant(b, op->in[1 + i], &vector, &vector, &parameters[i]));
+        operands[2 + i] = (rg_operand){ ids[i], &parameters[i] };
+    }
+    INLAY_TRY(rg_emit(b, pd, operands, 6));
+    status = rg_finish(b, group, relu ? 1 : 0, &y, true);
+done:
+    dn_destroy(pd);
+    return status;
+}
+
+const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch };
+
+/* ------------------------------------------------------------------ rows */
+
+/* Rows of n elements, normalised by a loop of our own: it rounds where the operators do that exporters spell
+ * LayerNormalization and RMSNormalization out by (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul
+ * by the reciprocal), so that a model that is fused gives the same bits. */
+typedef struct rows {
+    rg_native native;
+    int64_t count, n;
+    float epsilon;
+    bool centred, shifted;
+} rows;
+
+typedef struct rows_call {
+    const rows *r;
+    const float *x, *scale, *bias; /* bias: NULL if there is none */
+    float *y;                      /* may be x */
+} rows_call;
+
+enum { ROWS_AT_ONCE = 8 }; /* whose chains of sums, divisions and roots run side by side */
+
+/* count <= ROWS_AT_ONCE of them. */
+KIT_MULTIVERSION static void layer_rows(const float *x, const float *scale, const float *bias, float *y, int64_t count,
+                                        int64_t n, float epsilon)
+{
+    float means[ROWS_AT_ONCE], deviations[ROWS_AT_ONCE];
+
+    for (int64_t r = 0; r < count; r++)
+        means[r] = row_sum(x + r * n, n) / (float)n;
+    for (int64_t r = 0; r < count; r++)
+        deviations[r] = row_squares(x + r * n, n, means[r]);
+    for (int64_t r = 0; r < count; r++)
+        deviations[r] = sqrtf(deviations[r] / (float)n + epsilon);
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float mean = means[r], deviation = deviations[r];
+
+        if (bias != NULL) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = (x[i] - mean) / deviation * scale[i] + bias[i];
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = (x[i] - mean) / deviation * scale[i];
+        }
+    }
+}
+
+KIT_MULTIVERSION static void rms_row(const float *x, const float *scale, float *y, int64_t n, float epsilon)
+{
+    const float factor = 1 / sqrtf(row_squares(x, n, 0) / (float)n + epsilon);
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * factor * scale[i];
+}
+
+static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const rows_call *c = user;
+    const int64_t n = c->r->n;
+
+    (void)worker;
+    for (int64_t r = begin; r < end && !c->r->centred; r++)
+        rms_row(c->x + r * n, c->scale, c->y + r * n, n, c->r->epsilon);
+    for (int64_t r = begin; r < end && c->r->centred; r += ROWS_AT_ONCE)
+        layer_rows(c->x + r * n, c->scale, c->bias, c->y + r * n, end - r < ROWS_AT_ONCE ? end - r : ROWS_AT_ONCE, n,
+                   c->r->epsilon);
+    return INLAY_OK;
+}
+
+static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const rows *r = (const rows *)(const void *)native;
+    rows_call c = { r, args[0], args[1], r->shifted ? args[2] : NULL, args[r->shifted ? 3 : 2] };
+    int64_t grain = 32768 / (r->n > 0 ? r->n : 1) + 1;
+
+    if (threads <= 1 || r->count <= grain)
+        return rows_some(&c, 0, r->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, r->count, grain, rows_some, &c);
+}
+
+/* Scale or bias: an element for each of a row. */
+static inlay_status read_row(rg_build *b, uint32_t value, int64_t n, rg_place *out)
+{
+    rg_md vector;
+
+    if (rg_count(b, value) != n)
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s': scale or bias has %lld elements for rows of %lld",
+                          b->op->name, (long long)rg_count(b, value), (long long)n);
+    if (b->c->values[value].constant == INLAY_NONE)
+        return rg_read_plain(b, value, out);
+    rg_md_plain(&vector, 1, &n);
+    return rg_read_constant(b, value, &vector, &vector, out);
+}
+
+static inlay_status lower_rows(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool overwrite = rg_is_last_use(b, op->in[0]), centred = op->row->family == &rg_layer_norm;
+    bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
+    rg_place x, y, scale, bias;
+    const rg_place *places[] = { &x, &scale, shifted ? &bias : &y, &y };
+    rows r = { .native.run = run_rows, .epsilon = op->epsilon, .n = 1, .centred = centred, .shifted = shifted };
+    inlay_status status;
+
+    for (uint32_t d = (uint32_t)op->axis; d < b->ranks[op->in[0]]; d++)
+        r.n *= b->dims[op->in[0]][d];
+    r.count = r.n > 0 ? rg_count(b, op->in[0]) / r.n : 0;
+    INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    overwrite = overwrite && b->places[op->in[0]].buffer == x.buffer;
+    INLAY_TRY(read_row(b, op->in[1], r.n, &scale));
+    if (shifted)
+        INLAY_TRY(read_row(b, op->in[2], r.n, &bias));
+    if (overwrite && b->c->values[group->out].output == INLAY_NONE)
+        y = x;
+    else
+        INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, places, shifted ? 4 : 3));
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    return status;
+}
+
+/* ------------------------------------------------------------------ layer normalisation */
+
+/* Is scale or bias one element for each of what is normalised, from the axis on? What is not known may be 1, which
+ * would be one for all. */
+static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *v = kit_input(node, input);
+
+    if (v == NULL)
+        return true;
+    if (v->rank != x->rank - (uint32_t)axis)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "input %u has %u axes; %u are normalised", input,
+                          v->rank, x->rank - (uint32_t)axis);
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (!rg_same_dim(&v->dims[d], &x->dims[(uint32_t)axis + d]) &&
+            (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value == 1))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or spell it out",
+                              "input %u may be one element for all along axis %u", input, d);
+    return true;
+}
+
+static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+
+    if (!rg_known_rank(x, 1, RG_MAX_RANK, "input 0", why))
+        return false;
+    if (!rg_axis(kit_attr_int(node->info, "axis", -1), x->rank, &op->axis))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
+    return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
+}
+
+const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_rows };
+
+/* ------------------------------------------------------------------ with a residual before it */
+
+static bool is_vector(const kit_node *node, uint32_t i)
+{
+    return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
+}
+
+/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: compile.c takes them apart, so
+ * that the sums are made where the product before them has its own. */
+static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *skip = kit_input(node, 1);
+
+    if (!rg_known_rank(x, 2, 5, "input 0", why) || !rg_known_rank(skip, x->rank, x->rank, "input 1", why))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (!rg_same_dim(&x->dims[d], &skip->dims[d]))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "they may differ along axis %u", d);
+    for (uint32_t i = 2; i < node->info->input_count; i++)
+        if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
+    op->epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-12);
+    return true;
+}
+
+const rg_family rg_skip_norm = { "normalisation of a sum", parse_skip, NULL };
+
+/* ------------------------------------------------------------------ by the root of the mean square */
+
+const rg_family rg_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
+
+/* ------------------------------------------------------------------ local response normalisation */
+
+static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    if (!rg_known_rank(kit_input(node, 0), 3, RG_MAX_RANK, "input 0", why))
+        return false;
+    op->size = kit_attr_int(node->info, "size", 0);
+    op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
+    op->beta = (float)kit_attr_float(node->info, "beta", 0.75);
+    op->bias = (float)kit_attr_float(node->info, "bias", 1);
+    if (op->size < 1 || op->size % 2 == 0) /* an even window has no middle, and ONNX's leans to the other side */
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld", (long long)op->size);
+    return true;
+}
+
+/* oneDNN multiplies the sum of squares by its root, which overflows for numbers whose squares do not. Where there are
+ * such, or NaN, all is done again. */
+typedef struct odd_lrn {
+    rg_native native;
+    rg_md md; /* [N, C, H, W], channels maybe in blocks */
+    double factor, beta, bias;
+    int64_t size;
+    float most; /* numbers up to here are oneDNN's */
+} odd_lrn;
+
+static int64_t lrn_place(const rg_md *md, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const int64_t block = md->inner_nblks > 0 ? md->inner_blks[0] : 1;
+
+    return n * md->strides[0] + c / block * md->strides[1] + c % block + h * md->strides[2] + w * md->strides[3];
+}
+
+static void lrn_pixel(const odd_lrn *l, const float *x, float *y, int64_t n, int64_t h, int64_t w)
+{
+    const int64_t half = l->size / 2, channels = l->md.dims[1];
+
+    for (int64_t c = 0; c < channels; c++) {
+        float sum = 0;
+
+        for (int64_t k = c > half ? c - half : 0; k <= c + half && k < channels; k++) {
+            const float v = x[lrn_place(&l->md, n, k, h, w)];
+
+            sum += v * v;
+        }
+        y[lrn_place(&l->md, n, c, h, w)] =
+            (float)(x[lrn_place(&l->md, n, c, h, w)] * pow(l->bias + l->factor * (double)sum, -l->beta));
+    }
+}
+
+/* args: x, y. */
+static inlay_status run_odd_lrn(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                uint32_t threads)
+{
+    const odd_lrn *l = (const odd_lrn *)(const void *)native;
+    const float *x = args[0];
+    int64_t count = 1;
+    bool odd = false;
+
+    (void)state, (void)run, (void)threads;
+    for (uint32_t d = 0; d < 4; d++)
+        count *= l->md.padded_dims[d];
+#pragma omp simd reduction(| : odd)
+    for (int64_t i = 0; i < count; i++)
+        odd |= !(fabsf(x[i]) <= l->most);
+    for (int64_t n = 0; odd && n < l->md.dims[0]; n++)
+        for (int64_t h = 0; h < l->md.dims[2]; h++)
+            for (int64_t w = 0; w < l->md.dims[3]; w++)
+                lrn_pixel(l, x, args[1], n, h, w);
+    return INLAY_OK;
+}
+
+static inlay_status lower_lrn(rg_build *b, const rg_group *group)
+{
+    odd_lrn odd = { .native.run = run_odd_lrn };
+    const rg_op *op = b->op;
+    dn_description pd = NULL;
+    dn_op desc = { .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->bias, .size = op->size };
+    const int64_t *dims = b->dims[op->in[0]],
+                  folded[] = { dims[0], dims[1], rg_count(b, op->in[0]) / dims[0] / dims[1], 1 };
+    const bool folds = b->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
+    rg_place x, y;
+    inlay_status status;
+
+    INLAY_TRY(rg_read(b, op->in[0], &x));
+    if (folds || (!rg_md_is_image(&x.md) && !rg_md_is_plain(&x.md)) || x.md.inner_nblks > 1)
+        INLAY_TRY(rg_read_plain(b, op->in[0], &x));
+    if (folds)
+        rg_md_plain(&x.md, 4, folded);
+    desc.x = x.md;
+    INLAY_TRY(rg_describe(b, &desc, &pd));
+    INLAY_TRY(rg_result_place(b, group->out, &x.md, &y));
+    INLAY_TRY(rg_emit(b, pd, (const rg_operand[]){ { DN_ARG_SRC, &x }, { DN_ARG_DST, &y } }, 2));
+    odd.md = x.md;
+    odd.factor = (double)op->alpha / (double)op->size;
+    odd.beta = (double)op->beta;
+    odd.bias = (double)op->bias;
+    odd.size = op->size;
+    odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
+    odd.most = odd.most < 1e18f ? odd.most : 1e18f;
+    INLAY_TRY(rg_emit_step(b, &odd.native, sizeof odd, (const rg_place *[]){ &x, &y }, 2));
+    if (folds)
+        rg_md_plain(&y.md, b->ranks[op->in[0]], dims);
+    status = rg_finish(b, group, 0, &y, false);
+done:
+    dn_destroy(pd);
+    return status;
+}
+
+const rg_family rg_lrn = { "local response normalisation", parse_lrn, lower_lrn };

@@ -1,0 +1,386 @@
+/* Reductions (ONNX ReduceMean, Sum, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp) by loops of our own, over any
+ * axes: rows where the innermost are reduced, columns side by side where others are, and a copy with the reduced axes
+ * last where they do not lie together. Means and maxima over all of an image are pooling (pool.c), which takes images
+ * as they lie.
+ *
+ * Sums are made in double and rounded once, so that those of rows are what LayerNormalization has (rows.h). */
+#include "region/build.h"
+#include "simd/row_set.h"
+#include "normalization/rows.h"
+#include "simd/vecmath.h"
+#include <math.h>
+
+/* Which elements come together how, and what becomes of that. */
+enum { FOLD_SUM, FOLD_MAGNITUDES, FOLD_SQUARES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS };
+enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
+
+static const struct kind {
+    const char *op_type;
+    uint32_t fold, finish;
+    float nothing;  /* of no elements */
+    bool is_itself; /* of one element: that */
+} kinds[] = {
+    { "ReduceMean", FOLD_SUM, FINISH_MEAN, NAN, true },
+    { "ReduceSum", FOLD_SUM, FINISH_NONE, 0, true },
+    { "ReduceMax", FOLD_MAX, FINISH_NONE, -INFINITY, true },
+    { "ReduceMin", FOLD_MIN, FINISH_NONE, INFINITY, true },
+    { "ReduceProd", FOLD_PRODUCT, FINISH_NONE, 1, true },
+    { "ReduceL1", FOLD_MAGNITUDES, FINISH_NONE, 0, false },
+    { "ReduceL2", FOLD_SQUARES, FINISH_ROOT, 0, false },
+    { "ReduceSumSquare", FOLD_SQUARES, FINISH_NONE, 0, false },
+    { "ReduceLogSum", FOLD_SUM, FINISH_LOG, -INFINITY, false },
+    { "ReduceLogSumExp", FOLD_EXPONENTIALS, FINISH_LOG, -INFINITY, false },
+};
+
+static const struct kind *kind_of(const char *op_type)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < KIT_COUNT(kinds) && strcmp(kinds[i].op_type, op_type) != 0)
+        i++;
+    return &kinds[i];
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Which axes are reduced, as bits; all known ahead. Attribute in old versions, input in new ones. */
+static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit_refusal *why)
+{
+    uint32_t count = 0;
+    const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
+    int64_t list[RG_MAX_RANK];
+
+    *out = 0;
+    if (axes == NULL && kit_input(node, 1) != NULL) {
+        if (!rg_known_ints(kit_input(node, 1), list, RG_MAX_RANK, &count))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "make the axes a constant", "the axes are not constant");
+        axes = list;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t a;
+
+        if (!rg_axis(axes[i], rank, &a))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
+        *out |= 1u << a;
+    }
+    if (count == 0) {
+        if (kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a reduction over no axes");
+        *out = (1u << rank) - 1;
+    }
+    return true;
+}
+
+static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0);
+    const char *type = op->row->op_type;
+    uint32_t rank, images;
+
+    if (!rg_known_rank(x, 2, RG_MAX_RANK, "input 0", why) || !reduced_axes(node, x->rank, &op->axes, why))
+        return false;
+    rank = x->rank;
+    op->keepdims = kit_attr_int(node->info, "keepdims", 1) != 0;
+    images = rank >= 3 && rank <= 5 ? ((1u << rank) - 1) & ~3u : 0;
+    if (op->axes == images && images != 0 && (strcmp(type, "ReduceMean") == 0 || strcmp(type, "ReduceMax") == 0)) {
+        op->global = true;
+        op->spatial = rank - 2;
+        op->alg = strcmp(type, "ReduceMax") == 0 ? DN_POOLING_MAX : DN_POOLING_AVG_EXCLUDE_PADDING;
+    }
+    return true;
+}
+
+float rg_reduced_nothing(const rg_op *op)
+{
+    return kind_of(op->row->op_type)->nothing;
+}
+
+/* ------------------------------------------------------------------ loops */
+
+/* y[r] = finish(fold of the n elements of row r). */
+typedef void (*rows_fn)(const float *x, float *y, int64_t count, int64_t n);
+/* y[j] = the same of column j of n elements, `step` from one to the next, width <= COLUMNS of them. */
+typedef void (*columns_fn)(const float *x, float *y, int64_t n, int64_t step, int64_t width);
+
+enum { COLUMNS = 64 };
+
+/* Sums of MAP(a), in double. */
+#define SUMS(name, map)                                                                                                \
+    KIT_MULTIVERSION static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                       \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
+            double sum = 0;                                                                                            \
+            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                                     \
+            {                                                                                                          \
+                const double a = (double)x[i];                                                                         \
+                sum += (map);                                                                                          \
+            }                                                                                                          \
+            y[r] = (float)sum;                                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
+    {                                                                                                                  \
+        double sum[COLUMNS] = { 0 };                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const double a = (double)x[i * step + j];                                                              \
+                sum[j] += (map);                                                                                       \
+            }                                                                                                          \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            y[j] = (float)sum[j];                                                                                      \
+    }
+SUMS(sum, a)
+SUMS(magnitudes, fabs(a))
+SUMS(squares, a *a)
+
+/* The largest or smallest; a NaN among them is the result. */
+#define ENDS(name, kernel, is_better)                                                                                  \
+    static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
+    {                                                                                                                  \
+        KERNEL_BEST(rows)->kernel(x, y, count, n);                                                                     \
+    }                                                                                                                  \
+    KIT_MULTIVERSION static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)      \
+    {                                                                                                                  \
+        float best[COLUMNS];                                                                                           \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            best[j] = x[j];                                                                                            \
+        for (int64_t i = 1; i < n; i++)                                                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
+            {                                                                                                          \
+                const float a = x[i * step + j], b = best[j];                                                          \
+                best[j] = (is_better) || a != a ? a : b;                                                               \
+            }                                                                                                          \
+        for (int64_t j = 0; j < width; j++)                                                                            \
+            y[j] = best[j];                                                                                            \
+    }
+ENDS(max, tops, a > b)
+ENDS(min, lows, a < b)
+
+KIT_MULTIVERSION static void rows_product(const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n) {
+        double product = 1;
+
+#pragma omp simd reduction(* : product)
+        for (int64_t i = 0; i < n; i++)
+            product *= (double)x[i];
+        y[r] = (float)product;
+    }
+}
+
+KIT_MULTIVERSION static void columns_product(const float *x, float *y, int64_t n, int64_t step, int64_t width)
+{
+    double product[COLUMNS];
+
+    for (int64_t j = 0; j < width; j++)
+        product[j] = 1;
+    for (int64_t i = 0; i < n; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < width; j++)
+            product[j] *= (double)x[i * step + j];
+    for (int64_t j = 0; j < width; j++)
+        y[j] = (float)product[j];
+}
+
+/* ln of the sum of e^x, without overflow: shifted by the largest. One that is infinite is the result. */
+KIT_MULTIVERSION static void rows_exponentials(const float *x, float *y, int64_t count, int64_t n)
+{
+    rows_max(x, y, count, n);
+    for (int64_t r = 0; r < count; r++, x += n) {
+        const float top = y[r];
+        float sum = 0;
+
+        if (!isfinite(top))
+            continue;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < n; i++)
+            sum += vm_exp(x[i] - top);
+        y[r] = top + vm_log(sum);
+    }
+}
+
+KIT_MULTIVERSION static void columns_exponentials(const float *x, float *y, int64_t n, int64_t step, int64_t width)
+{
+    float sum[COLUMNS] = { 0 };
+
+    columns_max(x, y, n, step, width);
+    for (int64_t i = 0; i < n; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < width; j++)
+            sum[j] += vm_exp(x[i * step + j] - y[j]);
+    for (int64_t j = 0; j < width; j++)
+        y[j] = isfinite(y[j]) ? y[j] + vm_log(sum[j]) : y[j];
+}
+
+static const struct {
+    rows_fn rows;
+    columns_fn columns;
+} loops[] = {
+    [FOLD_SUM] = { rows_sum, columns_sum },
+    [FOLD_MAGNITUDES] = { rows_magnitudes, columns_magnitudes },
+    [FOLD_SQUARES] = { rows_squares, columns_squares },
+    [FOLD_PRODUCT] = { rows_product, columns_product },
+    [FOLD_MAX] = { rows_max, columns_max },
+    [FOLD_MIN] = { rows_min, columns_min },
+    [FOLD_EXPONENTIALS] = { rows_exponentials, columns_exponentials },
+};
+
+/* ------------------------------------------------------------------ the step */
+
+/* `count` times n elements with `inner` columns each; inner 1: rows. */
+typedef struct reduction {
+    rg_native native;
+    int64_t count, n, inner;
+    int64_t blocks; /* of columns */
+    const struct kind *kind;
+} reduction;
+
+typedef struct reduction_call {
+    const reduction *s;
+    const float *x;
+    float *y;
+} reduction_call;
+
+static void finish(const reduction *s, float *y, int64_t count)
+{
+    const float n = (float)s->n;
+
+    for (int64_t i = 0; i < count && s->kind->finish == FINISH_MEAN; i++)
+        y[i] = y[i] / n;
+    for (int64_t i = 0; i < count && s->kind->finish == FINISH_ROOT; i++)
+        y[i] = sqrtf(y[i]);
+    for (int64_t i = 0; i < count && s->kind->finish == FINISH_LOG && s->kind->fold != FOLD_EXPONENTIALS; i++)
+        y[i] = vm_log(y[i]);
+}
+
+static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduction_call *c = user;
+    const reduction *s = c->s;
+
+    (void)worker;
+    if (s->inner == 1) {
+        loops[s->kind->fold].rows(c->x + begin * s->n, c->y + begin, end - begin, s->n);
+        finish(s, c->y + begin, end - begin);
+        return INLAY_OK;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t column = i % s->blocks * COLUMNS, outer = i / s->blocks;
+        const int64_t width = s->inner - column < COLUMNS ? s->inner - column : COLUMNS;
+        float *y = c->y + outer * s->inner + column;
+
+        loops[s->kind->fold].columns(c->x + outer * s->n * s->inner + column, y, s->n, s->inner, width);
+        finish(s, y, width);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_reduction(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                                  uint32_t threads)
+{
+    const reduction *s = (const reduction *)(const void *)native;
+    reduction_call c = { s, args[0], args[1] };
+    const int64_t items = s->count * s->blocks, grain = 32768 / (s->n * (s->inner > 1 ? COLUMNS : 1)) + 1;
+
+    if (threads <= 1 || items <= grain)
+        return reduce_some(&c, 0, items, 0);
+    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_some, &c);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* Do the reduced axes lie together in x, which is dense, and the kept ones in their order, so that the result is
+ * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
+static bool together(const rg_md *x, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+{
+    const int64_t *strides = x->strides;
+    int order[RG_MAX_RANK], rank = 0, last_kept = -1;
+    int64_t *part = count;
+
+    for (int d = 0; d < x->ndims; d++) { /* from the outermost, as they lie */
+        int at = rank;
+
+        if (x->dims[d] == 1)
+            continue;
+        for (; at > 0 && strides[order[at - 1]] < strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+        rank++;
+    }
+    *count = *n = *inner = 1;
+    for (int k = 0; k < rank; k++) {
+        const bool reduced = (axes & (1u << order[k])) != 0;
+
+        if ((reduced && part == inner) || (!reduced && order[k] < last_kept))
+            return false;
+        if (reduced)
+            part = n;
+        else if (part == n)
+            part = inner;
+        if (!reduced)
+            last_kept = order[k];
+        *part *= x->dims[order[k]];
+    }
+    return true;
+}
+
+/* The kept axes, then the reduced ones, each in their order. */
+static void reduced_last(const rg_build *b, uint32_t x, uint32_t axes, rg_md *out)
+{
+    int64_t strides[RG_MAX_RANK], stride = 1;
+
+    for (int pass = 1; pass >= 0; pass--)
+        for (uint32_t d = b->ranks[x]; d-- > 0;) {
+            if (((axes >> d) & 1) != (uint32_t)pass)
+                continue;
+            strides[d] = stride;
+            stride *= b->dims[x][d];
+        }
+    rg_md_strides(out, b->ranks[x], b->dims[x], strides);
+}
+
+static inlay_status lower_reduce(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    const uint32_t x = op->in[0], rank = b->ranks[x];
+    reduction r = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
+    rg_place in, out;
+    inlay_status status;
+    bool lies;
+    rg_md md;
+
+    INLAY_TRY(rg_read(b, x, &in));
+    lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md);
+    /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
+     * sequence that a Transpose has left where they were, summed as any other row. */
+    if (op->global && (op->alg == DN_POOLING_MAX || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
+        return rg_pool.lower(b, group);
+    rg_md_plain(&md, rank, b->dims[x]);
+    if (lies && together(&in.md, op->axes, &r.count, &r.n, &r.inner)) {
+        /* as it is */
+    } else if (together(&md, op->axes, &r.count, &r.n, &r.inner)) {
+        INLAY_TRY(rg_read_plain(b, x, &in));
+    } else {
+        reduced_last(b, x, op->axes, &md);
+        INLAY_TRY(rg_read_as(b, x, &md, &in));
+        r.n = r.inner = 1;
+        for (uint32_t d = 0; d < rank; d++)
+            r.n *= (op->axes & (1u << d)) != 0 ? b->dims[x][d] : 1;
+        r.count = rg_count(b, x) / r.n;
+    }
+    rg_md_plain(&md, b->ranks[group->out], b->dims[group->out]);
+    if (r.n == 1 && r.kind->is_itself) {
+        INLAY_TRY(rg_read_plain(b, x, &in));
+        in.md = md;
+        return rg_finish(b, group, 0, &in, false);
+    }
+    INLAY_TRY(rg_result_place(b, group->out, &md, &out));
+    r.blocks = r.inner > 1 ? (r.inner + COLUMNS - 1) / COLUMNS : 1;
+    INLAY_TRY(rg_emit_step(b, &r.native, sizeof r, (const rg_place *const[]){ &in, &out }, 2));
+    status = rg_finish(b, group, 0, &out, false);
+done:
+    return status;
+}
+
+const rg_family rg_reduce = { "reduction", parse_reduce, lower_reduce };

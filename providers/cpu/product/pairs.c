@@ -1,0 +1,496 @@
+/* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
+#include "product/pairs.h"
+#include "inlay/kit.h" /* KIT_MULTIVERSION */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
+enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
+
+const pr_set *pairs_of_cpu(void)
+{
+    return KERNEL_BEST(pairs);
+}
+
+/* ------------------------------------------------------------------ the pack */
+
+static int64_t rounded(int64_t count, int64_t step)
+{
+    return (count + step - 1) / step * step;
+}
+
+/* k in parts of an even number of rows, but for the last. */
+static int64_t part_count(int64_t k)
+{
+    return (k + DEPTH - 1) / DEPTH;
+}
+
+static int64_t part_begin(int64_t k, int64_t part)
+{
+    const int64_t parts = part_count(k);
+
+    return part == parts ? k : k * part / parts / 2 * 2;
+}
+
+/* Where a part's first panel begins. */
+static int64_t part_offset(int64_t k, int64_t n, int64_t part)
+{
+    return (rounded(part_begin(k, part), 2) + part * PR_HEAD) * rounded(n, SG_LANES);
+}
+
+static int64_t panel_width(int64_t n, int64_t panel)
+{
+    const int64_t rest = n - panel * PR_WIDTH;
+
+    return rest < PR_WIDTH ? rounded(rest, SG_LANES) : PR_WIDTH;
+}
+
+int64_t pairs_pack_floats(int64_t k, int64_t n)
+{
+    return part_offset(k, n, part_count(k));
+}
+
+enum { SQUARE = 16 };
+
+/* `count` rows that lie s->step apart, `columns` elements of each. */
+static void read_run(const pr_weights *s, const char *from, int64_t columns, int64_t width, int64_t count, float *out)
+{
+    const int64_t column = s->column * (int64_t)sizeof(float), step = s->step * (int64_t)sizeof(float);
+
+    for (int64_t k = 0; s->column == 1 && k < count; k++)
+        memcpy(out + k * width, from + k * step, (size_t)columns * sizeof *out);
+    for (int64_t k0 = 0; s->column != 1 && k0 < count; k0 += SQUARE) {
+        const int64_t k1 = count - k0 < SQUARE ? count : k0 + SQUARE;
+
+        for (int64_t j = 0; j < columns; j++)
+            for (int64_t k = k0; k < k1; k++)
+                memcpy(&out[k * width + j], from + j * column + k * step, sizeof *out);
+    }
+}
+
+static void read_rows(const pr_weights *s, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
+                      float *out)
+{
+    if (columns < width)
+        memset(out, 0, (size_t)((k1 - k0) * width) * sizeof *out);
+    while (k0 < k1) {
+        const int64_t count = s->in - k0 % s->in < k1 - k0 ? s->in - k0 % s->in : k1 - k0;
+        int64_t place = k0 / s->in, at = k0 % s->in * s->step + first * s->column;
+
+        for (int i = 2; i >= 0; i--) {
+            at += place % s->window[i] * s->steps[i];
+            place /= s->window[i];
+        }
+        read_run(s, (const char *)s->data + at * (int64_t)sizeof(float), columns, width, count, out);
+        out += count * width;
+        k0 += count;
+    }
+}
+
+/* The columns become of size 1, and the head is made of them. Columns that are not finite, or whose squares are not,
+ * make a panel that is multiplied as written: its fourth line says so. rows: even. */
+static KIT_MULTIVERSION void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
+{
+    float *w = panel + PR_HEAD * width;
+    double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
+    float scale[PR_WIDTH];
+    bool fine = true;
+
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t j = 0; j < width; j++) {
+            const double x = w[k * width + j];
+
+            total[j] += x;
+            square[j] += x * x;
+        }
+    for (int64_t j = 0; j < width; j++)
+        fine = fine && square[j] / (double)count < 1e30; /* nor NaN */
+    for (int64_t j = 0; j < width; j++) {
+        int n = 0;
+
+        if (fine && square[j] > 0)
+            (void)frexp(square[j] / (double)count, &n);
+        n = n < LEAST_EXPONENT ? LEAST_EXPONENT : n; /* of channels that training has switched off, 1e-20 and less */
+        scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
+    }
+    for (int64_t k = 0; k < rows && fine; k += 2)
+        for (int64_t j = 0; j < width; j++) {
+            float *x = &w[k * width + j], *y = x + width;
+
+            *x *= scale[j];
+            *y *= scale[j];
+            pairs[j] += (double)*x * (double)*y;
+        }
+    for (int64_t j = 0; j < width; j++) {
+        panel[j] = (float)pairs[j];
+        panel[width + j] = 1 / scale[j];
+        panel[2 * width + j] = fine ? (float)total[j] : 0;
+        panel[3 * width + j] = fine;
+    }
+}
+
+/* Units: panels of a part. */
+int64_t pairs_pack_units(const pr_weights *w)
+{
+    return part_count(w->k) * ((w->n + PR_WIDTH - 1) / PR_WIDTH);
+}
+
+void pairs_pack(const pr_weights *w, float *target, int64_t begin, int64_t end)
+{
+    const int64_t panels = (w->n + PR_WIDTH - 1) / PR_WIDTH;
+
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t part = u / panels, p = u % panels, width = panel_width(w->n, p), first = p * PR_WIDTH;
+        const int64_t k0 = part_begin(w->k, part), k1 = part_begin(w->k, part + 1), rows = rounded(k1 - k0, 2);
+        float *panel = target + part_offset(w->k, w->n, part) + first * (PR_HEAD + rows);
+
+        read_rows(w, first, w->n - first < PR_WIDTH ? w->n - first : PR_WIDTH, width, k0, k1, panel + PR_HEAD * width);
+        if (rows > k1 - k0)
+            memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
+        make_head(panel, rows, k1 - k0, width);
+    }
+}
+
+/* ------------------------------------------------------------------ the run */
+
+static int64_t panels_of(const sg_job *job)
+{
+    return (job->n + PR_WIDTH - 1) / PR_WIDTH;
+}
+
+/* Elements of a prepared row: those of neighbours must not all fall into the same set of the cache. */
+static int64_t prepared_row(int64_t k)
+{
+    const int64_t most = (k + part_count(k) - 1) / part_count(k) + 2;
+
+    return rounded(most, 2 * SG_LANES) + SG_LANES;
+}
+
+int64_t pairs_block_rows(int64_t k)
+{
+    const int64_t fit = BLOCK_FLOATS / prepared_row(k);
+
+    return fit < BLOCK_ROWS ? fit : BLOCK_ROWS;
+}
+
+static int64_t row_blocks(const sg_job *job)
+{
+    const int64_t most = pairs_block_rows(job->k), least = (job->m + most - 1) / most;
+
+    return least > job->blocks ? least : job->blocks;
+}
+
+void pairs_share(sg_job *job, uint32_t threads)
+{
+    if (threads > 1 && job->m / threads >= OWN_ROWS)
+        job->blocks = rounded(row_blocks(job), threads);
+}
+
+static int64_t block_rows(const sg_job *job)
+{
+    return (job->m + row_blocks(job) - 1) / row_blocks(job);
+}
+
+int64_t pairs_units(const sg_job *job)
+{
+    return row_blocks(job) * panels_of(job);
+}
+
+/* A worker has a piece of scratch for each part of k: which block of rows is prepared there (a line of cache), what the
+ * rows were made by, and the rows. */
+static int64_t piece_floats(const sg_job *job)
+{
+    return SG_LANES + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pr_row) / sizeof(float)));
+}
+
+int64_t pairs_scratch_floats(const sg_job *job)
+{
+    return part_count(job->k) * rounded(piece_floats(job), SG_LANES);
+}
+
+static void mark(float *piece, int64_t block)
+{
+    memcpy(piece, &block, sizeof block);
+}
+
+static bool is_marked(const float *piece, int64_t block)
+{
+    return memcmp(piece, &block, sizeof block) == 0;
+}
+
+void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
+{
+    for (int64_t p = 0; p < part_count(job->k) * workers; p++)
+        mark(scratch + p * rounded(piece_floats(job), SG_LANES), -1);
+}
+
+/* One row by a panel as written: out [width]. */
+static KIT_MULTIVERSION void as_written(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
+                                        float *restrict out)
+{
+    memset(out, 0, (size_t)width * sizeof *out);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < width; j++)
+            out[j] += a[i] * panel[(PR_HEAD + i) * width + j];
+    for (int64_t j = 0; j < width; j++)
+        out[j] *= panel[width + j];
+}
+
+/* What is done with a product while its block is in registers, and what is left of the job's posts. */
+typedef struct ending {
+    const float *bias, *add;
+    int64_t add_row;
+    bool clamp;
+    float low, high;
+    uint32_t posts; /* the first that is left */
+} ending;
+
+static void find_ending(const sg_job *job, ending *e)
+{
+    const sg_post *p = job->posts;
+    uint32_t n = 0;
+
+    *e = (ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
+    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row == 0 && e->bias == NULL)
+        e->bias = p[n++].other;
+    if (n < job->post_count && p[n].fn == SG_ADD && p[n].col == 1 && p[n].row > 0 && e->add == NULL) {
+        e->add = p[n].other;
+        e->add_row = p[n++].row;
+    }
+    if (n < job->post_count && (p[n].fn == SG_CLIP || (p[n].fn == SG_RELU && p[n].alpha == 0))) {
+        e->clamp = true;
+        e->low = p[n].fn == SG_CLIP ? p[n].alpha : 0;
+        e->high = p[n].fn == SG_CLIP ? p[n].beta : INFINITY;
+        n++;
+    }
+    e->posts = n;
+}
+
+typedef struct block {
+    const sg_job *job;
+    const pr_set *set;
+    const ending *end;
+    const float *a; /* prepared */
+    const pr_row *facts;
+    int64_t first, count; /* rows */
+    int64_t k0, k1;
+} block;
+
+/* A tile some of which the kernel can't do. */
+static void write_out(const block *d, int64_t row, int64_t rows, const pr_tile *t, int64_t width, int64_t columns)
+{
+    float sum[PR_WIDTH];
+
+    for (int64_t r = 0; r < rows; r++) {
+        float *c = t->c + r * t->c_row;
+
+        as_written(d->job->a + (d->first + row + r) * d->job->a_row + d->k0, d->k1 - d->k0, t->b, width, sum);
+        for (int64_t j = 0; j < columns; j++) {
+            float x = sum[j] + (t->bias != NULL ? t->bias[j] : 0) + (t->add != NULL ? t->add[r * t->add_row + j] : 0);
+
+            if (t->clamp)
+                x = x < t->low ? t->low : x > t->high ? t->high : x;
+            c[j] = x;
+        }
+    }
+}
+
+static bool all_fine(const pr_row *rows, int64_t count)
+{
+    bool fine = true;
+
+    for (int64_t r = 0; r < count; r++)
+        fine = fine && rows[r].fine != 0;
+    return fine;
+}
+
+/* The rows of a block by panel j. next: what is read after it. */
+static void run_panel(const block *d, int64_t j, const float *panel, const float *next)
+{
+    const sg_job *job = d->job;
+    const ending *e = d->end;
+    const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
+    const int64_t columns = job->n - at < width ? job->n - at : width;
+    const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
+    const int64_t pairs = rounded(d->k1 - d->k0, 2) / 2;
+    /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
+    const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
+    const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
+    pr_tile t = { .k = 2 * pairs,
+                  .width = width,
+                  .a_row = prepared_row(job->k),
+                  .b = panel,
+                  .c_row = job->c_row,
+                  .lines = share > SG_LANES ? 2 : 1,
+                  .ahead_step = share,
+                  .bias = !onto && e->bias != NULL ? e->bias + at : NULL,
+                  .add_row = onto ? job->c_row : e->add_row,
+                  .clamp = e->clamp && d->k1 == job->k,
+                  .low = e->low,
+                  .high = e->high,
+                  .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
+
+    for (int64_t n = 0; n < tiles; n++) {
+        const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
+
+        t.a = d->a + i * t.a_row;
+        t.rows = d->facts + i;
+        t.c = job->c + (d->first + i) * job->c_row + at;
+        t.add = onto ? t.c : e->add != NULL ? e->add + (d->first + i) * e->add_row + at : NULL;
+        t.ahead = next + n * pairs * share;
+        if (fine && all_fine(t.rows, rows))
+            d->set->tile[vectors - 1][rows - 1](&t);
+        else
+            write_out(d, i, rows, &t, width, columns);
+        for (uint32_t p = e->posts; p < job->post_count && d->k1 == job->k; p++) {
+            sg_post post = job->posts[p];
+
+            if (post.other != NULL)
+                post.other += (d->first + i) * post.row + at * post.col;
+            job->kernel->post(&post, t.c, job->c_row, rows, columns);
+        }
+    }
+}
+
+static const float *panel_of(const sg_job *job, int64_t part, int64_t j)
+{
+    const int64_t rows = part_begin(job->k, part + 1) - part_begin(job->k, part);
+
+    return job->b + part_offset(job->k, job->n, part) + j * PR_WIDTH * (PR_HEAD + rounded(rows, 2));
+}
+
+/* What is read after panel j of a part, of [j0, j1) in all parts: at the end what another range begins with, which
+ * mostly falls to the same core. */
+static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int64_t j0, int64_t j1)
+{
+    if (j + 1 < j1)
+        return panel_of(job, part, j + 1);
+    if (part + 1 < part_count(job->k))
+        return panel_of(job, part + 1, j0);
+    return panel_of(job, 0, j1 < panels_of(job) ? j1 : 0);
+}
+
+/* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
+static void run_part(const sg_job *job, const ending *e, float *scratch, int64_t at, int64_t part, int64_t j0,
+                     int64_t j1)
+{
+    const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
+    float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
+    float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
+    pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
+    block d = { .job = job,
+                .set = pairs_of_cpu(),
+                .end = e,
+                .a = a,
+                .facts = facts,
+                .first = job->m * at / blocks,
+                .k0 = k0,
+                .k1 = k1 };
+
+    d.count = job->m * (at + 1) / blocks - d.first;
+    if (!is_marked(piece, at)) {
+        d.set->prepare(job->a + d.first * job->a_row + k0, job->a_row, d.count, k1 - k0, a, prepared_row(job->k),
+                       facts);
+        mark(piece, at);
+    }
+    for (int64_t j = j0; j < j1; j++)
+        run_panel(&d, j, panel_of(job, part, j), panel_after(job, part, j, j0, j1));
+}
+
+void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+{
+    const int64_t panels = panels_of(job);
+    ending e;
+
+    find_ending(job, &e);
+    while (begin < end) {
+        const int64_t j0 = begin % panels, j1 = end - begin < panels - j0 ? j0 + (end - begin) : panels;
+
+        for (int64_t p = 0; p < part_count(job->k); p++)
+            run_part(job, &e, scratch, begin / panels, p, j0, j1);
+        begin += j1 - j0;
+    }
+}
+
+/* ------------------------------------------------------------------ whether it pays */
+
+typedef struct trial {
+    sg_job written, paired;
+    float *scratch;
+} trial;
+
+static double seconds_of(const trial *t, bool paired)
+{
+    struct timespec begin, end;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (paired)
+        pairs_run(&t->paired, t->scratch, 0, pairs_units(&t->paired));
+    else
+        sg_run(&t->written, 0, sg_units(&t->written));
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
+/* One panel by a few blocks of rows, in the cache: the shortest of some turns of both. CPUs with units that add beside
+ * those that multiply are faster in pairs by a fifth, others slower. */
+static bool measure_gain(void)
+{
+    enum { M = 70, K = 256, FLOATS = (M + PR_WIDTH) * K + M * PR_WIDTH, TURNS = 9 };
+    const int64_t pack = pairs_pack_floats(K, PR_WIDTH);
+    sg_job job = { .kernel = sg_kernel_best(),
+                   .m = M,
+                   .n = PR_WIDTH,
+                   .k = K,
+                   .a_row = K,
+                   .width = PR_WIDTH,
+                   .b_step = PR_WIDTH,
+                   .c_row = PR_WIDTH };
+    const int64_t scratch = pairs_scratch_floats(&job);
+    double least[2] = { 1, 1 };
+    bool fast = false;
+    float *all = malloc((size_t)(FLOATS + pack + scratch) * sizeof *all);
+
+    if (all != NULL) {
+        float *b = all + M * K, *c = b + K * PR_WIDTH, *packed = c + M * PR_WIDTH;
+        const pr_weights weights = {
+            .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH, .window = { 1, 1, 1 }
+        };
+        trial t = { .written = job, .paired = job, .scratch = packed + pack };
+
+        for (int64_t i = 0; i < FLOATS; i++)
+            all[i] = (float)(i % 17 - 8) / 16;
+        pairs_pack(&weights, packed, 0, pairs_pack_units(&weights));
+        t.written.a = t.paired.a = all;
+        t.written.c = t.paired.c = c;
+        t.written.b = b;
+        t.paired.b = packed;
+        pairs_start(&job, t.scratch, 1);
+        for (int turn = 0; turn < TURNS; turn++)
+            for (int paired = 0; paired < 2; paired++) {
+                const double now = seconds_of(&t, paired != 0);
+
+                least[paired] = now < least[paired] ? now : least[paired];
+            }
+        fast = least[1] * 1.05 < least[0];
+    }
+    free(all);
+    return fast;
+}
+
+static bool gains;
+
+static void ask(void)
+{
+    gains = pairs_of_cpu() != NULL && sg_kernel_best() != NULL && measure_gain();
+}
+
+bool pairs_are_fast(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, ask);
+    return gains;
+}

@@ -1,0 +1,212 @@
+/* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two
+ * activations: a batched product, which reads transposed views as they lie. */
+#include "choice/kernels.h"
+#include "weights/nbits_weights.h"
+#include "sparse/sparse_weights.h"
+
+static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, 1), *c = kit_input(node, 2);
+    bool gemm = strcmp(op->row->op_type, "Gemm") == 0;
+
+    if (!rg_known_rank(a, 2, 6, "input 0", why) || !rg_known_rank(w, 2, 6, "input 1", why))
+        return false;
+    if (!gemm)
+        return true;
+    op->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
+    op->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
+    op->alpha = (float)kit_attr_float(node->info, "alpha", 1);
+    op->beta = (float)kit_attr_float(node->info, "beta", 1);
+    if (c != NULL && c->rank > 2)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input 2 has rank %u", c->rank);
+    return true;
+}
+
+/* C of Gemm as a bias: one element for each column. */
+static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
+{
+    uint32_t rank = b->ranks[c];
+
+    return b->c->values[c].constant != INLAY_NONE && rank >= 1 && b->dims[c][rank - 1] == columns &&
+           rg_count(b, c) == columns;
+}
+
+/* oneDNN's inner product by a constant matrix, which it packs. */
+static inlay_status lower_inner(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    uint32_t a = op->in[0], w = op->in[1];
+    int64_t k = b->dims[w][op->trans_b ? 1 : 0], n = b->dims[w][op->trans_b ? 0 : 1], m = rg_count(b, a) / k;
+    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
+    int64_t w_strides[] = { op->trans_b ? k : 1, op->trans_b ? 1 : n };
+    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
+    dn_op desc = { .kind = DN_INNER_PRODUCT };
+    rg_md w_plain, bias_md;
+    rg_fused fused = { 0 };
+    rg_place x, packed, bias;
+    rg_operand operands[3];
+    uint32_t count = 0;
+    inlay_status status;
+
+    rg_md_plain(&desc.x, 2, a_dims);
+    rg_md_strides(&w_plain, 2, w_dims, w_strides);
+    rg_md_any(&desc.w, 2, w_dims);
+    rg_md_plain(&desc.y, 2, y_dims);
+    rg_md_plain(&bias_md, 1, &n);
+    desc.x.data_type = desc.w.data_type = rg_product_type(b);
+    desc.y.data_type = rg_kept_type(b, group->out);
+    if (bias_value != INLAY_NONE)
+        desc.bias = bias_md;
+    INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
+    if (desc.y.data_type != DN_F32 && fused.count < group->post_count) { /* the rest wants floats */
+        desc.y.data_type = DN_F32;
+        dn_destroy(fused.pd);
+        fused = (rg_fused){ 0 };
+        INLAY_TRY(rg_fuse_posts(b, group, &desc, &fused));
+    }
+    INLAY_TRY(rg_read_rows(b, a, desc.x.data_type, &x));
+    x.md = desc.x;
+    INLAY_TRY(rg_read_constant(b, w, &w_plain, dn_layout(fused.pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &packed));
+    operands[count++] = (rg_operand){ DN_ARG_SRC, &x };
+    operands[count++] = (rg_operand){ DN_ARG_WEIGHTS, &packed };
+    if (bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_constant(b, bias_value, &bias_md, &bias_md, &bias));
+        operands[count++] = (rg_operand){ DN_ARG_BIAS, &bias };
+    }
+    status = rg_emit_fused(b, group, &fused, operands, count);
+done:
+    dn_destroy(fused.pd);
+    return status;
+}
+
+inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+{
+    uint32_t own = b->ranks[value];
+    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    const int64_t *s;
+    inlay_status status = rg_read(b, value, out);
+
+    if (status != INLAY_OK)
+        return status;
+    s = out->md.strides;
+    if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
+        status = rg_read_plain(b, value, out);
+        if (status != INLAY_OK)
+            return status;
+        s = out->md.strides;
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = d + own < rank ? 1 : b->dims[value][d + own - rank];
+        strides[d] = d + own < rank ? rg_count(b, value) : s[d + own - rank];
+    }
+    if (trans) {
+        int64_t t = dims[rank - 1];
+
+        dims[rank - 1] = dims[rank - 2];
+        dims[rank - 2] = t;
+        t = strides[rank - 1];
+        strides[rank - 1] = strides[rank - 2];
+        strides[rank - 2] = t;
+    }
+    /* Of an axis of one element the stride says nothing, but kernels take it for the distance of rows. */
+    if (dims[rank - 1] == 1)
+        strides[rank - 1] = 1;
+    else if (dims[rank - 2] == 1)
+        strides[rank - 2] = strides[rank - 1] == 1 ? dims[rank - 1] : 1;
+    rg_md_strides(&out->md, rank, dims, strides);
+    return INLAY_OK;
+}
+
+/* C of Gemm is added like any other operand, ahead of the rest. */
+static void add_operand(const rg_op *op, rg_group *group)
+{
+    if (op->in_count < 3 || op->in[2] == INLAY_NONE)
+        return;
+    memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
+    group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = DN_BINARY_ADD, .other = op->in[2] };
+    group->post_count++;
+}
+
+/* ------------------------------------------------------------------ the kernels */
+
+static uint32_t bias_of(const rg_op *op, const rg_group *group)
+{
+    return op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
+}
+
+inlay_status kn_packed(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_PLAIN);
+}
+
+inlay_status kn_paired(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_PAIRS);
+}
+
+inlay_status kn_sparse(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = sparse_blocks_of(b, b->op) >= 0 || sparse_fours_of(b, b->op);
+    return *out_done ? rg_lower_dense(b, group, bias_of(b->op, group), RG_DENSE_SPARSE) : INLAY_OK;
+}
+
+inlay_status kn_inner(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return lower_inner(b, group);
+}
+
+inlay_status kn_plain(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    (void)c;
+    *out_done = true;
+    return rg_lower_cut(b, group, bias_of(b->op, group));
+}
+
+inlay_status kn_batched(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    rg_group own = *group;
+
+    (void)c;
+    *out_done = true;
+    add_operand(b->op, &own);
+    return rg_lower_batched(b, &own);
+}
+
+inlay_status kn_matmul(rg_build *b, const rg_group *group, const kn_case *c, bool *out_done)
+{
+    rg_group own = *group;
+
+    (void)c;
+    *out_done = true;
+    add_operand(b->op, &own);
+    return rg_lower_cut(b, &own, INLAY_NONE);
+}
+
+bool rg_is_packed(const rg_build *b, const rg_op *op)
+{
+    uint32_t w = op->in[1];
+    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
+               is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
+
+    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
+           rg_count(b, op->in[0]) > 0;
+}
+
+static inlay_status lower(rg_build *b, const rg_group *group)
+{
+    kn_case c = { .product = true };
+
+    if (b->c->values[b->op->in[1]].weights != INLAY_NONE)
+        return nbits_lower(b, group);
+    kn_measure_product(b, &c.p);
+    return kn_lower(b, group, &c);
+}
+
+const rg_family rg_product = { "product", parse, lower };

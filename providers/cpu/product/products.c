@@ -1,0 +1,481 @@
+/* Blocks of products, what is done behind them, and attention's loops, see sgemm.h. Loops over rows and vectors have
+ * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 6 rows of 4
+ * vectors, 8 of 3, 12 of 2 or 1; of 16 with 8, 6 rows of 2 at a time. */
+#include "product/block.h"
+#include "product/gelu.h"
+#include "product/sgemm.h"
+#include "simd/vecmath.h"
+
+enum {
+    ROW_AHEAD = 1024,             /* floats */
+    PARTS = SG_LANES / VEC_LANES, /* vectors for so many columns */
+    WIDE = PARTS == 1,            /* all columns of a block are multiplied at once */
+    SPAN = WIDE ? 1 : 64,         /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    LINE = 16
+};
+
+/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for
+ * with each k, ROW_AHEAD before they are needed. */
+VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const int lines,
+                     const sg_tile *t)
+{
+    const vmask part = vec_first(last);
+    const float *ahead = t->ahead, *from = t->from;
+    const int64_t k = t->k, c_row = t->c_row, ahead_step = t->ahead_step;
+    const int64_t chains = k <= t->chain ? 1 : (k + t->chain - 1) / t->chain; /* divisions take as long as 10 terms */
+    block_source source = { .a_row = t->a_row, .b = t->b, .b_step = t->b_step, .part = part };
+    int64_t from_row = t->from_row, p = 0;
+    float *c = t->c;
+    const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
+    vec sum[SG_ROWS][SG_WIDTH / VEC_LANES], before[SG_ROWS][SG_WIDTH / VEC_LANES];
+
+    VEC_UNROLL
+    for (int i = 0; 3 * i < rows; i++)
+        source.a[i] = t->a + 3 * i * t->a_row;
+    VEC_UNROLL
+    for (int r = 0; kept && r < rows; r++) { /* what the first is added to is the same where they wait in C */
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            before[r][v] = vec_set(-0.0f);
+            if (from != NULL && (full || v + 1 < vectors))
+                before[r][v] = vec_load(from + r * from_row + v * VEC_LANES);
+            else if (from != NULL)
+                before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
+        }
+    }
+    for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
+        const int64_t end = n == chains ? k : k * n / chains;
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++) {
+            VEC_UNROLL
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = vec_zero();
+        }
+        while (p < end) {
+            const int64_t count = end - p < SPAN ? end - p : SPAN;
+
+            for (int64_t i = 0; i < (WIDE ? 1 : ahead_step * SPAN); i += LINE)
+                vec_fetch_far(ahead + i);
+            ahead += ahead_step * SPAN;
+            block_sum(rows, vectors, full, &source, count, lines, ROW_AHEAD, sum[0], SG_WIDTH / VEC_LANES);
+            p += count;
+        }
+        if (kept) {
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                VEC_UNROLL
+                for (int v = 0; v < vectors; v++)
+                    before[r][v] = sum[r][v] = vec_add(sum[r][v], before[r][v]);
+            }
+            if (n < chains)
+                continue;
+        }
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++) {
+            VEC_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                const bool all = full || v + 1 < vectors;
+                float *y = c + r * c_row + v * VEC_LANES;
+
+                if (!kept && from != NULL) {
+                    const float *x = from + r * from_row + v * VEC_LANES;
+
+                    sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
+                }
+                if (n == chains && t->bias != NULL) { /* last: sums beside a large one would lose digits */
+                    const float *x = t->bias + v * VEC_LANES;
+
+                    sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
+                }
+                if (all)
+                    vec_store(y, sum[r][v]);
+                else
+                    vec_store_some(y, part, sum[r][v]);
+            }
+        }
+        from = c;
+        from_row = c_row;
+    }
+}
+
+#define CELLS_6(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
+#define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#if VEC_NARROW
+#define CELL(r, v)                                                                                                     \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    {                                                                                                                  \
+        tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);                                                             \
+    }
+CELLS_12(CELL, 1)
+CELLS_12(CELL, 2)
+CELLS_8(CELL, 3)
+CELLS_6(CELL, 4)
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, 12, 12, 8, 6                                                                                                \
+    }
+#else
+/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is
+ * passed several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for
+ * the panel before, the first columns do, for all. */
+#define GROUP(rows) ((rows) == 1 ? SG_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
+enum { PANEL_LINES = SG_WIDTH / LINE };
+
+/* What is left of t for part n of so many. */
+static sg_tile part_of(const sg_tile *t, int64_t n, int64_t parts)
+{
+    const int64_t begin = t->k * n / parts;
+    sg_tile u = *t;
+
+    u.k = t->k * (n + 1) / parts - begin;
+    u.a += begin;
+    u.b += begin * t->b_step;
+    u.ahead += begin * t->ahead_step;
+    if (n > 0) {
+        u.from = t->c;
+        u.from_row = t->c_row;
+    }
+    if (n + 1 < parts)
+        u.bias = NULL;
+    return u;
+}
+
+static void next_columns(sg_tile *u, int64_t count)
+{
+    u->b += count;
+    u->c += count;
+    u->from = u->from != NULL ? u->from + count : NULL;
+    u->bias = u->bias != NULL ? u->bias + count : NULL;
+    u->ahead = u->a; /* fetched by now */
+    u->ahead_step = 0;
+}
+
+#define CELL(r, none)                                                                                                  \
+    static __attribute__((noinline)) void group_##r(const sg_tile *t)                                                  \
+    {                                                                                                                  \
+        tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                                             \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void first_##r(const sg_tile *t)                                                  \
+    {                                                                                                                  \
+        tile(r, GROUP(r), true, VEC_LANES, PANEL_LINES, t);                                                            \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void one_##r(const sg_tile *t)                                                    \
+    {                                                                                                                  \
+        tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                                               \
+    }                                                                                                                  \
+    static void columns_##r(const sg_tile *t, int64_t count)                                                           \
+    {                                                                                                                  \
+        const int64_t parts = t->k <= t->chain ? 1 : (t->k + t->chain - 1) / t->chain;                                 \
+        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SG_WIDTH;                                      \
+                                                                                                                       \
+        for (int64_t n = 0; n < parts; n++) {                                                                          \
+            sg_tile u = part_of(t, n, parts);                                                                          \
+            int64_t left = count;                                                                                      \
+                                                                                                                       \
+            while (left > 0) {                                                                                         \
+                const bool group = left >= GROUP(r) * VEC_LANES;                                                       \
+                const int64_t take = group ? GROUP(r) * VEC_LANES : left < VEC_LANES ? left : VEC_LANES;               \
+                                                                                                                       \
+                u.last = (uint32_t)take;                                                                               \
+                (!group ? one_##r : cold && left == count ? first_##r : group_##r)(&u);                                \
+                next_columns(&u, take);                                                                                \
+                left -= take;                                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+CELLS_6(CELL, )
+#undef CELL
+#define CELL(r, v)                                                                                                     \
+    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    {                                                                                                                  \
+        columns_##r(t, ((v)-1) * SG_LANES + (int64_t)t->last);                                                         \
+    }
+CELLS_6(CELL, 1)
+CELLS_6(CELL, 2)
+CELLS_6(CELL, 3)
+CELLS_6(CELL, 4)
+#undef CELLS_8
+#undef CELLS_12
+#define CELLS_8 CELLS_6
+#define CELLS_12 CELLS_6
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        0, 6, 6, 6, 6                                                                                                  \
+    }
+#endif
+#undef CELL
+#define CELL(r, v) KERNEL_PART_OF(tile_##r##_##v),
+static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_12(CELL, 2) },
+                        tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
+#undef CELL
+
+/* ------------------------------------------------------------------ functions behind it */
+
+#define FUNCTION(name, expression)                                                                                     \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        const float alpha = post->alpha, beta = post->beta;                                                            \
+                                                                                                                       \
+        (void)alpha, (void)beta;                                                                                       \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            float *y = c + r * c_row;                                                                                  \
+                                                                                                                       \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                     \
+            {                                                                                                          \
+                const float x = y[i];                                                                                  \
+                y[i] = (expression);                                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+FUNCTION(fn_relu, x < 0 ? (alpha == 0 ? 0.0f : alpha * x) : x)
+FUNCTION(fn_sigmoid, vm_sigmoid(x))
+FUNCTION(fn_tanh, vm_tanh(x))
+FUNCTION(fn_swish, x *vm_sigmoid(alpha *x))
+FUNCTION(fn_hardswish, x *(x<-3.0f ? 0.0f : x> 3.0f ? 1.0f : x *(1.0f / 6) + 0.5f))
+FUNCTION(fn_linear, alpha *x + beta)
+FUNCTION(fn_clip, x<alpha ? alpha : x> beta ? beta : x)
+
+/* Functions of vectors as wholes. */
+#define VECTORS(name, expression)                                                                                      \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        (void)post;                                                                                                    \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            float *y = c + r * c_row;                                                                                  \
+            int64_t i = 0;                                                                                             \
+                                                                                                                       \
+            for (; i + VEC_LANES <= cols; i += VEC_LANES) {                                                            \
+                const vec x = vec_load(y + i);                                                                         \
+                                                                                                                       \
+                vec_store(y + i, expression);                                                                          \
+            }                                                                                                          \
+            if (i < cols) {                                                                                            \
+                const vmask part = vec_first(cols - i);                                                                \
+                const vec x = vec_load_some(part, y + i);                                                              \
+                                                                                                                       \
+                vec_store_some(y + i, part, expression);                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
+VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
+
+#define FUNCTION_2(name, expression)                                                                                   \
+    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            const float *other = post->other + r * post->row;                                                          \
+            float *y = c + r * c_row;                                                                                  \
+                                                                                                                       \
+            if (post->col == 0) {                                                                                      \
+                const float o = *other;                                                                                \
+                _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                 \
+                {                                                                                                      \
+                    const float x = y[i];                                                                              \
+                    y[i] = (expression);                                                                               \
+                }                                                                                                      \
+                continue;                                                                                              \
+            }                                                                                                          \
+            _Pragma("omp simd") for (int64_t i = 0; i < cols; i++)                                                     \
+            {                                                                                                          \
+                const float x = y[i], o = other[i];                                                                    \
+                y[i] = (expression);                                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+FUNCTION_2(fn_add, x + o)
+FUNCTION_2(fn_sub, x - o)
+FUNCTION_2(fn_mul, x *o)
+FUNCTION_2(fn_div, x / o)
+FUNCTION_2(fn_prelu, x < 0 ? x * o : x)
+
+static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
+{
+    static void (*const functions[SG_FN_COUNT])(const sg_post *, float *, int64_t, int64_t, int64_t) = {
+        [SG_RELU] = KERNEL_PART_OF(fn_relu),
+        [SG_GELU] = KERNEL_PART_OF(fn_gelu),
+        [SG_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh),
+        [SG_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
+        [SG_TANH] = KERNEL_PART_OF(fn_tanh),
+        [SG_SWISH] = KERNEL_PART_OF(fn_swish),
+        [SG_HARDSWISH] = KERNEL_PART_OF(fn_hardswish),
+        [SG_LINEAR] = KERNEL_PART_OF(fn_linear),
+        [SG_CLIP] = KERNEL_PART_OF(fn_clip),
+        [SG_ADD] = KERNEL_PART_OF(fn_add),
+        [SG_SUB] = KERNEL_PART_OF(fn_sub),
+        [SG_MUL] = KERNEL_PART_OF(fn_mul),
+        [SG_DIV] = KERNEL_PART_OF(fn_div),
+        [SG_PRELU] = KERNEL_PART_OF(fn_prelu),
+    };
+
+    functions[post->fn](post, c, c_row, rows, cols);
+}
+
+/* ------------------------------------------------------------------ attention */
+
+/* e^x for x up to 0, 1 ulp; NaN stays. Below -105 it is 0. */
+VEC_INLINE vec exp_of(vec x)
+{
+    const vec integer = vec_set(12582912);   /* 1.5 * 2^23 has no fraction */
+    const vec c = vec_max(vec_set(-105), x); /* the second where one is NaN */
+    const vec n = vec_sub(vec_fma(c, vec_set(1.44269504f), integer), integer);
+    const vec high = vec_fnma(n, vec_set(VM_LN2_HIGH), c);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), high);
+    vec p = vec_fma(vec_set(1.3821304e-3f), r, vec_set(8.368669e-3f));
+
+    p = vec_fma(p, r, vec_set(4.166826e-2f));
+    p = vec_fma(p, r, vec_set(1.6666521e-1f));
+    p = vec_fma(p, r, vec_set(4.9999994e-1f));
+    p = vec_fma(p, r, vec_set(1));
+    p = vec_fma(p, r, vec_set(1));
+    return vec_scale(p, n);
+}
+
+/* At most VEC_LANES rows from `first` on: what is joined over a row is joined for all of them at once, and in whole
+ * vectors, for rows of windows and images are short. */
+static void softmax_some(const sg_scores *s, int64_t first, int64_t rows)
+{
+    const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(s->scale);
+    const int64_t size = s->count;
+    vec tops[VEC_LANES], sums[VEC_LANES];
+    float top[VEC_LANES];
+
+    for (int64_t r = 0; r < VEC_LANES; r++) {
+        const int64_t n = r >= rows ? 0 : s->seen + first + r < size ? s->seen + first + r : size;
+        const float *mask = s->mask != NULL ? s->mask + (first + r) * s->mask_row : NULL;
+        float *x = s->x + (first + r) * s->x_row;
+        vec most = least;
+
+        for (int64_t i = 0; i < n; i += VEC_LANES) {
+            const vmask part = vec_first(n - i);
+            vec v = vec_load_some(part, x + i);
+
+            v = mask != NULL ? vec_fma(v, factor, vec_load_some(part, mask + i)) : vec_mul(v, factor);
+            v = vec_select(part, v, least);
+            most = vec_max(v, most); /* the second where one is NaN */
+            vec_store(x + i, v);
+        }
+        tops[r] = most;
+        sums[r] = zero;
+    }
+    tops[0] = vec_tops(tops); /* -infinity also where all is NaN, which stays */
+    vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = s->seen + first + r < size ? s->seen + first + r : size;
+        float *x = s->x + (first + r) * s->x_row;
+        vec sum = zero;
+        int64_t i = 0;
+
+        for (; i < n; i += VEC_LANES) {
+            const vec y = exp_of(vec_sub(vec_load(x + i), vec_set(top[r])));
+
+            vec_store(x + i, y);
+            sum = vec_add(sum, y);
+        }
+        for (; i < size; i += VEC_LANES)
+            vec_store(x + i, zero);
+        sums[r] = sum;
+    }
+    sums[0] = vec_sums(sums);
+    tops[0] = vec_div(vec_set(1), sums[0]); /* where all are 0, infinity, which makes NaN of them */
+    if (s->blank != SG_BLANK_NAN)
+        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], s->blank == SG_BLANK_ZERO ? sums[0] : zero);
+    vec_store(top, tops[0]);
+    for (int64_t r = 0; r < rows && s->blank == SG_BLANK_GUARDED; r++)
+        for (int64_t i = 0; i < size && top[r] == 0; i += VEC_LANES)
+            vec_store(s->x + (first + r) * s->x_row + i, zero);
+    vec_store_some(s->factors + first, vec_first(rows), tops[0]);
+}
+
+KERNEL_PART(void, softmax_rows, const sg_scores *s)
+{
+    for (int64_t r = 0; r < s->rows; r += VEC_LANES)
+        softmax_some(s, r, s->rows - r < VEC_LANES ? s->rows - r : VEC_LANES);
+}
+
+KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
+{
+    const int64_t past = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+
+    for (int64_t i = 0; i < past; i += VEC_LANES) {
+        for (int64_t k = 0; k < size; k += VEC_LANES) {
+            const vmask part = vec_first(size - k);
+            vec r[VEC_LANES];
+
+            VEC_UNROLL
+            for (int n = 0; n < VEC_LANES; n++)
+                r[n] = i + n < count ? vec_load_some(part, lines + (i + n) * stride + k) : vec_zero();
+            vec_transpose(r);
+            for (int n = 0; n < VEC_LANES && k + n < size; n++)
+                vec_store(out + (k + n) * SG_WIDTH + i, r[n]);
+        }
+    }
+}
+
+/* So many rows of a by the first VEC_LANES / rows of `lines` lines of b, each of which is read once. An element is
+ * summed alike whatever is beside it. */
+VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_stride, int64_t lines,
+                        int64_t size, float *out, int64_t out_row)
+{
+    const int across = VEC_LANES / rows;
+    const int64_t some = lines < across ? lines : across;
+    vec sum[VEC_LANES];
+    float y[VEC_LANES];
+
+    VEC_UNROLL
+    for (int n = 0; n < VEC_LANES; n++)
+        sum[n] = vec_zero();
+    for (int64_t k = 0; k < size; k += VEC_LANES) {
+        const vmask part = vec_first(size - k);
+
+        VEC_UNROLL
+        for (int n = 0; n < across; n++) {
+            const vec line = vec_load_some(part, b + (n < some ? n : 0) * b_stride + k);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r * across + n] = vec_fma(vec_load_some(part, a + r * a_row + k), line, sum[r * across + n]);
+        }
+    }
+    vec_store(y, vec_sums(sum));
+    for (int r = 0; r < rows; r++) {
+        if (lines >= across)
+            memcpy(out + r * out_row, y + r * across, (size_t)across * sizeof *out);
+        else
+            memcpy(out + r * out_row, y + r * across, (size_t)some * sizeof *out);
+    }
+}
+
+KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
+            int64_t size, float *out, int64_t out_row)
+{
+    enum { AHEAD = 2 * VEC_LANES, FETCHED = 16 };
+
+    for (int64_t i = 0; i < count; i += VEC_LANES) {
+        const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
+        const float *next = b + (i + AHEAD < count ? i + AHEAD : i) * b_stride;
+        int64_t r = 0;
+
+        for (int64_t n = 0; n < VEC_LANES; n++)
+            for (int64_t k = 0; k < size; k += FETCHED)
+                vec_fetch_near(next + n * b_stride + k);
+        for (; r + 4 <= rows; r += 4)
+            for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
+                dots_of(4, a + r * a_row, a_row, b + (i + n) * b_stride, b_stride, lines - n, size,
+                        out + r * out_row + i + n, out_row);
+        for (; r < rows; r++)
+            dots_of(1, a + r * a_row, a_row, b + i * b_stride, b_stride, lines, size, out + r * out_row + i, out_row);
+    }
+}
+
+const sg_kernel KERNEL(products) = {
+    .isa = KERNEL_TEXT,
+    .rows = ROWS,
+    .tile = { NULL, tiles_1, tiles_2, tiles_3, tiles_4 },
+    .post = post_block,
+    .softmax = KERNEL_PART_OF(softmax_rows),
+    .panel = KERNEL_PART_OF(make_panel),
+    .dots = KERNEL_PART_OF(dots),
+};

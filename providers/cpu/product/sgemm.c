@@ -1,0 +1,122 @@
+/* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
+ * while panels of B stream past it; each panel is read from memory once for a block of rows. */
+#include "product/sgemm.h"
+#include <stddef.h>
+
+#define FLOPS_PER_NS 200.0
+#define BYTES_PER_NS 30.0
+enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
+
+const sg_kernel *sg_kernel_best(void)
+{
+    return KERNEL_BEST(products);
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t panels_of(const sg_job *job)
+{
+    return ceil_div(job->n, job->width);
+}
+
+static int64_t row_blocks(const sg_job *job)
+{
+    const int64_t blocks = ceil_div(job->m, BLOCK_ROWS);
+
+    return blocks > job->blocks ? blocks : job->blocks;
+}
+
+void sg_share(sg_job *job, uint32_t threads)
+{
+    if (threads > 1 && job->m / threads >= OWN_ROWS)
+        job->blocks = ceil_div(row_blocks(job), threads) * threads;
+}
+
+int64_t sg_units(const sg_job *job)
+{
+    return row_blocks(job) * panels_of(job);
+}
+
+double sg_estimate_ns(const sg_job *job)
+{
+    double work = 2.0 * (double)job->m * (double)job->n * (double)job->k / FLOPS_PER_NS;
+    double bytes = 4.0 * (double)job->n * (double)job->k / BYTES_PER_NS;
+
+    return work > bytes ? work : bytes;
+}
+
+/* Rows [i0, i1) of panel j, for k in [k0, k1). next: what is read after this panel, NULL: nothing. */
+static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1, const float *next)
+{
+    const sg_kernel *kernel = job->kernel;
+    int64_t at = j * job->width, cols = job->n - at < job->width ? job->n - at : job->width;
+    int64_t vectors = ceil_div(cols, SG_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
+    /* Elements a k that each call fetches of what comes next: evenly, for memory gives no more at a time. */
+    int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
+    const int64_t even = blocks > 0 ? (i1 - i0) / blocks : 0, left = i1 - i0 - even * blocks;
+    bool sums = k0 > 0 || job->add;
+    sg_tile t = { .k = k1 - k0,
+                  .chain = job->chain > 0 ? job->chain : SG_CHAIN,
+                  .a_row = job->a_row,
+                  .b = job->b + j * job->b_panel + k0 * job->b_step,
+                  .b_step = job->b_step,
+                  .from_row = sums ? job->c_row : 0,
+                  .c_row = job->c_row,
+                  .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
+
+    /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, without dividing each time. */
+    for (int64_t n = 0, i = i0, rows, part = 0; n < blocks; n++, i += rows) {
+        bool fetch = next != NULL && blocks > 1 && job->b_step == job->width;
+
+        rows = even;
+        part += left;
+        if (part >= blocks) {
+            part -= blocks;
+            rows++;
+        }
+        t.a = job->a + i * job->a_row + k0;
+        t.c = job->c + i * job->c_row + at;
+        t.from = sums ? t.c : NULL;
+        t.bias = k1 == job->k && job->bias != NULL ? job->bias + at : NULL;
+        t.ahead = fetch ? next + n * t.k * share : t.a;
+        t.ahead_step = fetch ? share : 0;
+        kernel->tile[vectors][rows - 1](&t);
+        if (k1 < job->k)
+            continue;
+        for (uint32_t p = 0; p < job->post_count; p++) {
+            sg_post post = job->posts[p];
+
+            if (post.other != NULL)
+                post.other += i * post.row + at * post.col;
+            kernel->post(&post, t.c, job->c_row, rows, cols);
+        }
+    }
+}
+
+void sg_run(const sg_job *job, int64_t begin, int64_t end)
+{
+    int64_t panels = panels_of(job), row_count = row_blocks(job), k_count = ceil_div(job->k, BLOCK_K);
+
+    while (begin < end) {
+        int64_t block = begin / panels, j0 = begin % panels;
+        int64_t j1 = end - begin < panels - j0 ? j0 + (end - begin) : panels;
+        int64_t i0 = job->m * block / row_count, i1 = job->m * (block + 1) / row_count;
+
+        for (int64_t p = 0; p < k_count; p++) {
+            int64_t k0 = job->k * p / k_count, k1 = job->k * (p + 1) / k_count;
+
+            for (int64_t j = j0; j < j1; j++) {
+                const float *next = j + 1 < j1        ? job->b + (j + 1) * job->b_panel + k0 * job->b_step
+                                    : p + 1 < k_count ? job->b + j0 * job->b_panel + k1 * job->b_step
+                                    : j1 < panels     ? job->b + j1 * job->b_panel /* likely the next range's */
+                                                      : NULL;
+
+                run_panel(job, i0, i1, j, k0, k1, next);
+            }
+        }
+        begin += j1 - j0;
+    }
+}

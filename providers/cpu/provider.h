@@ -1,0 +1,17 @@
+/* provider.h - a provider that compiles regions. There are two: `cpu`, whose kernels are all in this folder, and
+ * `onednn`, which has oneDNN's beside them. */
+#ifndef CPU_PROVIDER_H
+#define CPU_PROVIDER_H
+#include "inlay/kit.h"
+
+typedef struct rg_front {
+    const char *name, *description;
+    const struct dn_library *library; /* NULL: kernels of this folder alone */
+} rg_front;
+
+/* front stays as long as the provider: it is the first argument of create(). */
+inlay_provider rg_provider(const rg_front *front);
+/* inlay_plugin_open() of a plugin that has this provider alone. */
+inlay_status rg_open_plugin(const rg_front *front, const inlay_host *host, const inlay_plugin **out_plugin,
+                            inlay_diag *diag);
+#endif

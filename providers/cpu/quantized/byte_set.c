@@ -1,0 +1,19 @@
+/* Which loops over bytes a process uses. */
+#include "quantized/byte_set.h"
+
+const byte_set *byte_set_of_cpu(void)
+{
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        return &byte_set_avx512_vnni;
+    if (cpu_has_avx_vnni())
+        return &byte_set_avx_vnni;
+    if (cpu_has(CPU_AVX2))
+        return &byte_set_avx2;
+    return NULL;
+#elif defined(__aarch64__)
+    return &byte_set_neon;
+#else
+    return NULL;
+#endif
+}

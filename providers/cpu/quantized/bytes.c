@@ -1,0 +1,457 @@
+/* Tiles of products of bytes, and what makes bytes of two; see byte_set.h. */
+#include "quantized/bytes_window.h"
+#include "simd/vec_int.h"
+#include <math.h>
+
+/* ------------------------------------------------------------------ tiles */
+
+/* Weights of one step for a vector of sums. */
+enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
+
+VEC_INLINE ivec step_of(const uint8_t *x)
+{
+    int32_t v;
+
+    memcpy(&v, x, sizeof v);
+    return int_set(v);
+}
+
+VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    const byte_ending *e = &p->ending;
+    const ivec zero = int_set_short(e->zero), low = int_set_byte(e->low), high = int_set_byte(e->high);
+    const ivec flip = int_set_byte(e->flip);
+    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows whose vectors make one of bytes */
+    vec scale[BYTE_LINES];
+
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++)
+        scale[v] = vec_load(e->scale + v * VEC_LANES);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r += step) {
+        ivec q[4], bytes;
+
+        VEC_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int row = r + (lines == 1 ? i : lines == 2 ? i / 2 : 0), v = lines == 1 ? 0 : lines == 2 ? i % 2 : i;
+
+            q[i] = row < rows && v < lines ? int_round(vec_mul(int_float(sum[row][v]), scale[v])) : int_set(0);
+        }
+        bytes = int_in_order(int_xor(int_bytes(q, zero, low, high), flip));
+        VEC_UNROLL
+        for (int i = 0; i < step; i++)
+            if (r + i < rows)
+                int_store_part((uint8_t *)p->y + (r + i) * p->y_pixel, bytes, i, step, p->columns);
+    }
+}
+
+VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        uint8_t *y = (uint8_t *)p->y + r * p->y_pixel;
+
+        VEC_UNROLL
+        for (int v = 0; v < lines; v++) {
+            const int64_t left = p->columns - v * VEC_LANES;
+
+            if (left >= VEC_LANES) {
+                int_store(y + v * (int64_t)sizeof(ivec), sum[r][v]);
+            } else if (left > 0) {
+                int32_t rest[VEC_LANES];
+
+                int_store(rest, sum[r][v]);
+                memcpy(y + v * (int64_t)sizeof(ivec), rest, (size_t)left * sizeof rest[0]);
+            }
+        }
+    }
+}
+
+VEC_INLINE void store_floats(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+{
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++) {
+        const vec scale = vec_load(p->ending.scale + v * VEC_LANES), shift = vec_load(p->ending.shift + v * VEC_LANES);
+        const int64_t left = p->columns - v * VEC_LANES;
+        const vmask some = vec_first(left);
+        uint8_t *y = (uint8_t *)p->y + v * (int64_t)sizeof(vec);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++, y += p->y_pixel) {
+            const vec x = vec_add(vec_mul(int_float(sum[r][v]), scale), shift);
+
+            if (left >= VEC_LANES)
+                vec_store((float *)(void *)y, x);
+            else
+                vec_store_some((float *)(void *)y, some, x);
+        }
+    }
+}
+
+VEC_INLINE void product(const int rows, const int lines, const bool flip, const byte_product *p)
+{
+    const int64_t x_pixel = p->x_pixel, steps = p->steps;
+    const ivec upper = int_set_byte(0x80);
+    const int8_t *w = p->w, *ahead = p->ahead;
+    ivec sum[BYTE_ROWS][BYTE_LINES];
+
+    VEC_UNROLL
+    for (int v = 0; v < lines; v++) {
+        const ivec first = int_load(p->ending.first + v * VEC_LANES);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = first;
+    }
+    for (int64_t t = 0; t < p->tap_count; t++) {
+        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
+
+        VEC_UNROLL
+        for (int i = 0; 3 * i < rows; i++)
+            base[i] = p->x + p->taps[t] + 3 * i * x_pixel;
+        for (int64_t k = 0; k < steps; k++) {
+            ivec line[BYTE_LINES];
+
+            VEC_UNROLL
+            for (int v = 0; v < lines; v++)
+                line[v] = int_line(w + LINE_BYTES * v);
+            w += LINE_BYTES * lines;
+            if (lines == INT_LINES) {
+                vec_fetch_far(ahead);
+                ahead += p->ahead_step;
+            }
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                ivec x = step_of(base[r / 3] + r % 3 * x_pixel);
+
+                if (flip)
+                    x = int_xor(x, upper);
+                VEC_UNROLL
+                for (int v = 0; v < lines; v++)
+                    sum[r][v] = int_dot(sum[r][v], x, line[v]);
+            }
+            VEC_UNROLL
+            for (int i = 0; 3 * i < rows; i++)
+                base[i] += 4;
+        }
+    }
+    if (p->ending.kind == BYTE_FLOATS)
+        store_floats(rows, lines, p, sum);
+    else if (p->ending.kind == BYTE_SUMS)
+        store_sums(rows, lines, p, sum);
+    else
+        end_tile(rows, lines, p, sum);
+}
+
+#define ROWS_6(X, lines) X(1, lines) X(2, lines) X(3, lines) X(4, lines) X(5, lines) X(6, lines)
+#define ROWS_8(X, lines) ROWS_6(X, lines) X(7, lines) X(8, lines)
+#define ROWS_12(X, lines) ROWS_8(X, lines) X(9, lines) X(10, lines) X(11, lines) X(12, lines)
+#if INT_LINES == 4
+#define CELLS(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4)
+#define MOST_ROWS                                                                                                      \
+    {                                                                                                                  \
+        12, 12, 8, 6                                                                                                   \
+    }
+#else
+#define CELLS(X) ROWS_12(X, 1) ROWS_6(X, 2)
+#define MOST_ROWS                                                                                                      \
+    {                                                                                                                  \
+        12, 6                                                                                                          \
+    }
+#endif
+#define CELL(rows, lines)                                                                                              \
+    KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)                                           \
+    {                                                                                                                  \
+        product(rows, lines, false, p);                                                                                \
+    }
+#define FLIPPED(rows, lines)                                                                                           \
+    KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)                                           \
+    {                                                                                                                  \
+        product(rows, lines, true, p);                                                                                 \
+    }
+CELLS(CELL)
+#if INT_QUADS
+CELLS(FLIPPED)
+#endif
+#undef CELL
+#undef FLIPPED
+
+static void multiply(const byte_product *p, int rows)
+{
+    static void (*const table[][BYTE_ROWS][2])(const byte_product *) = {
+#if INT_QUADS
+#define CELL(rows, lines)                                                                                              \
+    [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
+                              KERNEL_PART_OF(bytes_flipped_##rows##_##lines) },
+#else
+#define CELL(rows, lines)                                                                                              \
+    [lines - 1][rows - 1] = { KERNEL_PART_OF(bytes_product_##rows##_##lines),                                          \
+                              KERNEL_PART_OF(bytes_product_##rows##_##lines) },
+#endif
+        CELLS(CELL)
+#undef CELL
+    };
+
+    table[p->lines - 1][rows - 1][p->flip](p);
+}
+
+#if !INT_QUADS
+static void widen(const uint8_t *x, int64_t n, bool flip, int16_t *y)
+{
+    const ivec upper = int_set_short(flip ? 0x80 : 0);
+    int64_t i = 0;
+
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES)
+        int_store(y + i, int_xor(int_widen(x + i), upper));
+    if (i + VEC_LANES <= n) {
+        int_store(y + i, int_xor(int_widen_half(x + i), upper));
+        i += VEC_LANES;
+    }
+    if (i < n) {
+        uint8_t rest[VEC_LANES] = { 0 };
+
+        memcpy(rest, x + i, 4);
+        int_store(y + i, int_xor(int_widen_half(rest), upper));
+    }
+}
+#endif
+
+/* ------------------------------------------------------------------ pixels of few channels */
+
+static void interleave(const uint8_t *x, int64_t step, int64_t channels, int64_t pixels, uint8_t *y)
+{
+    const uint8_t *row[4];
+    int64_t i = 0;
+
+    for (int64_t c = 0; c < 4; c++)
+        row[c] = x + (c < channels ? c : 0) * step;
+    for (; i + 16 <= pixels; i += 16)
+        int_interleave_4(y + 4 * i, row[0] + i, row[1] + i, row[2] + i, row[3] + i);
+    for (; i < pixels; i++)
+        for (int64_t c = 0; c < 4; c++)
+            y[4 * i + c] = row[c][i];
+}
+
+/* ------------------------------------------------------------------ quotients */
+
+/* x / scale, exactly rounded: twice improved by what is left. */
+VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
+{
+    vec q = vec_mul(x, inverse);
+
+    q = vec_fma(vec_fnma(q, scale, x), inverse, q);
+    return vec_fma(vec_fnma(q, scale, x), inverse, q);
+}
+
+/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is
+ * added. */
+VEC_INLINE void pair_block(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b)
+{
+    const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
+    const vec least = vec_set(-8192 * p->y_scale);
+    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    ivec q[4];
+
+    VEC_UNROLL
+    for (int v = 0; v < 4; v++) {
+        const int at = VEC_LANES * v;
+        const vec s =
+            vec_mul(vec_sub(int_from_bytes(a + at, p->is_signed[0]), vec_set(p->zero[0])), vec_set(p->scale[0]));
+        const vec t =
+            vec_mul(vec_sub(int_from_bytes(b + at, p->is_signed[1]), vec_set(p->zero[1])), vec_set(p->scale[1]));
+        vec x = p->product ? vec_mul(s, t) : vec_add(s, t);
+
+        x = vec_min(vec_max(x, vec_set(p->low)), vec_set(p->high));
+        q[v] = int_round(quotient(vec_min(vec_max(x, least), most), scale, inverse));
+    }
+    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
+                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+}
+
+/* A sum as two products and an addition, all of it divided by the scale of y: as near to the quotient as ONNX's steps
+ * are, but not the same, so that what is near the middle of two integers is left to those. */
+/* x / scale as ONNX rounds it, with the zero point, as a byte. */
+static uint8_t bound_of(float x, const byte_pair *p)
+{
+    const float q = x / p->y_scale, zero = p->y_zero + (p->y_signed ? 128.0f : 0.0f);
+    const float top = 255 - zero, bottom = -zero;
+
+    return q >= top ? 255 : q > bottom ? (uint8_t)(rintf(q) + zero) : 0;
+}
+
+#if defined(KERNEL_IS_avx512)
+/* In integers of 2^-bits: factors are in three limbs of 7 bits, which meet the bytes of two neighbours, a b a b, in one
+ * instruction each. A sum has half a unit added, and `near`: within twice that of an integer, the steps decide. */
+enum { LIMBS = 3, LIMB_BITS = 7, MOST_BITS = 24 };
+#define MOST_SUM 5e8 /* a factor is at most 1/255 of it: three limbs */
+
+typedef struct pair_sum {
+    int32_t limb[LIMBS][2]; /* for the first of two neighbours, for the second */
+    int32_t start, bits, near;
+    uint8_t low, high, flip[2];
+    bool usable;
+} pair_sum;
+
+static pair_sum sum_of(const byte_pair *p)
+{
+    const double most = 255 * ((double)p->scale[0] + (double)p->scale[1]) / (double)p->y_scale;
+    const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
+    pair_sum s = { .low = bound_of(p->low, p), .high = bound_of(p->high, p) };
+    double start = 0, off = 0;
+
+    s.usable = !p->product && p->low <= p->high && least > 1e-30f && most * (1 << 16) <= MOST_SUM;
+    while (s.usable && s.bits < MOST_BITS && most * (2 << s.bits) <= MOST_SUM)
+        s.bits++;
+    for (int i = 0; s.usable && i < 2; i++) {
+        const double exact = (double)p->scale[i] / (double)p->y_scale * (1 << s.bits);
+        const int32_t factor = (int32_t)lrint(exact);
+
+        s.flip[i] = p->is_signed[i] ? 0x80 : 0;
+        off += 255 * fabs((double)factor - exact);
+        start -= ((double)p->zero[i] + (p->is_signed[i] ? 128 : 0)) * (double)factor;
+        for (int l = 0; l < LIMBS; l++) {
+            const int32_t limb = factor >> LIMB_BITS * l & ((1 << LIMB_BITS) - 1);
+
+            s.limb[l][0] |= limb << 8 * i;
+            s.limb[l][1] |= (int32_t)((uint32_t)limb << (8 * i + 16));
+        }
+    }
+    off += 4 * most * ldexp(1, s.bits - 24) + 2; /* four roundings of the steps */
+    s.near = (int32_t)off;
+    s.start = (int32_t)start + (1 << s.bits >> 1) + s.near;
+    return s;
+}
+
+/* Sums of the dwords of x. */
+VEC_INLINE ivec limbs_of(const pair_sum *s, ivec x, int which)
+{
+    ivec high = int_dot(int_set(0), x, int_set(s->limb[2][which]));
+
+    high = int_dot(_mm512_slli_epi32(high, LIMB_BITS), x, int_set(s->limb[1][which]));
+    return _mm512_add_epi32(int_dot(int_set(s->start), x, int_set(s->limb[0][which])),
+                            _mm512_slli_epi32(high, LIMB_BITS));
+}
+
+/* false: a quotient lies so near to the middle of two integers that the steps decide. */
+VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b)
+{
+    const ivec x = int_xor(int_load(a), int_set_byte(s->flip[0])), t = int_xor(int_load(b), int_set_byte(s->flip[1]));
+    const ivec dwords[2] = { _mm512_unpacklo_epi8(x, t), _mm512_unpackhi_epi8(x, t) };
+    const ivec mask = int_set((1 << s->bits) - 1), zero = int_set_short((int16_t)(p->y_zero + (p->y_signed ? 128 : 0)));
+    ivec least = mask, words[2], bytes;
+
+    VEC_UNROLL
+    for (int v = 0; v < 2; v++) {
+        const ivec even = limbs_of(s, dwords[v], 0), odd = limbs_of(s, dwords[v], 1);
+
+        least = _mm512_min_epu32(least, _mm512_min_epu32(_mm512_and_si512(even, mask), _mm512_and_si512(odd, mask)));
+        words[v] = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srav_epi32(even, int_set(s->bits)),
+                                           _mm512_srav_epi32(odd, int_set(s->bits - 16)));
+        words[v] = _mm512_adds_epi16(words[v], zero);
+    }
+    if (_mm512_cmple_epu32_mask(least, int_set(2 * s->near)) != 0)
+        return false;
+    bytes = _mm512_packus_epi16(words[0], words[1]);
+    bytes = _mm512_min_epu8(int_set_byte(s->high), _mm512_max_epu8(int_set_byte(s->low), bytes));
+    int_store(y, int_xor(bytes, int_set_byte(p->y_signed ? 0x80 : 0)));
+    return true;
+}
+#else
+/* far: how far from an integer either may be for both to round alike. */
+typedef struct pair_sum {
+    float factor[2], shift, far;
+    uint8_t low, high;
+    bool usable;
+} pair_sum;
+
+static pair_sum sum_of(const byte_pair *p)
+{
+    const double f = (double)p->scale[0] / (double)p->y_scale, g = (double)p->scale[1] / (double)p->y_scale;
+    const double most = 255 * (f + g); /* of what is added up; each path rounds at most 5 times, by 2^-24 of that */
+    const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
+
+    return (pair_sum){ .factor = { (float)f, (float)g },
+                       .shift = (float)(-f * (double)p->zero[0] - g * (double)p->zero[1]),
+                       .far = (float)(0.5 - 10 * most / (1 << 24)),
+                       .low = bound_of(p->low, p),
+                       .high = bound_of(p->high, p),
+                       .usable = !p->product && p->low <= p->high && least > 1e-30f && most < 8192 };
+}
+
+/* false: a quotient lies so near to the middle of two integers that the steps decide. */
+VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b)
+{
+    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    vec far = vec_zero();
+    ivec q[4];
+
+    VEC_UNROLL
+    for (int v = 0; v < 4; v++) {
+        const int at = VEC_LANES * v;
+        const vec x =
+            vec_fma(int_from_bytes(b + at, p->is_signed[1]), vec_set(s->factor[1]),
+                    vec_fma(int_from_bytes(a + at, p->is_signed[0]), vec_set(s->factor[0]), vec_set(s->shift)));
+
+        q[v] = int_round(x);
+        far = vec_max(far, vec_abs(vec_sub(x, int_float(q[v]))));
+    }
+    if (int_any_above(far, vec_set(s->far)))
+        return false;
+    int_store(y, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(s->low), int_set_byte(s->high)),
+                                      int_set_byte(p->y_signed ? 0x80 : 0))));
+    return true;
+}
+#endif
+
+enum { PAIR_BLOCK = 4 * VEC_LANES, PAIR_MISSES = 16 };
+
+/* Whole blocks; returns how many elements. Scales that make many such quotients are known by the first blocks. */
+static int64_t pair_sums(const byte_pair *p, const pair_sum *s, uint8_t *y, const uint8_t *a, const uint8_t *b,
+                         int64_t n)
+{
+    int64_t i = 0, misses = 0;
+
+    for (; i + PAIR_BLOCK <= n && (misses < PAIR_MISSES || 4 * PAIR_BLOCK * misses < i); i += PAIR_BLOCK)
+        if (!sum_block(p, s, y + i, a + i, b + i)) {
+            pair_block(p, y + i, a + i, b + i);
+            misses++;
+        }
+    return i;
+}
+
+static void pair(const byte_pair *p, uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n)
+{
+    const byte_pair q = *p;
+    const pair_sum s = sum_of(p);
+    int64_t i = s.usable ? pair_sums(&q, &s, y, a, b, n) : 0;
+
+    for (; i + PAIR_BLOCK <= n; i += PAIR_BLOCK)
+        pair_block(&q, y + i, a + i, b + i);
+    if (i < n) {
+        uint8_t rest[3][PAIR_BLOCK] = { { 0 } };
+
+        memcpy(rest[0], a + i, (size_t)(n - i));
+        memcpy(rest[1], b + i, (size_t)(n - i));
+        pair_block(&q, rest[2], rest[0], rest[1]);
+        memcpy(y + i, rest[2], (size_t)(n - i));
+    }
+}
+
+const byte_set KERNEL(byte_set) = {
+    .lanes = VEC_LANES,
+    .width = INT_LINES * VEC_LANES,
+    .rows = MOST_ROWS,
+    .block = BYTES_BLOCK,
+    .tap_bytes = 4 * (int)sizeof(ivec),
+    .wide = !INT_QUADS,
+    .halves = INT_HALVES,
+    .multiply = multiply,
+#if !INT_QUADS
+    .widen = widen,
+#endif
+    .window = KERNEL(bytes_window),
+    .sum_place = KERNEL(bytes_sum_place),
+    .tap_place = KERNEL(bytes_tap_place),
+    .interleave = interleave,
+    .pair = pair,
+};

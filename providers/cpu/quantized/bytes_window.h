@@ -1,0 +1,13 @@
+/* bytes_window.h - what bytes.c takes from bytes_window.c, of the same instance. */
+#ifndef CPU_BYTES_WINDOW_H
+#define CPU_BYTES_WINDOW_H
+#include "quantized/byte_set.h"
+#include "simd/vec.h"
+
+/* Channels of a block: 64 by quads, two vectors by pairs. */
+enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 2 * VEC_LANES };
+
+void KERNEL(bytes_window)(const byte_window *w);
+int KERNEL(bytes_sum_place)(byte_block kind, int channel);
+int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row);
+#endif

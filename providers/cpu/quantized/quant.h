@@ -1,0 +1,52 @@
+/* quant.h - what the files of integer operators share. */
+#ifndef CPU_QUANT_H
+#define CPU_QUANT_H
+#include "region/build.h"
+
+/* ------------------------------------------------------------------ parsing */
+
+/* Has oneDNN products of bytes here that neither saturate in between nor crawl? Where it has none, those of our own run
+ * what they can (bytes.h). */
+bool q_library_has_products(kit_refusal *why);
+bool q_is_bytes(const inlay_value_info *v); /* uint8 or int8 */
+/* A constant float scale above 0. count: elements, 1 or what `most` says. */
+bool q_known_scale(const inlay_value_info *v, int64_t most, const char *what, float *out_first, kit_refusal *why);
+/* A constant zero point of one element, of the type of `of`; NULL is 0. */
+bool q_known_zero(const inlay_value_info *v, const inlay_value_info *of, const char *what, int32_t *out,
+                  kit_refusal *why);
+/* Elements of a tensor whose dims are all fixed; -1: they are not. */
+int64_t q_count(const inlay_value_info *v);
+
+/* ------------------------------------------------------------------ lowering */
+
+/* The bytes of a constant of the region as the model has them; NULL: it is none, or dropped. It is kept from now on. */
+const void *q_constant(rg_build *b, uint32_t value);
+/* The value in a layout without gaps and blocks, whichever that is; `as`: how the other operand lies, NULL = any. */
+inlay_status q_read_dense(rg_build *b, uint32_t value, const rg_md *as, rg_place *out);
+/* md with elements of another type. */
+static inline rg_md q_typed(const rg_md *md, dn_type type)
+{
+    rg_md typed = *md;
+
+    typed.data_type = type;
+    return typed;
+}
+inlay_status q_no_memory(const rg_build *b);
+/* The constant of uint8 weights is read as int8, 128 less. */
+void q_shift(rg_build *b, uint32_t value);
+
+/* Emits the chain that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: it is none. */
+inlay_status q_lower_chain(rg_build *b, const rg_group *group, bool *out_done);
+
+/* ------------------------------------------------------------------ loops (quant_loops.c) */
+
+/* y = (x - zero) * scale. */
+void q_dequantize(float *y, const void *x, bool is_signed, int64_t n, float scale, float zero);
+/* y = saturate(round_half_even(x / scale) + zero), as ONNX QuantizeLinear-13. NaN gives the lower bound. */
+void q_quantize(void *y, const float *x, bool is_signed, int64_t n, float scale, float zero);
+/* Widens [*low, *high] by what x holds, NaN aside. */
+void q_range(const float *x, int64_t n, float *low, float *high);
+/* y = x within [low, high]. */
+void q_clip(void *y, const void *x, bool is_signed, int64_t n, int32_t low, int32_t high);
+int32_t q_sum(const void *x, bool is_signed, int64_t n);
+#endif

@@ -1,0 +1,82 @@
+/* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
+#include "simd/cpu.h"
+#include "weights/narrow.h"
+#include "quantized/quant.h"
+#include <math.h>
+
+#define BYTE_FLOPS_PER_NS 1000.0
+#define SPARSE_BYTES_PER_NS 20.0
+#define FLOAT_FLOPS_PER_NS 250.0
+#define REQUANTIZE_NS 0.03 /* an element of a convolution */
+#define THIN_NS 0.05       /* depthwise: an output, and each of its taps */
+#define THIN_TAP_NS 0.008
+#define BYTES_PER_NS 16.0 /* elements that become bytes, or come from them */
+#define CALL_NS 60.0
+#define WEIGHT_BYTES_PER_NS 60.0
+
+/* How many times as long products take at other levels: bytes that are widened first, or vectors half as long. */
+static double pace(void)
+{
+    return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
+}
+
+static double count_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
+{
+    const inlay_value_state *s;
+    double n = 1;
+
+    if (i >= count || list[i] == INLAY_NONE || list[i] >= r->value_count)
+        return 0;
+    s = INLAY_AT(inlay_value_state, r->values, r->value_stride, list[i]);
+    if (s->rank == INLAY_RANK_UNKNOWN)
+        return 0;
+    for (uint32_t d = 0; d < s->rank; d++)
+        n *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
+    return n;
+}
+
+void rg_quant_cost(const rg_op *op, const inlay_cost_request *r, const inlay_node_info *info, inlay_cost *cost)
+{
+    const rg_family *f = op->row->family;
+    double x = count_of(r, info->inputs, info->input_count, 0), threads = r->max_threads > 0 ? r->max_threads : 1;
+    double y = count_of(r, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0, more = 0;
+
+    if (f == &rg_narrow) {
+        cost->bytes_read += (uint64_t)x;
+        cost->ns += y * NARROW_NS / threads + CALL_NS;
+        return;
+    }
+    if (f == &rg_weights || f == &rg_sparse || f == &rg_halves) { /* the product's: it reads them as they are packed */
+        cost->ns += CALL_NS;
+        if (f == &rg_sparse) /* others get it dense, in each run */
+            cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
+        return;
+    }
+    if (f == &rg_nbits_product) {
+        weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
+        flops = 2 * y * (double)op->nbits.k;
+        rate = FLOAT_FLOPS_PER_NS;
+    } else if (f == &rg_int8_conv || f == &rg_int8_product) {
+        bool conv = f == &rg_int8_conv;
+        uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
+        const inlay_value_info *w = inlay_graph_value(r->graph, info->inputs[at]);
+        double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
+
+        for (uint32_t i = 0; conv && i < op->spatial; i++)
+            per *= (double)op->kernel[i];
+        weights = count_of(r, info->inputs, info->input_count, at);
+        flops = 2 * y * per;
+        rate = BYTE_FLOPS_PER_NS / pace();
+        more = conv ? y * REQUANTIZE_NS * pace() : 0;
+        if (conv && op->group > 1 && w->dims[1].value < 8) {
+            rate = 2 / THIN_TAP_NS / sqrt(pace());
+            more = y * THIN_NS * sqrt(pace());
+        }
+    } else if (f == &rg_view || f == &rg_transpose || f == &rg_int_cast) {
+        flops = 0; /* behind a product, or nothing at all */
+    }
+    cost->flops += flops;
+    cost->bytes_read += (uint64_t)(x + weights);
+    cost->bytes_written += (uint64_t)y;
+    cost->ns += (flops / rate + more) / threads + weights / WEIGHT_BYTES_PER_NS + CALL_NS;
+}

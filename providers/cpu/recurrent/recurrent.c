@@ -1,0 +1,447 @@
+/* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel which the reference provider has, too
+ * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps
+ * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
+#include "recurrent.h"
+#include "weights/narrow_pack.h"
+#include <stdio.h>
+
+enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
+#define UNKNOWN_NS 1e5 /* a layer of sizes that nobody knows */
+
+static const kit_kernel *kernel_of(const char *op_type)
+{
+    for (uint32_t i = 0; i < RECURRENT_KERNELS; i++)
+        if (strcmp(recurrent_kernels[i].op_type, op_type) == 0)
+            return &recurrent_kernels[i];
+    return NULL;
+}
+
+static bool parse_recurrent(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    (void)op;
+    if (node->info->input_count > MOST_INPUTS || node->info->output_count > MOST_OUTPUTS)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "more inputs or outputs than ONNX knows");
+    for (uint32_t i = IN_X; i <= IN_R; i++)
+        if (!rg_known_rank(kit_input(node, i), 3, 3, i == IN_X ? "X" : i == IN_W ? "W" : "R", why))
+            return false;
+    for (uint32_t i = IN_B; i < node->info->input_count; i++) {
+        const inlay_dtype dtype = kit_input_dtype(node, i);
+
+        if (kit_input(node, i) != NULL && !rg_known_rank(kit_input(node, i), 1, 3, "an input", why))
+            return false;
+        if (dtype != INLAY_UNDEFINED && dtype != (i == IN_LENGTHS ? INLAY_INT32 : INLAY_FLOAT))
+            return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input %u is %s", i, inlay_dtype_name(dtype));
+    }
+    for (uint32_t o = 0; o < node->info->output_count; o++)
+        if (kit_output(node, o) != NULL &&
+            (kit_output_dtype(node, o) != INLAY_FLOAT || !rg_known_rank(kit_output(node, o), 3, 4, "an output", why)))
+            return why->code != 0 ? false : kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "output %u is not float", o);
+    return true;
+}
+
+inlay_status rg_recurrent_prepare(inlay_compiled *c, const inlay_compile_request *r, const inlay_node_info *info,
+                                  rg_op *op, inlay_diag *diag)
+{
+    uint8_t fate[MOST_INPUTS] = { 0 };
+    const kit_node node = {
+        .host = c->state->host, .graph = r->graph, .info = info, .compile_handle = r->handle, .constant_fate = fate
+    };
+    inlay_status status;
+
+    op->layer = kernel_of(op->row->op_type);
+    status = op->layer->prepare(&node, &op->prepared, diag);
+    if (status != INLAY_OK && diag != NULL && diag->node[0] == '\0')
+        (void)snprintf(diag->node, sizeof diag->node, "%s", op->name);
+    for (uint32_t i = 0; status == INLAY_OK && i < op->in_count; i++) {
+        if (fate[i] == INLAY_CONST_BORROWED)
+            continue;
+        op->dropped |= 1u << i;
+        c->constants[c->values[op->in[i]].constant].given_up++;
+    }
+    return status;
+}
+
+void rg_recurrent_release(rg_op *op)
+{
+    if (op->layer != NULL)
+        op->layer->release(op->prepared);
+    op->prepared = NULL;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+typedef struct layer {
+    rg_native native;
+    const kit_kernel *kernel;
+    void *state;                                   /* the op's */
+    void *plan;                                    /* ours */
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
+    int64_t dims[MOST_INPUTS + MOST_OUTPUTS][RG_MAX_RANK];
+    uint32_t in_count, out_count;
+    uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
+    uint32_t workspace_arg;
+    bool panelled; /* W and R come in panels, */
+    bool coded;    /* which are of codes (unfold.h), not of floats */
+} layer;
+
+static void release_layer(rg_native *native)
+{
+    free(((layer *)(void *)native)->plan);
+}
+
+/* Panels of codes: those of a matrix begin with group `first`. */
+typedef struct coded_panels {
+    uf_codes codes;
+    int64_t first;
+} coded_panels;
+
+enum { CODED_ROWS = 4 /* that are done together where columns are missing */ };
+
+/* As panels_fn has it. */
+static void coded_product(const panels *p, const void *packed, int64_t first, int64_t end, bool backwards, int64_t rows,
+                          const void *const *x, const void *start, void *const *y)
+{
+    const coded_panels *from = packed;
+    const int64_t limit = p->gates == 1 ? p->columns : p->stored;
+
+    for (int64_t n = 0; n < end - first; n++) {
+        const int64_t b0 = (backwards ? end - 1 - n : first + n) * p->width, at = b0 * UF_LANES;
+        const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
+        const bool ragged = at + blocks * UF_LANES > limit;
+
+        for (int64_t r = 0, some; r < rows; r += some) {
+            float room[CODED_ROWS][UF_BLOCKS * UF_LANES], *to[CODED_ROWS];
+            uf_product product = { .codes = &from->codes,
+                                   .first = from->first + b0 * p->depth,
+                                   .step = blocks,
+                                   .depth = p->depth,
+                                   .blocks = blocks,
+                                   .rows = some = rows - r < CODED_ROWS ? rows - r : CODED_ROWS,
+                                   .x = (const float *const *)x + r,
+                                   .start = start != NULL ? (const float *)start + at : NULL,
+                                   .y = to,
+                                   .lone = p->lone && rows == 1 };
+
+            for (int64_t i = 0; i < some; i++)
+                to[i] = ragged ? room[i] : (float *)y[r + i] + at;
+            unfold_of_cpu()->product(&product);
+            for (int64_t i = 0; ragged && i < some; i++)
+                memcpy((float *)y[r + i] + at, room[i], (size_t)(limit - at) * sizeof(float));
+        }
+    }
+}
+
+/* W or R of a layer as codes: both directions of it, and of what a candidate reads. */
+typedef struct coded_matrix {
+    recurrent_matrix matrix;
+    coded_panels of[2], candidate[2];
+} coded_matrix;
+
+/* false: there are no loops for the type. */
+static bool open_codes(const void *pack, const recurrent_layout *l, uint32_t input, coded_matrix *out)
+{
+    const int64_t each = (int64_t)(recurrent_panel_bytes(l, input) / sizeof(float) / UF_LANES);
+    uf_codes codes;
+
+    if (!narrow_codes(pack, &codes))
+        return false;
+    out->matrix.product = coded_product;
+    for (int64_t d = 0; d < 2; d++) {
+        out->of[d] = out->candidate[d] = (coded_panels){ codes, d * each };
+        out->candidate[d].first += (int64_t)((l->candidate_at - l->r_at) / sizeof(float) / UF_LANES);
+        out->matrix.packed[d] = &out->of[d];
+        out->matrix.candidate[d] = &out->candidate[d];
+    }
+    return true;
+}
+
+static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                              uint32_t threads)
+{
+    const layer *l = (const layer *)(const void *)native;
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    coded_matrix matrices[2];
+    const kit_call call = { .in = in,
+                            .out = out,
+                            .in_count = l->in_count,
+                            .out_count = l->out_count,
+                            .state = l->state,
+                            .plan = l->plan,
+                            .max_threads = threads,
+                            .host = state->host,
+                            .workspace = l->workspace_arg != INLAY_NONE ? args[l->workspace_arg] : NULL,
+                            .run = run };
+
+    for (uint32_t i = 0; i < l->in_count; i++) {
+        in[i] = l->in[i];
+        in[i].data = l->in_arg[i] != INLAY_NONE ? args[l->in_arg[i]] : NULL;
+        if (!l->panelled || (i != IN_W && i != IN_R))
+            continue;
+        in[i].rank = l->coded ? 0 : 1;
+        if (l->coded) {
+            (void)open_codes(in[i].data, &((const recurrent_plan *)l->plan)->weights, i, &matrices[i - IN_W]);
+            in[i].data = &matrices[i - IN_W];
+        }
+    }
+    for (uint32_t o = 0; o < l->out_count; o++) {
+        out[o] = l->out[o];
+        out[o].data = l->out_arg[o] != INLAY_NONE ? args[l->out_arg[o]] : NULL;
+    }
+    return l->kernel->run(&call);
+}
+
+/* ------------------------------------------------------------------ lowering */
+
+/* A value as the kernel sees it, dims in `dims`; INLAY_NONE is one that is omitted. */
+static kit_tensor view(const rg_build *b, uint32_t value, int64_t *dims)
+{
+    kit_tensor t = { .dims = dims };
+
+    if (value == INLAY_NONE)
+        return t;
+    memcpy(dims, b->dims[value], b->ranks[value] * sizeof *dims);
+    t.rank = b->ranks[value];
+    t.count = rg_count(b, value);
+    t.dtype = b->c->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
+    return t;
+}
+
+/* ------------------------------------------------------------------ narrow weights */
+
+enum { PACK_PANELS = 0x72630000 };
+enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
+
+bool recurrent_is_pack(const rg_md *md)
+{
+    return md->kind == RG_OPAQUE && md->opaque == PACK_PANELS;
+}
+
+static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
+
+void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
+{
+    const kit_tensor t = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
+    const int64_t *d = md->dims;
+    recurrent_layout l;
+    recurrent_state s;
+
+    memset(to, 0, md->opaque_bytes);
+    if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &s) ||
+        !recurrent_lay_out(&s, d[D_DEPTH], d[D_HIDDEN], &l))
+        return; /* whoever described it has asked */
+    for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
+        recurrent_pack_matrix(&s, &l, &t, (uint32_t)d[D_INPUT], i,
+                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&l, (uint32_t)d[D_INPUT]));
+}
+
+/* The layout of W or R in panels; false: its sizes are none of this layer. */
+static bool describe_panels(const rg_build *b, const rg_op *op, uint32_t input, rg_md *md)
+{
+    const int64_t *w = b->dims[op->in[IN_W]], *r = b->dims[op->in[IN_R]];
+    const recurrent_state *own = op->prepared;
+    recurrent_layout l;
+    recurrent_state s;
+
+    if (!recurrent_describe(op->row->op_type, own->linear_before_reset, &s) || own->wide || r[0] != w[0] ||
+        w[0] != (own->direction == 2 ? 2 : 1) || w[1] != s.gates * r[2] || r[1] != w[1] ||
+        !recurrent_lay_out(&s, w[2], r[2], &l))
+        return false;
+    memset(md, 0, sizeof *md);
+    md->ndims = D_COUNT;
+    md->data_type = DN_F32;
+    md->kind = RG_OPAQUE;
+    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], s.cell },
+           D_COUNT * sizeof *w);
+    md->opaque = PACK_PANELS;
+    md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&l, input);
+    return true;
+}
+
+static bool is_narrow(const rg_build *b, uint32_t value)
+{
+    const uint32_t k = b->c->values[value].constant;
+
+    return k != INLAY_NONE && b->c->constants[k].narrow != NULL;
+}
+
+/* Do the rows of a matrix have the scales of its first one? */
+static bool vectors_repeat(const coded_panels *c, const panels *p)
+{
+    for (int64_t b0 = 0; c->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
+        const int64_t blocks = p->blocks - b0 < p->width ? p->blocks - b0 : p->width;
+        const uint16_t *id = c->codes.ids + c->first + b0 * p->depth;
+
+        for (int64_t g = blocks; g < blocks * p->depth; g++)
+            if (id[g] != id[g - blocks])
+                return false;
+    }
+    return true;
+}
+
+/* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
+static inlay_status find_codes(rg_build *b, const layer *l, uint32_t i, bool *out)
+{
+    const rg_op *op = b->op;
+    const recurrent_state *own = op->prepared;
+    const uint32_t value = op->in[i];
+    const rg_pack *pack;
+    recurrent_layout lay;
+    recurrent_state s;
+    coded_matrix codes;
+    inlay_status status;
+    rg_md plain, md;
+
+    *out =
+        l->panelled && b->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS && describe_panels(b, op, i, &md);
+    if (!*out)
+        return INLAY_OK;
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    status = rg_constant_pack(b->c, &b->c->constants[b->c->values[value].constant], &plain, &md, &pack, b->diag);
+    if (status != INLAY_OK)
+        return status;
+    *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &s) &&
+           recurrent_lay_out(&s, b->dims[op->in[IN_W]][2], b->dims[op->in[IN_R]][2], &lay) &&
+           open_codes(pack->data, &lay, i, &codes);
+    for (int64_t d = 0; *out && d < b->dims[value][0]; d++)
+        *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.w : &lay.r) &&
+               (i == IN_W || lay.bias_at == lay.candidate_at || vectors_repeat(&codes.candidate[d], &lay.candidate));
+    return INLAY_OK;
+}
+
+/* Reads input i of the layer. */
+static inlay_status read_input(rg_build *b, const layer *l, uint32_t i, rg_place *out)
+{
+    const uint32_t value = b->op->in[i];
+    rg_md plain, md;
+
+    if (!l->panelled || (i != IN_W && i != IN_R))
+        return rg_read_plain(b, value, out);
+    rg_md_plain(&plain, b->ranks[value], b->dims[value]);
+    (void)describe_panels(b, b->op, i, &md);
+    return (l->coded ? narrow_read_pack : rg_read_constant)(b, value, &plain, &md, out);
+}
+
+static inlay_status plan_layer(const rg_build *b, layer *l, uint64_t *out_workspace)
+{
+    kit_plan plan = { .in = l->in,
+                      .out = l->out,
+                      .in_count = l->in_count,
+                      .out_count = l->out_count,
+                      .max_threads = b->instance->threads };
+    inlay_status status = l->kernel->shape(l->state, &plan, b->diag);
+
+    l->plan = plan.plan;
+    *out_workspace = plan.workspace_bytes;
+    if (status != INLAY_OK && b->diag != NULL && b->diag->node[0] == '\0')
+        (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", b->op->name);
+    return status;
+}
+
+static inlay_status lower_recurrent(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    rg_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
+    const rg_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
+    layer *l = calloc(1, sizeof *l);
+    uint64_t workspace;
+    uint32_t n = 0;
+    inlay_status status;
+    rg_md md;
+
+    (void)group;
+    if (l == NULL)
+        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
+    *l = (layer){ .native = { .run = run_layer, .release = release_layer },
+                  .kernel = op->layer,
+                  .state = op->prepared,
+                  .in_count = op->in_count,
+                  .out_count = op->out_count,
+                  .workspace_arg = INLAY_NONE };
+    l->panelled = is_narrow(b, op->in[IN_W]) && is_narrow(b, op->in[IN_R]) && describe_panels(b, op, IN_W, &md);
+    INLAY_TRY(find_codes(b, l, IN_W, &l->coded));
+    if (l->coded)
+        INLAY_TRY(find_codes(b, l, IN_R, &l->coded));
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        l->in[i] = view(b, op->in[i], l->dims[i]);
+        l->in_arg[i] = INLAY_NONE;
+        if (op->in[i] == INLAY_NONE || (op->dropped & (1u << i)) != 0 || l->in[i].count == 0)
+            continue;
+        INLAY_TRY(read_input(b, l, i, &places[n]));
+        l->in_arg[i] = n++;
+    }
+    for (uint32_t o = 0; o < op->out_count; o++) {
+        l->out[o] = view(b, op->out[o], l->dims[op->in_count + o]);
+        l->out_arg[o] = INLAY_NONE;
+        if (op->out[o] == INLAY_NONE || l->out[o].count == 0)
+            continue;
+        rg_md_plain(&md, b->ranks[op->out[o]], b->dims[op->out[o]]);
+        INLAY_TRY(rg_result_place(b, op->out[o], &md, &made[o]));
+        places[n] = made[o];
+        l->out_arg[o] = n++;
+    }
+    INLAY_TRY(plan_layer(b, l, &workspace));
+    if (workspace > 0) {
+        const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
+
+        rg_md_plain(&md, 1, &floats);
+        INLAY_TRY(rg_new_place(b, &md, &places[n]));
+        l->workspace_arg = n++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = &places[i];
+    {
+        const layer kept = *l; /* the step may free it, should it fail */
+        rg_native *native = &l->native;
+
+        l = NULL;
+        INLAY_TRY(rg_emit_native(b, native, list, n));
+        for (uint32_t o = 0; o < op->out_count; o++)
+            if (kept.out_arg[o] != INLAY_NONE)
+                INLAY_TRY(rg_set_place(b, op->out[o], &made[o]));
+    }
+done:
+    if (l != NULL)
+        free(l->plan);
+    free(l);
+    return status;
+}
+
+/* ------------------------------------------------------------------ cost */
+
+void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *r, const inlay_node_info *info,
+                       inlay_cost *cost)
+{
+    const kit_kernel *kernel = kernel_of(info->op_type.data);
+    const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
+    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    const kit_plan plan = { .in = in,
+                            .out = out,
+                            .in_count = info->input_count,
+                            .out_count = info->output_count,
+                            .max_threads = r->max_threads > 0 ? r->max_threads : 1 };
+    inlay_cost own = { 0 };
+
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        const bool is_input = i < info->input_count;
+        const uint32_t value = is_input ? info->inputs[i] : info->outputs[i - info->input_count];
+        kit_tensor *t = is_input ? &in[i] : &out[i - info->input_count];
+        const inlay_value_state *s = value != INLAY_NONE && value < r->value_count
+                                         ? INLAY_AT(inlay_value_state, r->values, r->value_stride, value)
+                                         : NULL;
+
+        *t = (kit_tensor){ .count = -1 };
+        if (s == NULL || s->rank == INLAY_RANK_UNKNOWN)
+            continue;
+        *t = (kit_tensor){ .dims = s->dims, .rank = s->rank, .dtype = s->dtype, .count = 1 };
+        for (uint32_t d = 0; d < s->rank; d++)
+            if (s->dims[d] < 0 || t->count < 0 || __builtin_mul_overflow(t->count, s->dims[d], &t->count))
+                t->count = -1;
+    }
+    kernel->cost(&node, &plan, &own);
+    cost->ns += own.ns > 0 ? own.ns : UNKNOWN_NS;
+    cost->flops += own.flops;
+    cost->bytes_read += own.bytes_read;
+    cost->bytes_written += own.bytes_written;
+}
+
+const rg_family rg_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };

@@ -1,0 +1,473 @@
+/* What an op takes, by work and by memory traffic, as oneDNN was measured to do them on a core with AVX-512. A machine
+ * profile and measurements correct it.
+ *
+ * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in
+ * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
+ * a reorder; that is said apart. */
+#include "region/build.h"
+#include "simd/cpu.h"
+#include "weights/halves.h"
+#include "weights/narrow.h"
+#include "weights/nbits_weights.h"
+#include "sparse/sparse_weights.h"
+#include "weights.h"
+#include <math.h>
+
+#define CORE_FLOPS_PER_NS 250.0  /* convolutions and packed products, */
+#define SPARSE_PACE 0.48         /* how fast products without blocks of zeros are, beside those that have them */
+#define PAIRS_FLOPS_PER_NS 300.0 /* and those in pairs (pairs.h), */
+enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 }; /* which are at least that large */
+#define THIN_FLOPS_PER_NS 90.0                                   /* few channels a group */
+#define CHANNELS_PER_NS 32.0 /* single channels: outputs, without what each of their taps takes */
+#define TAP_NS 0.0094
+#define ATTENTION_FLOPS_PER_NS 210.0
+#define SCORE_NS 0.22 /* of attention: a score becomes a probability */
+#define POOL_FLOPS_PER_NS 8.0
+#define SIMPLE_PER_NS 16.0 /* elements: functions of a few instructions */
+#define EXP_PER_NS 5.0     /* those with an exponential */
+#define GELU_PER_NS 8.0
+#define GATE_PER_NS 10.0 /* Sigmoid behind a convolution or product */
+#define LOG_PER_NS 2.0
+#define CACHED_BYTES_PER_NS 64.0
+#define CACHED_BYTES 8e6
+#define MEMORY_BYTES_PER_NS 24.0
+#define NEAR_WEIGHTS 1e6 /* bytes of a whole graph: they stay next to the core between runs */
+#define NEAR_BYTES_PER_NS 128.0
+#define CORE_BYTES_PER_NS 256.0
+#define KEPT_BYTES_PER_NS 105.0
+#define TEAM_NS 700.0  /* of threads that start and wait for each other */
+#define CALL_NS 50.0   /* one primitive more in a region */
+#define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
+#define FUSED_NS 30.0  /* an op that becomes part of one */
+#define REORDER_BYTES_PER_NS 16.0
+#define FAR_REORDER_BYTES_PER_NS 5.0     /* of values that no cache holds twice */
+#define FEW_CHANNELS 4                   /* a convolution of so many reads row-major images as they are */
+enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* ops between a value and the convolution that has to do with its layout */
+
+static double stream_ns(double bytes)
+{
+    return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
+}
+
+/* What weights take that are read while the products go on; a second thread gets some of the speed that memory has
+ * left. */
+static double weights_ns(const inlay_graph *graph, double bytes, double threads)
+{
+    double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_far_ns(all, bytes);
+
+    if (bytes < CORE_WEIGHTS)
+        return bytes / CORE_BYTES_PER_NS + far;
+    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
+}
+
+/* Elements that the functions of an op do in a nanosecond. */
+static double function_rate(const rg_op *op)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < op->eltwise_count; i++) {
+        switch ((int)op->eltwise[i].alg) {
+        case DN_ELTWISE_LOGISTIC:
+        case DN_ELTWISE_TANH:
+        case DN_ELTWISE_ELU:
+        case DN_ELTWISE_EXP:
+        case RG_ERF:
+        case RG_SELU:
+        case RG_CELU:
+        case DN_ELTWISE_SWISH:
+        case DN_ELTWISE_MISH:
+            ns += 1 / EXP_PER_NS;
+            break;
+        case DN_ELTWISE_GELU_ERF:
+        case DN_ELTWISE_GELU_TANH:
+            ns += 1 / GELU_PER_NS;
+            break;
+        case DN_ELTWISE_LOG:
+        case DN_ELTWISE_SOFT_RELU:
+            ns += 1 / LOG_PER_NS;
+            break;
+        default:
+            ns += 1 / SIMPLE_PER_NS;
+        }
+    }
+    return ns > 0 ? 1 / ns : SIMPLE_PER_NS;
+}
+
+typedef struct sizes {
+    double in, out, weights; /* bytes */
+    const inlay_value_state *x, *w, *y;
+} sizes;
+
+static double count_of(const inlay_value_state *s)
+{
+    double count = 1;
+
+    if (s == NULL || s->rank == INLAY_RANK_UNKNOWN)
+        return 0;
+    for (uint32_t d = 0; d < s->rank; d++)
+        count *= s->dims[d] < 0 ? 1 : (double)s->dims[d];
+    return count;
+}
+
+/* Bytes of an element. */
+static double width_of(const inlay_value_state *s)
+{
+    return s == NULL ? 0 : inlay_dtype_bits(s->dtype) / 8.0;
+}
+
+/* The size of axis d, 1 where it is not known. */
+static double size_of(const inlay_value_state *s, uint32_t d)
+{
+    return s == NULL || s->rank == INLAY_RANK_UNKNOWN || d >= s->rank || s->dims[d] < 1 ? 1 : (double)s->dims[d];
+}
+
+static const inlay_value_state *state_of(const inlay_cost_request *r, const uint32_t *list, uint32_t count, uint32_t i)
+{
+    return i < count && list[i] != INLAY_NONE && list[i] < r->value_count
+               ? INLAY_AT(inlay_value_state, r->values, r->value_stride, list[i])
+               : NULL;
+}
+
+static double gain_of(const rg_op *op, const sizes *s)
+{
+    double gain = rg_winograd_gain(op, (int64_t)size_of(s->x, 1), (int64_t)size_of(s->y, 1), (int64_t)size_of(s->y, 2),
+                                   (int64_t)size_of(s->y, 3));
+
+    return gain > 1 ? gain : 1;
+}
+
+/* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
+ * is most of them when a dilated window is larger than the image. */
+static double taps(const rg_op *op, const sizes *s, uint32_t axis)
+{
+    const int64_t k = op->kernel[axis], in = (int64_t)size_of(s->x, axis + 2), out = (int64_t)size_of(s->y, axis + 2);
+    const int64_t span = op->dilations[axis] * (k - 1), step = op->strides[axis];
+    int64_t pad = op->pads[axis];
+    double share;
+
+    if (span < in / 4 || op->row->family != &rg_conv)
+        return (double)k;
+    if (op->auto_pad != RG_PAD_EXPLICIT)
+        pad = op->auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
+    share = (double)k * rg_window_share(k, op->dilations[axis], step, pad, in, out);
+    return share > 1 ? share : 1;
+}
+
+/* How fast a product of that size goes, by weights. */
+static double product_rate(const rg_state *state, double rows, double depth, double columns)
+{
+    return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
+               ? PAIRS_FLOPS_PER_NS
+               : CORE_FLOPS_PER_NS;
+}
+
+/* Multiplications and additions, and how fast they go. */
+static double flops_of(const rg_state *state, const rg_op *op, const sizes *s, double *out_rate)
+{
+    const rg_family *f = op->row->family;
+    double outputs = count_of(s->y), window = 1;
+
+    *out_rate = CORE_FLOPS_PER_NS;
+    if (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed) {
+        double per = size_of(s->w, 1); /* of a place of the output, or of the input where that is spread */
+
+        if (f == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
+            outputs = count_of(s->x);
+
+        for (uint32_t i = 0; i < op->spatial; i++)
+            window *= taps(op, s, i);
+        if (per == 1 && op->group > 1)
+            *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
+        else if (per < 8 && op->group > 1)
+            *out_rate = THIN_FLOPS_PER_NS;
+        else if (op->spatial == 2 && s->y != NULL && s->y->rank == 4 && gain_of(op, s) > 1)
+            *out_rate *= gain_of(op, s);
+        else if (f == &rg_conv && op->group == 1)
+            *out_rate = product_rate(state, outputs / size_of(s->y, 1), per * window, size_of(s->y, 1));
+        return 2 * outputs * per * window;
+    }
+    if (f == &rg_product && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN && s->x->rank >= 2) {
+        const double depth = size_of(s->x, s->x->rank - (op->trans_a ? 2 : 1));
+
+        if (s->weights > 0 && s->y != NULL && s->y->rank != INLAY_RANK_UNKNOWN && s->y->rank >= 1)
+            *out_rate =
+                product_rate(state, outputs / size_of(s->y, s->y->rank - 1), depth, size_of(s->y, s->y->rank - 1));
+        return 2 * outputs * depth;
+    }
+    if (f == &rg_attention) {
+        const double per = 4 * size_of(s->x, 3); /* for a score */
+
+        *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
+        return 4 * count_of(s->x) * size_of(s->w, 2);
+    }
+    if (f == &rg_pool && !op->global) {
+        for (uint32_t i = 0; i < op->spatial; i++)
+            window *= (double)op->kernel[i];
+        *out_rate = POOL_FLOPS_PER_NS;
+        return outputs * window;
+    }
+    *out_rate = function_rate(op);
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice || f == &rg_concat || f == &rg_pad ||
+                   f == &rg_scatter
+               ? 0
+               : outputs;
+}
+
+/* The op that makes the value, if it would be offered. */
+static bool made_here(const rg_state *state, const inlay_graph *graph, uint32_t value, rg_op *out)
+{
+    const inlay_value_info *v = inlay_graph_value(graph, value);
+    kit_refusal why = { 0, "", "" };
+
+    if (v == NULL || v->producer == INLAY_NONE || v->producer >= graph->node_count)
+        return false;
+    return rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = inlay_graph_node(graph, v->producer) },
+                    out, &why) != NULL;
+}
+
+/* Will the op be fused behind the maker of one of its inputs? */
+static bool is_fused(const rg_op *op, const rg_op *maker)
+{
+    const rg_family *f = maker->row->family;
+
+    return (op->row->family == &rg_eltwise_family || op->row->family == &rg_binary) &&
+           (f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_product ||
+            f == &rg_normalize || f == &rg_nbits_product);
+}
+
+/* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
+static bool is_laid_out(const rg_family *f)
+{
+    return f == &rg_conv || f == &rg_conv_transpose || f == &rg_conv_computed || f == &rg_int8_conv;
+}
+
+static bool keeps_layout(const rg_family *f)
+{
+    return f == &rg_pool || f == &rg_eltwise_family || f == &rg_binary || f == &rg_concat || f == &rg_normalize ||
+           f == &rg_resize || f == &rg_pad || f == &rg_quantize || f == &rg_dequantize || f == &rg_byte_clip;
+}
+
+/* Is the value in a layout that others can't read, when it is made in a region? */
+static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+{
+    rg_op maker;
+
+    for (int steps = 0; steps < LOOK_BACK && made_here(state, graph, value, &maker); steps++) {
+        if (is_laid_out(maker.row->family))
+            return true;
+        if (!keeps_layout(maker.row->family))
+            return false;
+        value = inlay_graph_node(graph, inlay_graph_value(graph, value)->producer)->inputs[0];
+    }
+    return false;
+}
+
+/* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its
+ * maker. */
+static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+{
+    const uint32_t maker = inlay_graph_value(graph, value)->producer;
+    uint32_t n = maker == INLAY_NONE ? 0 : maker + 1;
+    const uint32_t last = n + LOOK_AHEAD < graph->node_count ? n + LOOK_AHEAD : graph->node_count;
+
+    for (; n < last; n++) {
+        const inlay_node_info *info = inlay_graph_node(graph, n);
+        kit_refusal why = { 0, "", "" };
+        rg_op reader;
+
+        if (info->input_count == 0 || info->output_count == 0 || info->inputs[0] != value ||
+            rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = info }, &reader, &why) == NULL)
+            continue;
+        if (is_laid_out(reader.row->family))
+            return true;
+        if (keeps_layout(reader.row->family))
+            value = info->outputs[0];
+    }
+    return false;
+}
+
+static double reorder_ns(double bytes, double threads)
+{
+    return CALL_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
+                                               : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
+}
+
+/* Does the op only say where elements are? */
+static bool is_view(const rg_op *op)
+{
+    const rg_family *f = op->row->family;
+
+    return f == &rg_view || f == &rg_transpose || f == &rg_split || f == &rg_slice;
+}
+
+/* Are its elements apart until somebody outside needs them side by side? */
+static bool is_gathered(const rg_op *op)
+{
+    const rg_family *f = op->row->family;
+
+    return f == &rg_transpose || f == &rg_split || f == &rg_slice;
+}
+
+/* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
+static bool is_shared(const rg_op *op, const sizes *s, double flops)
+{
+    const rg_family *f = op->row->family;
+
+    if (f == &rg_product && s->weights > 0)
+        return flops > 2e6 || s->weights > 3e5;
+    if (f == &rg_attention || f == &rg_product)
+        return flops > 1e6;
+    if (f == &rg_conv || f == &rg_conv_computed)
+        return flops > 4e5;
+    return s->in + s->out + s->weights > 192 * 1024;
+}
+
+/* Does it read images in a layout, that of a convolution or of what it belongs to? */
+static bool reads_layout(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info)
+{
+    return is_laid_out(op->row->family) ||
+           (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
+}
+
+/* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
+static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
+                      const sizes *s)
+{
+    return op->row->family == &rg_conv && op->group > 1 && s->x != NULL && s->x->rank != INLAY_RANK_UNKNOWN &&
+           s->x->rank <= 4 && s->x->rank > 2 && (double)op->group == size_of(s->x, 1) && s->y != NULL &&
+           s->y->rank == s->x->rank && size_of(s->y, 1) == size_of(s->x, 1) &&
+           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+}
+
+/* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
+static double layout_ns(const inlay_cost_request *r, const inlay_node_info *info, uint32_t i, const rg_op *op,
+                        double threads)
+{
+    const inlay_value_state *x = state_of(r, info->inputs, info->input_count, i);
+    const inlay_value_info *v = inlay_graph_value(r->graph, info->inputs[i]);
+
+    if (x == NULL || v == NULL || (v->flags & INLAY_VALUE_CONSTANT) != 0 || x->rank == INLAY_RANK_UNKNOWN ||
+        x->rank < 3 || size_of(x, 1) <= FEW_CHANNELS || (i > 0 && is_laid_out(op->row->family)))
+        return 0;
+    return reorder_ns(width_of(x) * count_of(x), threads);
+}
+
+/* Of tables and caches only the rows that are named are read, or written. */
+static void count_rows(const rg_op *op, sizes *s)
+{
+    if (op->row->family == &rg_rotary) {
+        s->weights = 0;
+        s->in = 2 * s->out;
+    } else if (op->row->family == &rg_scatter) {
+        s->weights = 0;
+        s->in = s->out = 4 * count_of(s->w);
+    }
+}
+
+static inlay_status cost_of(const rg_state *state, const inlay_cost_request *r, uint32_t n, inlay_cost *cost)
+{
+    const inlay_node_info *info = inlay_graph_node(r->graph, n);
+    const kit_node node = { .host = state->host, .graph = r->graph, .info = info };
+    kit_refusal why = { 0, "", "" };
+    double flops, rate, work, streams, share = 1, threads = r->max_threads > 0 ? r->max_threads : 1;
+    bool fused = false, laid_out, planar;
+    sizes s = { 0 };
+    rg_op op, maker;
+
+    if (rg_parse(&node, &op, &why) == NULL)
+        return INLAY_INVALID_ARGUMENT;
+    s.x = state_of(r, info->inputs, info->input_count, 0);
+    s.w = state_of(r, info->inputs, info->input_count, 1);
+    s.y = state_of(r, info->outputs, info->output_count, 0);
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        const inlay_value_info *v = inlay_graph_value(r->graph, info->inputs[i]);
+        double bytes = 4 * count_of(state_of(r, info->inputs, info->input_count, i));
+
+        if (v == NULL)
+            continue;
+        if (i == 1 && op.row->family == &rg_product && nbits_is_weights(r->graph, info->inputs[i], &bytes)) {
+            s.weights += bytes;
+            continue;
+        }
+        if (i == 1 && op.row->family == &rg_product &&
+            sparse_share_of(r->graph, v, !op.trans_b, count_of(s.x), &share)) {
+            share = state->strict || state->reproducible ? 1 : share;
+            s.weights += bytes * share;
+            continue;
+        }
+        if (i > 0 && (narrow_is_constant(r->graph, info->inputs[i], NULL) ||
+                      halves_is_constant(r->graph, info->inputs[i]))) { /* floats that were just made */
+            s.weights += bytes;
+            continue;
+        }
+        if ((v->flags & INLAY_VALUE_CONSTANT) != 0) {
+            s.weights += bytes;
+            continue;
+        }
+        s.in += bytes;
+        fused = fused || (made_here(state, r->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
+        cost->enter_ns += ENTER_NS;
+    }
+    if (op.row->family == &rg_recurrent) {
+        rg_recurrent_cost(state, r, info, cost);
+        return INLAY_OK;
+    }
+    s.out = 4 * count_of(s.y);
+    count_rows(&op, &s);
+    planar = is_planar(state, r->graph, &op, info, &s);
+    laid_out = !planar && reads_layout(state, r->graph, &op, info);
+    for (uint32_t i = 0; laid_out && i < info->input_count; i++)
+        cost->enter_ns += layout_ns(r, info, i, &op, threads);
+    if (info->output_count > 0 && !planar && (has_layout(state, r->graph, info->outputs[0]) || is_gathered(&op)))
+        cost->leave_ns += reorder_ns(width_of(s.y) * count_of(s.y), threads);
+    if (op.row->takes != NULL) {
+        rg_quant_cost(&op, r, info, cost);
+        return INLAY_OK;
+    }
+    flops = flops_of(state, &op, &s, &rate);
+    flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
+    rate *= cpu_speed();
+    cost->flops += flops;
+    cost->bytes_read += (uint64_t)(s.in + s.weights);
+    cost->bytes_written += (uint64_t)s.out;
+    if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && s.weights > 0)))
+        rate *= 2;
+    if (fused || is_view(&op)) {
+        cost->ns += FUSED_NS;
+        if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
+            cost->ns += flops / (op.eltwise[0].alg == DN_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
+        if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
+            cost->ns += stream_ns(s.in > s.out ? s.in - s.out : 0) / threads;
+        return INLAY_OK;
+    }
+    /* Without loops of our own convolutions are oneDNN's on one thread (make_for_threads in conv.c). */
+    threads = is_shared(&op, &s, flops) && (op.row->family != &rg_conv || state->tiles != NULL) ? threads : 1;
+    work = flops / rate / threads;
+    streams = stream_ns(s.in + s.out) / threads + weights_ns(r->graph, s.weights, threads);
+    cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
+    return INLAY_OK;
+}
+
+inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+{
+    inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
+
+    for (uint32_t i = 0; i < request->offer->node_count; i++) {
+        inlay_status status = cost_of(state, request, request->offer->nodes[i], &sum);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    cost->ns = sum.ns;
+    cost->flops = sum.flops;
+    cost->bytes_read = sum.bytes_read;
+    cost->bytes_written = sum.bytes_written;
+    cost->confidence = sum.confidence;
+    if (!INLAY_HAS(cost, leave_ns)) { /* a host that knows no borders: half of them, for most neighbours are ours */
+        cost->ns += (sum.enter_ns + sum.leave_ns) / 2;
+        return INLAY_OK;
+    }
+    cost->enter_ns = sum.enter_ns;
+    cost->leave_ns = sum.leave_ns;
+    return INLAY_OK;
+}

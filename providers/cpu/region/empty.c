@@ -1,0 +1,94 @@
+/* Sums, means and maxima of nothing: what ops with a tensor without elements among their inputs make, where they make
+ * elements all the same. oneDNN describes no such thing. */
+#include "region/build.h"
+#include <math.h>
+
+/* y[i] = value + bias[channel of i], row-major; or bytes, all alike. */
+typedef struct fill {
+    rg_native native;
+    int64_t count, channels, inner; /* inner: elements behind the channels */
+    float value;
+    bool biased, bytes;
+    uint8_t byte;
+} fill;
+
+static inlay_status run_fill(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const fill *f = (const fill *)(const void *)native;
+    const float *bias = f->biased ? args[1] : NULL;
+    float *y = args[0];
+
+    (void)state;
+    (void)run;
+    (void)threads;
+    if (f->bytes)
+        memset(args[0], f->byte, (size_t)f->count);
+    for (int64_t i = 0; i < f->count && !f->bytes; i++)
+        y[i] = f->value + (bias != NULL ? bias[i / f->inner % f->channels] : 0);
+    return INLAY_OK;
+}
+
+static bool is_family(const rg_op *op, const rg_family *family)
+{
+    return op->row->family == family;
+}
+
+/* What a pool makes of padding alone; what of nothing at all, as a global one does: there is nothing to divide by. */
+static float pooled_nothing(const rg_op *op)
+{
+    return op->alg == DN_POOLING_MAX ? -INFINITY : op->global ? NAN : 0;
+}
+
+bool rg_reads_nothing(const rg_build *b)
+{
+    const rg_op *op = b->op;
+
+    uint32_t operands = is_family(op, &rg_product) || is_family(op, &rg_attention) ? 2 : 1;
+
+    if (is_family(op, &rg_concat) || is_family(op, &rg_split) || is_family(op, &rg_pad) ||
+        is_family(op, &rg_recurrent) || is_family(op, &rg_dynamic))
+        return false;
+    for (uint32_t i = 0; i < operands; i++)
+        if ((b->c->values[op->in[i]].type == DN_F32 || is_family(op, &rg_pool)) && rg_count(b, op->in[i]) == 0)
+            return true;
+    return false;
+}
+
+inlay_status rg_lower_nothing(rg_build *b, const rg_group *group)
+{
+    const rg_op *op = b->op;
+    bool conv = is_family(op, &rg_conv) || is_family(op, &rg_conv_transpose) || is_family(op, &rg_conv_computed);
+    bool gemm = is_family(op, &rg_product);
+    bool reduce = is_family(op, &rg_reduce), pool = is_family(op, &rg_pool);
+    uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
+    uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
+    fill f;
+    rg_place y, bias;
+    const rg_place *places[2] = { &y, &bias };
+    inlay_status status;
+    rg_md md;
+
+    if (!conv && !gemm && !is_family(op, &rg_attention) && !reduce && !pool)
+        return inlay_fail(b->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
+                          op->name);
+    rg_md_plain(&md, b->ranks[y_value], b->dims[y_value]);
+    if (pool)
+        md.data_type = rg_type(b, y_value);
+    INLAY_TRY(rg_new_place(b, &md, &y));
+    if (bias_value != INLAY_NONE)
+        INLAY_TRY(rg_read_plain(b, bias_value, &bias));
+    f = (fill){ .native.run = run_fill, .count = rg_count(b, y_value), .inner = 1, .biased = bias_value != INLAY_NONE };
+    f.channels = f.biased ? rg_count(b, bias_value) : 1;
+    for (uint32_t d = 2; conv && d < b->ranks[y_value]; d++)
+        f.inner *= b->dims[y_value][d];
+    f.value = reduce ? rg_reduced_nothing(op) : pool ? pooled_nothing(op) : 0;
+    f.bytes = pool && md.data_type != DN_F32;
+    f.byte = md.data_type == DN_S8 ? 0x80 : 0; /* the least */
+    INLAY_TRY(rg_emit_step(b, &f.native, sizeof f, places, f.biased ? 2 : 1));
+    if (gemm && third != INLAY_NONE)
+        INLAY_TRY(rg_binary_at(b, DN_BINARY_ADD, &y, true, third, y_value, INLAY_NONE, &y));
+    status = rg_finish(b, group, 0, &y, true);
+done:
+    return status;
+}

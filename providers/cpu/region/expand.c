@@ -1,0 +1,161 @@
+/* Nodes that become several ops: SkipLayerNormalization and its like, functions of any number of tensors (Sum, Mean,
+ * Max, Min), Gemm with factors. */
+#include "region/expand.h"
+
+/* An op with room for its inputs, and one output. */
+static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, uint32_t in_count)
+{
+    rg_op *op = &reader->c->ops[reader->c->op_count++];
+
+    *op = *like;
+    op->row = rg_row(op_type);
+    op->in_count = in_count;
+    op->out_count = 1;
+    op->in = reader->next;
+    op->out = op->in + in_count;
+    reader->next = op->out + 1;
+    return op;
+}
+
+/* A value that only the region knows, of the shape of one of the host's. */
+static uint32_t inner_value(rg_reader *reader, uint32_t snapshot)
+{
+    inlay_compiled *c = reader->c;
+
+    c->values[c->value_count] = (rg_value){ .snapshot = snapshot,
+                                            .input = INLAY_NONE,
+                                            .output = INLAY_NONE,
+                                            .weights = INLAY_NONE,
+                                            .constant = INLAY_NONE,
+                                            .type = DN_F32 };
+    return c->value_count++;
+}
+
+/* y = alg(a, b); y: a value, INLAY_NONE for one inside, of the shape of `like`. Returns y. */
+static uint32_t add_binary(rg_reader *reader, const rg_op *parsed, const char *op_type, dn_alg alg, uint32_t a,
+                           uint32_t b, uint32_t y, uint32_t like)
+{
+    rg_op *op = add_op(reader, parsed, op_type, 2);
+
+    op->alg = alg;
+    op->in[0] = a;
+    op->in[1] = b;
+    op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
+    reader->c->values[a].uses++;
+    reader->c->values[b].uses++;
+    return op->out[0];
+}
+
+/* y = factor * x, likewise. */
+static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, uint32_t x, uint32_t y, uint32_t like)
+{
+    rg_op *op = add_op(reader, parsed, "Neg", 1);
+
+    op->eltwise_count = 1;
+    op->eltwise[0] = (rg_eltwise){ DN_ELTWISE_LINEAR, factor, 0 };
+    op->in[0] = x;
+    op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
+    reader->c->values[x].uses++;
+    return op->out[0];
+}
+
+/* Add of a bias, Add of the residual, and what normalises. */
+static void expand_skip(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+{
+    bool simple = strcmp(parsed->row->op_type, "SkipSimplifiedLayerNormalization") == 0;
+    uint32_t in[5] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE }, bias, x, sum = INLAY_NONE;
+    rg_op *op;
+
+    for (uint32_t i = 0; i < info->input_count && i < 5; i++)
+        in[i] = rg_reader_value(reader, info->inputs[i]);
+    bias = simple ? in[3] : in[4];
+    x = in[0];
+    if (bias != INLAY_NONE)
+        x = add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, bias, INLAY_NONE, info->outputs[0]);
+    if (info->output_count > RG_SKIP_SUM)
+        sum = rg_reader_value(reader, info->outputs[RG_SKIP_SUM]);
+    x = add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, in[1], sum, info->outputs[0]);
+    op = add_op(reader, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3);
+    op->axis = inlay_graph_value(reader->r->graph, info->inputs[0])->rank - 1;
+    op->in[0] = x;
+    op->in[1] = in[2];
+    if (!simple)
+        op->in[2] = in[3];
+    for (uint32_t i = 0; i < op->in_count; i++)
+        if (op->in[i] != INLAY_NONE)
+            reader->c->values[op->in[i]].uses++;
+    op->out[0] = rg_reader_value(reader, info->outputs[0]);
+}
+
+/* One after the other; what they make on the way has the shape of the result, to which each operand is broadcast. */
+static void expand_many(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+{
+    const bool mean = strcmp(parsed->row->op_type, "Mean") == 0;
+    const char *op_type = parsed->alg == DN_BINARY_ADD ? "Add" : parsed->row->op_type;
+    const uint32_t n = info->input_count, y = rg_reader_value(reader, info->outputs[0]);
+    uint32_t x = rg_reader_value(reader, info->inputs[0]);
+
+    for (uint32_t i = 1; i < n; i++)
+        x = add_binary(reader, parsed, op_type, parsed->alg, x, rg_reader_value(reader, info->inputs[i]),
+                       mean || i + 1 < n ? INLAY_NONE : y, info->outputs[0]);
+    if (mean || n == 1)
+        (void)add_scale(reader, parsed, 1 / (float)n, x, y, INLAY_NONE);
+}
+
+/* alpha * (A * B) + beta * C */
+static void expand_gemm(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+{
+    const uint32_t y = rg_reader_value(reader, info->outputs[0]);
+    const bool sums = info->input_count > 2 && info->inputs[2] != INLAY_NONE;
+    uint32_t x, c;
+    rg_op *op = add_op(reader, parsed, "Gemm", 2);
+
+    op->alpha = op->beta = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        op->in[i] = rg_reader_value(reader, info->inputs[i]);
+        reader->c->values[op->in[i]].uses++;
+    }
+    x = op->out[0] = inner_value(reader, info->outputs[0]);
+    x = add_scale(reader, parsed, parsed->alpha, x, sums ? INLAY_NONE : y, info->outputs[0]);
+    if (!sums)
+        return;
+    c = rg_reader_value(reader, info->inputs[2]);
+    if (parsed->beta != 1)
+        c = add_scale(reader, parsed, parsed->beta, c, INLAY_NONE, info->inputs[2]);
+    (void)add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, c, y, INLAY_NONE);
+}
+
+static bool takes_many(const char *op_type)
+{
+    return strcmp(op_type, "Sum") == 0 || strcmp(op_type, "Mean") == 0 || strcmp(op_type, "Max") == 0 ||
+           strcmp(op_type, "Min") == 0;
+}
+
+void rg_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
+{
+    const char *op_type = info->op_type.data;
+
+    *out_ops = 1;
+    *out_numbers = info->input_count + info->output_count;
+    if (strncmp(op_type, "Skip", 4) != 0 && strcmp(op_type, "Gemm") != 0 && !takes_many(op_type))
+        return;
+    *out_ops += info->input_count + 3;
+    *out_numbers += 4 * *out_ops; /* four of an op, its values among them */
+}
+
+bool rg_expand(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+{
+    const rg_family *family = parsed->row->family;
+
+    if (family == &rg_skip_norm)
+        expand_skip(reader, info, parsed);
+    else if (family == &rg_binary && takes_many(parsed->row->op_type) &&
+             (info->input_count != 2 || strcmp(parsed->row->op_type, "Mean") == 0))
+        expand_many(reader, info, parsed);
+    else if (strcmp(parsed->row->op_type, "Gemm") == 0 &&
+             (parsed->alpha != 1 || (info->input_count > 2 && info->inputs[2] != INLAY_NONE && parsed->beta != 1)))
+        expand_gemm(reader, info, parsed);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,100 @@
+/* Reshapes of what lies otherwise than row-major: channels that are shuffled in an image with channels last stay
+ * together, so that they need not leave that layout. */
+#include "region/build.h"
+
+/* Axes of the input and of the output that have the same elements, ones left out; those of the input are
+ * [old, old_end). */
+typedef struct run {
+    uint32_t old, old_end;
+    int64_t key; /* the smallest distance between neighbours */
+} run;
+
+typedef struct axes {
+    uint32_t at[RG_MAX_RANK]; /* those of more than one element */
+    uint32_t count;
+} axes;
+
+static axes real_axes(uint32_t rank, const int64_t *dims)
+{
+    axes a = { .count = 0 };
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] != 1)
+            a.at[a.count++] = d;
+    return a;
+}
+
+/* How many; 0: the dims do not have the same elements. */
+static uint32_t find_runs(const axes *old, const int64_t *old_dims, const axes *fresh, const int64_t *fresh_dims,
+                          run *runs)
+{
+    uint32_t i = 0, j = 0, count = 0;
+
+    while (i < old->count && j < fresh->count) {
+        run *r = &runs[count++];
+        int64_t a = old_dims[old->at[i]], b = fresh_dims[fresh->at[j]];
+
+        r->old = i++;
+        j++;
+        while (a != b) {
+            if (a < b && i < old->count)
+                a *= old_dims[old->at[i++]];
+            else if (b < a && j < fresh->count)
+                b *= fresh_dims[fresh->at[j++]];
+            else
+                return 0;
+        }
+        r->old_end = i;
+    }
+    return i == old->count && j == fresh->count ? count : 0;
+}
+
+/* Do the elements of the run lie together, in whatever order? Sets its key. */
+static bool lies_together(const rg_md *x, const axes *old, run *r)
+{
+    const int64_t *by = x->strides;
+    int64_t elements = 1, span = 0;
+
+    r->key = by[old->at[r->old]];
+    for (uint32_t i = r->old; i < r->old_end; i++) {
+        int64_t size = x->dims[old->at[i]], stride = by[old->at[i]];
+
+        elements *= size;
+        span = stride * size > span ? stride * size : span;
+        r->key = stride < r->key ? stride : r->key;
+    }
+    return r->old_end - r->old == 1 || span == elements * r->key;
+}
+
+bool rg_md_merged(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out)
+{
+    axes old, fresh = real_axes(rank, dims);
+    run runs[RG_MAX_RANK];
+    bool done[RG_MAX_RANK] = { false };
+    dn_dims strides = { 0 };
+    int64_t stride = 1;
+    uint32_t count;
+
+    if (x->kind != RG_BLOCKED || rg_md_is_blocked(x) || x->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
+        return false;
+    old = real_axes((uint32_t)x->ndims, x->dims);
+    count = find_runs(&old, x->dims, &fresh, dims, runs);
+    for (uint32_t r = 0; r < count; r++)
+        if (!lies_together(x, &old, &runs[r]))
+            return false;
+    for (uint32_t n = 0; n < count; n++) { /* from the innermost run outwards */
+        uint32_t next = INLAY_NONE;
+
+        for (uint32_t r = 0; r < count; r++)
+            if (!done[r] && (next == INLAY_NONE || runs[r].key <= runs[next].key))
+                next = r;
+        done[next] = true;
+        for (uint32_t i = runs[next].old_end; i-- > runs[next].old; stride *= x->dims[old.at[i]])
+            strides[old.at[i]] = stride;
+    }
+    for (int d = 0; d < x->ndims; d++)
+        strides[d] = x->dims[d] == 1 ? stride : strides[d];
+    rg_md_strides(out, (uint32_t)x->ndims, x->dims, strides);
+    out->data_type = x->data_type;
+    return count > 0;
+}

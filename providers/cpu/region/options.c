@@ -1,0 +1,39 @@
+/* What options say of how numbers are computed, to the plugin and to the programs of `inlay bundle` alike. */
+#include "choice/kernels.h"
+#include "weights/nbits.h"
+
+void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_reduced)
+{
+    const char *precision = "f32", *activations = "auto";
+    bool winograd = true, pairs = true;
+
+    state->kernel = KN_COUNT;
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        if (strcmp(v->name, "winograd") == 0)
+            winograd = v->i != 0;
+        else if (strcmp(v->name, "pack_price") == 0)
+            state->pack_price = (double)v->i * 1000 / (1 << 20);
+        else if (strcmp(v->name, "pairs") == 0)
+            pairs = v->i != 0;
+        else if (strcmp(v->name, "reproducible") == 0)
+            state->reproducible = v->i != 0;
+        else if (strcmp(v->name, "kernel") == 0 && v->s != NULL)
+            state->kernel = kn_find(v->s);
+        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
+            precision = v->s;
+        else if (strcmp(v->name, "activations") == 0 && v->s != NULL)
+            activations = v->s;
+    }
+    state->strict = strcmp(precision, "strict") == 0;
+    state->fast = strcmp(precision, "fast") == 0;
+    state->by_model = !state->strict && strcmp(activations, "auto") == 0;
+    state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NB_EXACT
+                   : strcmp(activations, "byte") == 0                 ? NB_BYTE
+                   : !state->by_model || state->fast                  ? NB_FINE
+                                                                      : NB_EXACT;
+    state->winograd = winograd && !state->strict;
+    state->pairs = pairs && state->fast;
+    *out_reduced = strcmp(precision, "reduced") == 0;
+}

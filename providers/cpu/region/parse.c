@@ -1,0 +1,299 @@
+/* Reading nodes: what all families check, and the helpers of their parsers. */
+#include "region/region.h"
+
+static const rg_operator operators[] = {
+#define X(op, first, last, family, takes) { op, first, last, &family, takes },
+#include "region/integers.def"
+#undef X
+#define X(op, first, last, family, floats) { op, first, last, &family, NULL },
+#include "region/operators.def"
+#undef X
+};
+static const uint16_t float_inputs[] = {
+#define X(op, first, last, family, takes) 0,
+#include "region/integers.def"
+#undef X
+#define X(op, first, last, family, floats) floats,
+#include "region/operators.def"
+#undef X
+};
+
+bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
+{
+    if (v == NULL || v->rank == INLAY_RANK_UNKNOWN)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s is not known", what);
+    if (v->rank < low || v->rank > high)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, v->rank,
+                          dn_in_use->title, low, high);
+    return true;
+}
+
+bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count)
+{
+    if (v == NULL || v->data == NULL || v->dtype != INLAY_INT64 || v->data_bytes > max * sizeof *out)
+        return false;
+    *out_count = (uint32_t)(v->data_bytes / sizeof *out);
+    memcpy(out, v->data, v->data_bytes);
+    return true;
+}
+
+bool rg_known_scalar(const inlay_value_info *v, float *out)
+{
+    if (v == NULL || v->data == NULL || v->dtype != INLAY_FLOAT || v->data_bytes != sizeof *out)
+        return false;
+    memcpy(out, v->data, sizeof *out);
+    return true;
+}
+
+bool rg_axis(int64_t axis, uint32_t rank, int64_t *out)
+{
+    *out = axis < 0 ? axis + rank : axis;
+    return *out >= 0 && *out < rank;
+}
+
+bool rg_same_dim(const inlay_dim *a, const inlay_dim *b)
+{
+    if (a->kind != b->kind || a->kind == INLAY_DIM_UNKNOWN)
+        return false;
+    return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->symbol == b->symbol;
+}
+
+static bool is_named(inlay_str text, const char *name)
+{
+    return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
+}
+
+bool rg_takes_own(const kit_node *node)
+{
+    return is_named(node->info->domain, "ai.inlay");
+}
+
+bool rg_counts(const int64_t *dims, uint32_t rank)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] > 0 && (__builtin_mul_overflow(count, dims[d], &count) || count > INT32_MAX))
+            return false;
+    return true;
+}
+
+/* What is fixed of the sizes of v. */
+static bool is_counted(const inlay_value_info *v)
+{
+    int64_t dims[RG_MAX_RANK];
+
+    for (uint32_t d = 0; d < v->rank; d++)
+        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : 1;
+    return rg_counts(dims, v->rank);
+}
+
+/* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
+ * the region is reached. */
+static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool is_float, kit_refusal *why)
+{
+    if (v == NULL)
+        return true;
+    if (v->kind != INLAY_VALUE_TENSOR)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
+    if (!is_float)
+        return true;
+    if (v->dtype != INLAY_FLOAT)
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "%s %u is %s; this provider takes float",
+                          what, i, inlay_dtype_name(v->dtype));
+    if (v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
+                          what, i, RG_MAX_RANK);
+    for (uint32_t d = 0; d < v->rank; d++) {
+        if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
+    }
+    if (!is_counted(v))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has more than 2^31 - 1 elements", what, i);
+    return true;
+}
+
+static bool is_contributed(const inlay_node_info *info)
+{
+    return is_named(info->domain, "com.microsoft");
+}
+
+/* Has the operator several outputs here, any of which may be omitted? */
+static bool has_several(const rg_family *family)
+{
+    return family == &rg_recurrent;
+}
+
+uint32_t rg_first_out(const rg_op *op)
+{
+    uint32_t o = 0;
+
+    while (o + 1 < op->out_count && op->out[o] == INLAY_NONE)
+        o++;
+    return o;
+}
+
+static bool outputs_fit(const kit_node *node, kit_refusal *why)
+{
+    uint32_t there = 0;
+
+    for (uint32_t i = 0; i < node->info->output_count; i++) {
+        if (!tensor_fits(kit_output(node, i), "output", i, true, why))
+            return false;
+        there += kit_output(node, i) != NULL;
+    }
+    return there > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "all outputs are omitted");
+}
+
+static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t floats, kit_refusal *why)
+{
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (!tensor_fits(kit_input(node, i), "input", i, i < floats, why))
+            return false;
+    if (has_several(row->family) && kit_input(node, 0) != NULL)
+        return outputs_fit(node, why);
+    if (kit_input(node, 0) == NULL || kit_output(node, 0) == NULL)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
+    for (uint32_t i = 1; i < node->info->output_count; i++)
+        if (kit_output(node, i) != NULL &&
+            (is_named(node->info->op_type, "Split") || (is_contributed(node->info) && i == RG_SKIP_SUM))) {
+            if (!tensor_fits(kit_output(node, i), "output", i, true, why))
+                return false;
+        } else if (kit_output(node, i) != NULL)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+                              dn_in_use->title);
+    return tensor_fits(kit_output(node, 0), "output", 0, true, why);
+}
+
+/* For rows of integers.def: tensors of known rank that have elements. Their parsers check the types. */
+static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal *why)
+{
+    const inlay_value_info *x = kit_input(node, 0), *y = kit_output(node, 0);
+
+    if (x == NULL || y == NULL)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
+    for (uint32_t i = 1; i < node->info->output_count; i++)
+        if (kit_output(node, i) != NULL && row->family != &rg_dynamic)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+                              dn_in_use->title);
+    if (!rg_known_rank(x, 0, RG_MAX_RANK, "input 0", why) || !rg_known_rank(y, 0, RG_MAX_RANK, "output 0", why))
+        return false;
+    for (uint32_t i = 0; i < node->info->input_count; i++) {
+        const inlay_value_info *v = kit_input(node, i);
+
+        if (v == NULL)
+            continue;
+        if (v->kind != INLAY_VALUE_TENSOR || v->rank == INLAY_RANK_UNKNOWN || v->rank > RG_MAX_RANK)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
+                              "the rank of input %u is not known, or above %d", i, RG_MAX_RANK);
+        for (uint32_t d = 0; d < v->rank; d++)
+            if (v->dims[d].kind == INLAY_DIM_FIXED && v->dims[d].value == 0)
+                return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has no elements", i);
+        if (!is_counted(v))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has more than 2^31 - 1 elements", i);
+    }
+    if (!is_counted(y))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "output 0 has more than 2^31 - 1 elements");
+    return true;
+}
+
+const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
+{
+    const inlay_node_info *info = node->info;
+
+    for (uint32_t r = 0; r < KIT_COUNT(operators); r++) {
+        const rg_operator *row = &operators[r];
+
+        if (!is_named(info->op_type, row->op_type) ||
+            (!is_named(info->domain, "ai.onnx") &&
+             !(is_contributed(info) && (row->family == &rg_skip_norm || row->family == &rg_nbits_product)) &&
+             !(is_named(info->domain, "ai.inlay") && (row->family == &rg_sparse || row->takes == rg_takes_own))) ||
+            (row->takes != NULL && !row->takes(node)))
+            continue;
+        if (info->since_version < row->since_min || info->since_version > row->since_max) {
+            kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to an opset with one of these versions",
+                       "%s-%u: this provider knows versions %u to %u", row->op_type, info->since_version,
+                       row->since_min, row->since_max);
+            return NULL;
+        }
+        memset(op, 0, sizeof *op);
+        op->row = row;
+        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[r], why)) ||
+            !row->family->parse(node, op, why))
+            return NULL;
+        op->row = rg_conv_row(node, row);
+        return op->row;
+    }
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has nothing for %s of %s here", dn_in_use->title,
+               info->op_type.data, info->domain.data);
+    return NULL;
+}
+
+const rg_operator *rg_row(const char *op_type)
+{
+    for (uint32_t r = 0; r < KIT_COUNT(operators); r++)
+        if (operators[r].takes == NULL && strcmp(operators[r].op_type, op_type) == 0)
+            return &operators[r];
+    return NULL;
+}
+
+/* Is there a kernel for the node, of the library or of ours? */
+static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op *op, kit_refusal *why)
+{
+    static const rg_family *const ours[] = { &rg_recurrent,     &rg_resize,  &rg_pad,    &rg_scatter, &rg_rotary,
+                                             &rg_nbits_product, &rg_weights, &rg_narrow, &rg_sparse,  &rg_halves };
+    const inlay_value_info *x = kit_input(node, 0);
+    const rg_family *family = op->row->family;
+
+    for (size_t f = 0; state->library_alone && f < KIT_COUNT(ours); f++)
+        if (family == ours[f])
+            return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
+                              dn_in_use->title, op->row->op_type);
+    if (!state->alone)
+        return true;
+    if (family == &rg_conv_computed)
+        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "make weights and bias constants",
+                          "there is no kernel for convolutions by computed weights");
+    if (family == &rg_conv && op->spatial > 2 && op->group == 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
+    if (family == &rg_lrn)
+        return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
+    if (family == &rg_pool && op->spatial > 2 && !op->global)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
+    if (family == &rg_pool && (x == NULL || x->dtype != INLAY_FLOAT))
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
+    return true;
+}
+
+inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
+                       inlay_diag *diag)
+{
+    const rg_state *state = state_;
+
+    (void)diag;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const kit_node node = { .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n) };
+        kit_refusal why = { 0, "", "" };
+        inlay_status status;
+        rg_op op;
+
+        if (candidates != NULL && candidates[n] == 0)
+            continue;
+        if (rg_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
+            const inlay_offer offer = {
+                .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE
+            };
+            status = sink->offer(sink->ctx, &offer);
+        } else {
+            const inlay_refusal refusal = { .struct_size = sizeof refusal,
+                                            .node = n,
+                                            .code = why.code != 0 ? why.code : INLAY_REFUSE_ATTRIBUTE,
+                                            .text = why.text,
+                                            .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };
+            status = sink->refuse(sink->ctx, &refusal);
+        }
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}

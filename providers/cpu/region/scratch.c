@@ -1,0 +1,114 @@
+/* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages
+ * would take longer than what is written into them. */
+#include "region/build.h"
+#include <stdlib.h>
+
+enum { ALIGN = 64, KEPT_BYTES = 8 << 20 };
+
+/* What did not fit. */
+typedef struct rg_extra {
+    struct rg_extra *next;
+} rg_extra;
+
+struct rg_scratch {
+    char *memory;
+    size_t bytes, used;
+    rg_extra *extras;
+    size_t extra_bytes; /* of which the next time there will be that much more */
+};
+
+rg_scratch *rg_scratch_open(rg_scratch **spare)
+{
+    rg_scratch *s = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
+
+    return s != NULL ? s : calloc(1, sizeof *s);
+}
+
+void *rg_scratch_take(rg_scratch *s, size_t count, size_t element)
+{
+    size_t bytes;
+    rg_extra *extra;
+    char *p;
+
+    if (__builtin_mul_overflow(count, element, &bytes) || bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (bytes <= s->bytes - s->used) {
+        p = s->memory + s->used;
+        s->used += bytes;
+        return p;
+    }
+    extra = malloc(ALIGN + bytes);
+    if (extra == NULL)
+        return NULL;
+    extra->next = s->extras;
+    s->extras = extra;
+    s->extra_bytes += bytes;
+    return (char *)extra + ALIGN;
+}
+
+void *rg_scratch_take_zeroed(rg_scratch *s, size_t count, size_t element)
+{
+    void *p = rg_scratch_take(s, count, element);
+
+    return p == NULL ? NULL : memset(p, 0, count * element);
+}
+
+static void reset(rg_scratch *s)
+{
+    while (s->extras != NULL) {
+        rg_extra *next = s->extras->next;
+
+        free(s->extras);
+        s->extras = next;
+    }
+    if (s->extra_bytes > 0) {
+        free(s->memory);
+        s->bytes = s->used + s->extra_bytes;
+        s->memory = s->bytes <= KEPT_BYTES ? malloc(s->bytes) : NULL;
+        if (s->memory == NULL)
+            s->bytes = 0;
+        s->extra_bytes = 0;
+    }
+    s->used = 0;
+}
+
+static void destroy(rg_scratch *s)
+{
+    if (s == NULL)
+        return;
+    reset(s);
+    free(s->memory);
+    free(s);
+}
+
+void rg_scratch_close(rg_scratch **spare, rg_scratch *s)
+{
+    if (s == NULL)
+        return;
+    reset(s);
+    destroy(__atomic_exchange_n(spare, s, __ATOMIC_ACQ_REL));
+}
+
+void rg_scratch_drop(rg_scratch **spare)
+{
+    destroy(__atomic_exchange_n(spare, NULL, __ATOMIC_ACQ_REL));
+}
+
+bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    const uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
+    void *old, *fresh;
+
+    if (count < *capacity)
+        return true;
+    memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
+    fresh = more > *capacity ? rg_scratch_take_zeroed(s, more, element) : NULL;
+    if (fresh == NULL)
+        return false;
+    if (count > 0)
+        memcpy(fresh, old, count * element);
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = more;
+    return true;
+}

@@ -1,0 +1,242 @@
+/* The parts of products by matrices with two of four that need no vectors: the pack, and how a product is cut. */
+#include "sparse/fours.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNKS = 8, EMPTY = 0x44444444 /* places 0 and 1 of each four */ };
+
+static int64_t steps_of(int64_t k)
+{
+    return (k + FR_STEP - 1) / FR_STEP;
+}
+
+bool fours_are(const sp_weights *w)
+{
+    for (int64_t k = 0; k < w->k; k += FR_K)
+        for (int64_t j = 0; j < w->n; j++) {
+            int count = 0;
+
+            for (int64_t p = k; p < k + FR_K && p < w->k; p++)
+                count += sp_element(w, p, j) != 0;
+            if (count > 2)
+                return false;
+        }
+    return true;
+}
+
+int64_t fours_pack_floats(int64_t k, int64_t n)
+{
+    return sp_panels(n) * steps_of(k) * FR_FLOATS;
+}
+
+static void clear(int64_t k, int64_t n, float *target)
+{
+    memset(target, 0, (size_t)fours_pack_floats(k, n) * sizeof *target);
+    for (int64_t s = 0; s < sp_panels(n) * steps_of(k); s++, target += FR_FLOATS)
+        for (int64_t j = 0; j < SP_WIDTH; j++)
+            ((uint32_t *)(void *)target)[j] = EMPTY;
+}
+
+/* The words of places of panel `panel` for k. */
+static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
+{
+    return pack + (panel * steps_of(depth) + k / FR_STEP) * FR_FLOATS;
+}
+
+/* Element (k, j), those of a column in order of k. false: the third of four. */
+static bool put(float *pack, int64_t depth, int64_t k, int64_t j, float x)
+{
+    float *step = step_at(pack, depth, j / SP_WIDTH, k);
+    const int64_t group = k % FR_STEP / FR_K;
+    uint32_t *word = (uint32_t *)(void *)step + j % SP_WIDTH, at = (uint32_t)(k % FR_K);
+    float *values = step + SP_WIDTH * (1 + 2 * group) + j % SP_WIDTH;
+    const uint32_t shift = (uint32_t)(4 * group);
+
+    if (x == 0)
+        return true;
+    if (values[SP_WIDTH] != 0)
+        return false;
+    if (values[0] != 0) {
+        values[SP_WIDTH] = x;
+        *word = (*word & ~(UINT32_C(12) << shift)) | at << (shift + 2);
+    } else {
+        values[0] = x;
+        *word = (*word & ~(UINT32_C(15) << shift)) | (at | (at ^ 1) << 2) << shift;
+    }
+    return true;
+}
+
+bool fours_pack(const sp_weights *w, float *target)
+{
+    clear(w->k, w->n, target);
+    for (int64_t k = 0; k < w->k; k++)
+        for (int64_t j = 0; j < w->n; j++)
+            if (!put(target, w->k, k, j, sp_element(w, k, j)))
+                return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ matrices as values and places */
+
+/* An entry, and its place in the matrix. */
+static float entry(const sp_entries *e, int64_t i, int64_t *out_k, int64_t *out_j)
+{
+    int64_t at;
+    float x;
+
+    memcpy(&x, (const char *)e->values + i * (int64_t)sizeof x, sizeof x);
+    memcpy(&at, (const char *)e->places + i * (int64_t)sizeof at, sizeof at);
+    *out_k = e->upright ? at / e->n : at % e->k;
+    *out_j = e->upright ? at % e->n : at / e->k;
+    return x;
+}
+
+bool fours_entries_are(const sp_entries *e)
+{
+    uint8_t *counts = calloc((size_t)((e->k + FR_K - 1) / FR_K * e->n), 1);
+    bool are = counts != NULL && sparse_entries_are_sound(e);
+
+    for (int64_t i = 0; are && i < e->count; i++) {
+        int64_t k, j;
+
+        if (entry(e, i, &k, &j) != 0)
+            are = ++counts[k / FR_K * e->n + j] <= 2;
+    }
+    free(counts);
+    return are;
+}
+
+bool fours_entries_pack(const sp_entries *e, float *target)
+{
+    clear(e->k, e->n, target);
+    if (!sparse_entries_are_sound(e))
+        return false;
+    for (int64_t i = 0; i < e->count; i++) {
+        int64_t k, j;
+        const float x = entry(e, i, &k, &j);
+
+        if (!put(target, e->k, k, j, x))
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ a product */
+
+static const fr_set *set_of_cpu(void)
+{
+    return KERNEL_BEST(fours);
+}
+
+static const int64_t rows_of[FR_SIZES] = { 1, 4, 8 };
+
+/* The size for what is left of a product. */
+static int size_of(int64_t rows)
+{
+    int size = 0;
+
+    while (rows_of[size] < rows && rows_of[size] < set_of_cpu()->rows)
+        size++;
+    return size;
+}
+
+int64_t fours_units(const sg_job *job)
+{
+    const int64_t groups = (job->n + SG_WIDTH - 1) / SG_WIDTH;
+
+    return groups < CHUNKS ? groups : CHUNKS;
+}
+
+int64_t fours_scratch_floats(const sg_job *job)
+{
+    return (job->m + set_of_cpu()->rows) * steps_of(job->k) * FR_STEP;
+}
+
+/* Rows of one size, four k of each after those of the one before. Returns whether all elements are finite. */
+static bool turn(const sg_job *job, int64_t row, int64_t rows, int64_t size, float *out)
+{
+    typedef uint32_t quad __attribute__((vector_size(16)));
+    const quad infinite = (quad){ 0 } + UINT32_C(0x7f800000);
+    quad bad = { 0 };
+
+    memset(out, 0, (size_t)(steps_of(job->k) * FR_STEP * size) * sizeof *out);
+    for (int64_t r = 0; r < rows; r++) {
+        const float *a = job->a + (row + r) * job->a_row;
+        float *to = out + r * FR_K;
+        int64_t k = 0;
+        quad x;
+
+        for (; k + FR_K <= job->k; k += FR_K, to += size * FR_K) {
+            memcpy(&x, a + k, sizeof x);
+            memcpy(to, &x, sizeof x);
+            bad |= (quad)((x & infinite) == infinite);
+        }
+        x = (quad){ 0 };
+        for (int64_t i = 0; k + i < job->k; i++)
+            memcpy((char *)&x + i * (int64_t)sizeof *a, a + k + i, sizeof *a);
+        if (k < job->k)
+            memcpy(to, &x, sizeof x);
+        bad |= (quad)((x & infinite) == infinite);
+    }
+    return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
+}
+
+/* What zeros that were left out make of elements that are not finite. */
+static void spoil(const sg_job *job, int64_t row, int64_t panel, int64_t last)
+{
+    for (int64_t k = 0; k < job->k; k++) {
+        const float *step = job->b + (panel * steps_of(job->k) + k / FR_STEP) * FR_FLOATS;
+
+        if (isfinite(job->a[row * job->a_row + k]))
+            continue;
+        for (int64_t j = 0; j < last; j++) {
+            const uint32_t places = ((const uint32_t *)(const void *)step)[j] >> k % FR_STEP / FR_K * 4;
+
+            if ((places & 3) != k % FR_K && (places >> 2 & 3) != k % FR_K)
+                job->c[row * job->c_row + panel * SP_WIDTH + j] = NAN;
+        }
+    }
+}
+
+/* A panel by all rows. */
+static void multiply(const sg_job *job, const float *turned, bool finite, int64_t panel)
+{
+    const fr_set *set = set_of_cpu();
+    const int64_t at = panel * SP_WIDTH, steps = steps_of(job->k);
+    fr_tile t = { .panel = job->b + panel * steps * FR_FLOATS,
+                  .steps = steps,
+                  .a = turned,
+                  .c = job->c + at,
+                  .c_row = job->c_row,
+                  .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH) };
+
+    for (int64_t row = 0; row < job->m; row += set->rows) {
+        const int size = size_of(job->m - row);
+
+        t.rows = job->m - row;
+        set->multiply[size](&t);
+        t.a += steps * FR_STEP * rows_of[size];
+        t.c += set->rows * t.c_row;
+    }
+    for (int64_t row = 0; !finite && row < job->m; row++)
+        spoil(job, row, panel, t.last);
+}
+
+void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+{
+    const int64_t groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, units = fours_units(job), most = set_of_cpu()->rows;
+    float *to = scratch;
+    bool finite = true;
+
+    for (int64_t row = 0; row < job->m; row += most) {
+        const int64_t rows = job->m - row < most ? job->m - row : most, size = rows_of[size_of(rows)];
+
+        finite &= turn(job, row, rows, size, to);
+        to += steps_of(job->k) * FR_STEP * size;
+    }
+    for (int64_t g = groups * begin / units; g < groups * end / units; g++) {
+        for (int64_t p = g * SG_WIDTH / SP_WIDTH; p < (g + 1) * SG_WIDTH / SP_WIDTH && p < sp_panels(job->n); p++)
+            multiply(job, scratch, finite, p);
+        sparse_finish(job, 0, job->m, g * SG_WIDTH);
+    }
+}

@@ -1,0 +1,136 @@
+/* Panels of matrices with two of four by rows, see fours.h. All bounds but the steps are constants, so that the sums
+ * stay in registers; few rows have several for each, since a sum waits for itself. */
+#include "sparse/fours.h"
+#include "simd/vec_words.h"
+
+enum {
+    PARTS = SP_WIDTH / VEC_LANES,
+    ROWS = VEC_LANES == 16 ? 8
+           : VEC_FUSES     ? 4
+                           : 1, /* of the largest size */
+    CHAINS = 4              /* at most */
+};
+
+#if defined(KERNEL_IS_avx512)
+typedef vec four;
+VEC_INLINE four four_of(const float *p)
+{
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
+}
+/* The element of `x` that the lowest two bits of each word ask for. */
+VEC_INLINE vec pick(four x, vint places)
+{
+    return _mm512_permutevar_ps(x, (__m512i)places);
+}
+#elif defined(KERNEL_IS_avx2)
+typedef vec four;
+VEC_INLINE four four_of(const float *p)
+{
+    return _mm256_broadcast_ps((const void *)p);
+}
+VEC_INLINE vec pick(four x, vint places)
+{
+    return _mm256_permutevar_ps(x, (__m256i)places);
+}
+#elif defined(KERNEL_IS_neon)
+typedef vec four;
+VEC_INLINE four four_of(const float *p)
+{
+    return vec_load(p);
+}
+VEC_INLINE vec pick(four x, vint places)
+{
+    const vint bytes = (places & 3) * 0x04040404 + 0x03020100;
+
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(x), (uint8x16_t)bytes));
+}
+#else
+typedef const float *four;
+VEC_INLINE four four_of(const float *p)
+{
+    return p;
+}
+VEC_INLINE vec pick(four x, vint places)
+{
+    const vint at = places & 3;
+
+    return (vec){ x[at[0]], x[at[1]], x[at[2]], x[at[3]] };
+}
+#endif
+
+VEC_INLINE void multiply(const int rows, const int chains, const fr_tile *t)
+{
+    const float *a = t->a, *b = t->panel;
+    vec sums[ROWS][CHAINS][PARTS];
+
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int i = 0; i < chains * PARTS; i++)
+            sums[r][i / PARTS][i % PARTS] = vec_zero();
+    }
+    for (int64_t s = 0; s < t->steps; s++) {
+        vint places[PARTS];
+
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            places[v] = vint_load(b + v * VEC_LANES);
+        b += SP_WIDTH;
+        for (int pair = 0; pair < FR_GROUPS / 2; pair++) { /* of fours: their sums need not wait for each other */
+            VEC_UNROLL
+            for (int i = 0; i < 4; i++) {
+                VEC_UNROLL
+                for (int v = 0; v < PARTS; v++) {
+                    const vec values = vec_hold(vec_load(b + i * SP_WIDTH + v * VEC_LANES));
+
+                    VEC_UNROLL
+                    for (int r = 0; r < rows; r++)
+                        sums[r][i % chains][v] = vec_fma(pick(four_of(a + (i / 2 * rows + r) * FR_K), places[v]),
+                                                         values, sums[r][i % chains][v]);
+                    places[v] = places[v] >> 2;
+                }
+            }
+            a += 2 * rows * FR_K;
+            b += 4 * SP_WIDTH;
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++) {
+            vec *of = sums[r][0] + v;
+
+            VEC_UNROLL
+            for (int i = 1; i < chains; i++)
+                *of = vec_add(*of, sums[r][i][v]);
+            if (r < t->rows)
+                vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first((int64_t)t->last - v * VEC_LANES), *of);
+        }
+    }
+}
+
+#define SIZE(rows)                                                                                                     \
+    KERNEL_PART(void, fours_##rows, const fr_tile *t)                                                                  \
+    {                                                                                                                  \
+        multiply(rows, ROWS / rows < CHAINS ? ROWS / rows : CHAINS, t);                                                \
+    }
+SIZE(1)
+#if VEC_FUSES /* plain C has no registers for more */
+SIZE(4)
+#endif
+#if defined(KERNEL_IS_avx512)
+SIZE(8)
+#endif
+
+const fr_set KERNEL(fours) = {
+    ROWS,
+    {
+        KERNEL_PART_OF(fours_1),
+#if VEC_FUSES
+        KERNEL_PART_OF(fours_4),
+#endif
+#if defined(KERNEL_IS_avx512)
+        KERNEL_PART_OF(fours_8),
+#endif
+    },
+};

@@ -1,0 +1,107 @@
+/* sparse.h - products by constant float matrices of which many blocks are zero:
+ *
+ *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
+ *
+ * A block is one row of B by 16 columns (1x16; larger ones, 1x64 and the like, are several). Blocks of zeros are
+ * neither stored nor multiplied: for each panel of 16 columns there is a list of the k whose block is not zero, and the
+ * blocks in its order. Zeros within a block are no gain, since a vector holds 16, but for two of each four (fours.h).
+ *
+ * Rows of A are turned into [k][rows] first, so that a block meets as many of them as there are registers. Where an
+ * element of a row is not finite, all of B counts: infinity times zero is NaN. */
+#ifndef CPU_SPARSE_H
+#define CPU_SPARSE_H
+#include "product/sgemm.h"
+#include <string.h>
+
+enum { SP_WIDTH = 16, SP_MOST_ROWS = 24, SP_AHEAD = 4 /* that are read of a list beyond its end */ };
+
+/* A panel by rows of A. */
+typedef struct sp_tile {
+    int64_t k;
+    const uint32_t *index; /* [count] ascending */
+    const float *blocks;   /* [count][SP_WIDTH] */
+    int64_t count;
+    const float *a; /* turned: [k][set->rows]; of `one` and `all`: a row as it lies */
+    float *c;
+    int64_t c_row, rows; /* rows: that are stored */
+    uint32_t last;       /* columns that are, 1 ... 16 */
+    bool add;            /* `many` and `some`: to what is in c */
+} sp_tile;
+
+typedef struct sp_set {
+    int64_t rows, few; /* of a block, and of one that takes a third as long */
+    void (*many)(const sp_tile *t);
+    void (*some)(const sp_tile *t); /* at most `few` rows */
+    void (*one)(const sp_tile *t);
+    void (*all)(const sp_tile *t); /* one row, by zeros, too */
+    /* Rows a_row apart, at most set->rows; what is missing is 0. out has room for SP_MOST_ROWS elements beyond
+     * [k][rows]. Returns whether all elements are finite. */
+    bool (*turn)(const float *a, int64_t a_row, int64_t rows, int64_t k, float *out);
+} sp_set;
+
+KERNEL_INSTANCES(sp_set, sparse)
+/* NULL: a library's dense product is as fast. */
+const sp_set *sparse_of_cpu(void);
+
+/* Of the parts of a pack. */
+enum { SP_SAMPLE = 256 /* blocks of a matrix that are looked at first */ };
+#define SP_LEAST_ZEROS 0.3 /* share of blocks from which on it is worth to look at all */
+/* Floats in front of the blocks: where each panel's begin, and the list, to a line of the cache. */
+int64_t sparse_blocks_at(int64_t n, int64_t count);
+
+/* B as it lies: element (k, j) is data[k * k_step + j * n_step]. */
+typedef struct sp_weights {
+    const float *data; /* at any address */
+    int64_t k, n, k_step, n_step;
+} sp_weights;
+
+static inline float sp_element(const sp_weights *w, int64_t k, int64_t j)
+{
+    float x;
+
+    memcpy(&x, (const char *)w->data + (k * w->k_step + j * w->n_step) * (int64_t)sizeof x, sizeof x);
+    return x;
+}
+
+/* Of SP_WIDTH columns. */
+static inline int64_t sp_panels(int64_t n)
+{
+    return (n + SP_WIDTH - 1) / SP_WIDTH;
+}
+
+/* Blocks that are not zero; -1: more than the share `most` of them in a sample, and they were not counted. */
+int64_t sparse_count(const sp_weights *w, double most);
+/* The share of blocks that are not zero, by a sample: 1 where few are zero. */
+double sparse_share(const sp_weights *w);
+/* Floats of a pack with so many blocks, and the pack. */
+int64_t sparse_pack_floats(const sp_weights *w, int64_t count);
+bool sparse_pack(const sp_weights *w, int64_t count, float *target);
+
+/* A matrix as a file has it that names its elements: values [count] and their places in the rows one after the other,
+ * ascending, both at any address; [k, n] if upright, otherwise [n, k]. */
+typedef struct sp_entries {
+    const void *values, *places; /* float, int64 */
+    int64_t count, k, n;
+    bool upright;
+} sp_entries;
+/* As sparse_count, sparse_share and sparse_pack are, without the dense matrix. -1 and false, too, where places are not
+ * ascending or not in the matrix, or memory is out. */
+int64_t sparse_entries_count(const sp_entries *e, double most);
+double sparse_entries_share(const sp_entries *e);
+bool sparse_entries_pack(const sp_entries *e, int64_t count, float *target);
+/* All elements, as they lie in the matrix; false: places are wrong. */
+bool sparse_entries_expand(const sp_entries *e, float *target);
+
+/* Are the places of entries ascending, and in the matrix? */
+bool sparse_entries_are_sound(const sp_entries *e);
+
+/* A product as sg_run does it; job->b is the pack, of fours.h with width FR_WIDTH; b_panel, b_step and add are not
+ * read. Units are blocks of rows by chunks of columns; scratch: sparse_scratch_floats(job) of this worker's own. */
+int64_t sparse_units(const sg_job *job);
+int64_t sparse_scratch_floats(const sg_job *job);
+void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
+/* What is behind the product, for SG_WIDTH columns from `at` on. */
+void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at);
+/* Estimated nanoseconds on one core, with that share of blocks. */
+double sparse_estimate_ns(int64_t m, int64_t n, int64_t k, double share);
+#endif

@@ -1,0 +1,160 @@
+/* Panels of sparse matrices by rows, see sparse.h. Loops over rows and vectors have constant bounds, so that the sums
+ * stay in registers: of 32 vectors with 16 lanes 24 rows by one, of 16 with 8 lanes 6 rows by two. */
+#include "sparse/sparse.h"
+#include "simd/vec.h"
+
+enum {
+    PARTS = SP_WIDTH / VEC_LANES,
+    ROWS = VEC_REGISTERS >= 32 ? SP_MOST_ROWS / PARTS : SP_MOST_ROWS / 2 / PARTS,
+    FEW = ROWS / 3 > 0 ? ROWS / 3 : 1,
+    CHAINS = 4, /* of sums for one row: each waits for itself */
+    AHEAD = SP_AHEAD,
+    LINE = 16
+};
+
+VEC_INLINE void store(const sp_tile *t, const int64_t r, const vec *sums)
+{
+    float *c = t->c + r * t->c_row;
+
+    VEC_UNROLL
+    for (int v = 0; v < PARTS; v++)
+        vec_store_some(c + v * VEC_LANES, vec_first((int64_t)t->last - v * VEC_LANES), sums[v]);
+}
+
+VEC_INLINE void multiply(const int rows, const sp_tile *t)
+{
+    const float *blocks = t->blocks;
+    vec sums[ROWS][PARTS];
+
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            sums[r][v] = t->add && r < t->rows ? vec_load_some(vec_first((int64_t)t->last - v * VEC_LANES),
+                                                               t->c + r * t->c_row + v * VEC_LANES)
+                                               : vec_zero();
+    }
+    for (int64_t i = 0; i < t->count; i++, blocks += SP_WIDTH) {
+        const float *a = t->a + (int64_t)t->index[i] * ROWS;
+        const float *next = t->a + (int64_t)t->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
+        vec b[PARTS];
+
+        VEC_UNROLL
+        for (int line = 0; line < rows; line += LINE)
+            vec_fetch_near(next + line);
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            b[v] = vec_load(blocks + v * VEC_LANES);
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vec x = vec_set(a[r]);
+
+            VEC_UNROLL
+            for (int v = 0; v < PARTS; v++)
+                sums[r][v] = vec_fma(x, b[v], sums[r][v]);
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        if (r < t->rows)
+            store(t, r, sums[r]);
+}
+
+KERNEL_PART(void, sparse_many, const sp_tile *t)
+{
+    multiply(ROWS, t);
+}
+
+KERNEL_PART(void, sparse_some, const sp_tile *t)
+{
+    multiply(FEW, t);
+}
+
+KERNEL_PART(void, sparse_one, const sp_tile *t)
+{
+    vec sums[CHAINS][PARTS];
+    int64_t i = 0;
+
+    VEC_UNROLL
+    for (int c = 0; c < CHAINS; c++) {
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            sums[c][v] = vec_zero();
+    }
+    for (; i + CHAINS <= t->count; i += CHAINS) {
+        VEC_UNROLL
+        for (int c = 0; c < CHAINS; c++) {
+            VEC_UNROLL
+            for (int v = 0; v < PARTS; v++)
+                sums[c][v] = vec_fma(vec_set(t->a[t->index[i + c]]),
+                                     vec_load(t->blocks + (i + c) * SP_WIDTH + v * VEC_LANES), sums[c][v]);
+        }
+    }
+    for (; i < t->count; i++) {
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            sums[0][v] =
+                vec_fma(vec_set(t->a[t->index[i]]), vec_load(t->blocks + i * SP_WIDTH + v * VEC_LANES), sums[0][v]);
+    }
+    VEC_UNROLL
+    for (int v = 0; v < PARTS; v++)
+        sums[0][v] = vec_add(vec_add(sums[0][v], sums[1][v]), vec_add(sums[2][v], sums[3][v]));
+    store(t, 0, sums[0]);
+}
+
+static void all(const sp_tile *t)
+{
+    vec sums[PARTS];
+    int64_t i = 0;
+
+    VEC_UNROLL
+    for (int v = 0; v < PARTS; v++)
+        sums[v] = vec_zero();
+    for (int64_t p = 0; p < t->k; p++) {
+        const bool there = i < t->count && t->index[i] == p;
+
+        VEC_UNROLL
+        for (int v = 0; v < PARTS; v++)
+            sums[v] = vec_fma(vec_set(t->a[p]), there ? vec_load(t->blocks + i * SP_WIDTH + v * VEC_LANES) : vec_zero(),
+                              sums[v]);
+        i += there;
+    }
+    store(t, 0, sums);
+}
+
+/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is
+ * overwritten by the next. */
+KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
+{
+    enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };
+    vec bad = vec_zero();
+
+    for (int64_t p = 0; p < k; p += VEC_LANES) {
+        const vmask there = vec_first(k - p);
+        vec square[SQUARES][VEC_LANES];
+
+        for (int s = 0; s < SQUARES; s++) {
+            for (int i = 0; i < VEC_LANES; i++) {
+                const int64_t r = s * VEC_LANES + i;
+
+                square[s][i] = r < rows ? vec_load_some(there, a + r * a_row + p) : vec_zero();
+                bad = vec_fma(square[s][i], vec_zero(), bad); /* NaN from the first that is not finite on */
+            }
+            vec_transpose(square[s]);
+        }
+        for (int64_t i = 0; i < VEC_LANES && p + i < k; i++)
+            for (int s = 0; s < SQUARES; s++)
+                vec_store(out + (p + i) * ROWS + s * VEC_LANES, square[s][i]);
+    }
+    return vec_sum(bad) == 0;
+}
+
+const sp_set KERNEL(sparse) = {
+    ROWS,
+    FEW,
+    KERNEL_PART_OF(sparse_many),
+    KERNEL_PART_OF(sparse_some),
+    KERNEL_PART_OF(sparse_one),
+    all, /* where data are not finite */
+    KERNEL_PART_OF(sparse_turn),
+};

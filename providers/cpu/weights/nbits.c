@@ -1,0 +1,475 @@
+/* The loops of products by packed weights (nbits.h), written once over vectors. */
+#include "weights/nbits_block.h"
+#include "simd/vec_words.h"
+#include <float.h>
+
+enum {
+    VECTORS = NB_COLUMNS / VEC_LANES,
+    RUN = NB_PARTS,   /* parts that are added one after the other */
+    TOP_FINE = 32639, /* the largest integer of two limbs: 256 * 127 + 127 */
+    AHEAD = 3072      /* bytes of weights that are fetched ahead: their stream is what a row waits for */
+};
+#define LEAST_TOP 1e-30f /* of a part that has a factor */
+
+/* Sums of many parts are added up in runs, so that chains of additions stay short. */
+VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            total[r][v] = vec_add(total[r][v], sum[r][v]);
+            sum[r][v] = vec_zero();
+        }
+    }
+}
+
+VEC_INLINE void store_tile(const nb_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
+                           vec_add(total[r][v], sum[r][v]));
+    }
+}
+
+/* ------------------------------------------------------------------ floats */
+
+/* What vec_pick looks up for weights of which `zero` is taken away. */
+static inline void make_table(int bits, float zero, float *table)
+{
+    for (int i = 0; i < 16; i++)
+        table[i] = (float)(bits == 2 ? i & 3 : i) - zero;
+}
+
+VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
+{
+    if (bits == 8)
+        return vec_sub(vec_of(vint_pick(w, shift, bits)), vec_set(-table[0]));
+    return vec_pick(w, shift, bits, table);
+}
+
+/* Elements of a row in the order of the bits of a word; four sums, since one addition waits for the other. */
+VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
+{
+    enum { SUMS = 4 };
+    const nb_shape *s = t->shape;
+    const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
+    const int64_t parts = s->padded / s->part;
+    const uint8_t *w = t->w;
+    int64_t done = 0, k = 0;
+    float table[16];
+    vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
+
+    make_table(bits, zeros ? 0 : t->zero, table);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            sum[r][v] = total[r][v] = vec_zero();
+    }
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const float *scales = t->scales + b * NB_COLUMNS;
+
+        for (int64_t p = 0; p < parts; p++) {
+            VEC_UNROLL
+            for (int v = 0; v < VECTORS; v++) {
+                const vec scale = vec_load(scales + v * VEC_LANES);
+                const vec zero = zeros ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_zero();
+                vec part[NB_ROWS][SUMS];
+
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++) {
+                    VEC_UNROLL
+                    for (int c = 0; c < SUMS; c++)
+                        part[r][c] = vec_zero();
+                }
+                for (uint32_t i = 0; i < s->part; i += (uint32_t)words) {
+                    const vint word = vint_load(w + i * NB_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
+                    const float *a = t->a + k + i;
+
+                    VEC_UNROLL
+                    for (int e = 0; e < words; e++) {
+                        vec x = weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table);
+
+                        x = zeros ? vec_sub(x, zero) : x;
+                        VEC_UNROLL
+                        for (int r = 0; r < rows; r++)
+                            part[r][e % chains] = vec_fma(x, vec_set(a[r * t->a_row + e]), part[r][e % chains]);
+                    }
+                }
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++) {
+                    if (chains == 4)
+                        part[r][0] = vec_add(vec_add(part[r][0], part[r][1]), vec_add(part[r][2], part[r][3]));
+                    else if (chains == 2)
+                        part[r][0] = vec_add(part[r][0], part[r][1]);
+                    sum[r][v] = vec_fma(part[r][0], scale, sum[r][v]);
+                }
+            }
+            for (uint32_t i = 0; rows == 1 && i < s->part * (uint32_t)bits / 32; i++)
+                vec_fetch_near(w + AHEAD + 64 * i);
+            k += s->part;
+            w += s->part * NB_COLUMNS * (uint32_t)bits / 8;
+            if (++done % RUN == 0)
+                end_run(total, sum, rows);
+        }
+    }
+    store_tile(t, total, sum, rows);
+}
+
+#define BY_ROWS(function, ...)                                                                                         \
+    switch (t->rows) {                                                                                                 \
+    case 1:                                                                                                            \
+        function(t, __VA_ARGS__, 1, zeros);                                                                            \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        function(t, __VA_ARGS__, 2, zeros);                                                                            \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        function(t, __VA_ARGS__, 3, zeros);                                                                            \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        function(t, __VA_ARGS__, 4, zeros);                                                                            \
+    }
+#define BY_BITS(name, function, BY_ROWS)                                                                               \
+    static void name(const nb_tile *t)                                                                                 \
+    {                                                                                                                  \
+        if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
+            const bool zeros = false;                                                                                  \
+            BY_ROWS(function, 4)                                                                                       \
+        } else if (t->shape->bits == 4) {                                                                              \
+            const bool zeros = true;                                                                                   \
+            BY_ROWS(function, 4)                                                                                       \
+        } else if (t->shape->bits == 8) {                                                                              \
+            const bool zeros = t->zeros != NULL;                                                                       \
+            BY_ROWS(function, 8)                                                                                       \
+        } else {                                                                                                       \
+            const bool zeros = t->zeros != NULL;                                                                       \
+            BY_ROWS(function, 2)                                                                                       \
+        }                                                                                                              \
+    }
+
+BY_BITS(exact, exact_tile, BY_ROWS)
+
+/* Weight e of each word. */
+VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
+{
+    vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
+}
+
+/* (q - zero) * scale, rounded as DequantizeLinear does. */
+VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_row)
+{
+    const nb_shape *s = t->shape;
+    const int words = 32 / bits;
+    float table[16];
+
+    make_table(bits, 0, table);
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
+        const uint8_t *w = t->w + b * s->padded / words * NB_COLUMNS * 4;
+
+        for (int64_t k = begin; k < last; k += words, w += NB_COLUMNS * 4) {
+            VEC_UNROLL
+            for (int v = 0; v < VECTORS; v++) {
+                const vec scale = vec_load(t->scales + b * NB_COLUMNS + v * VEC_LANES);
+                const vec zero =
+                    t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
+                const vint word = vint_load(w + v * VEC_LANES * 4);
+
+                float *const to = out + k * out_row + v * VEC_LANES;
+
+                if (k + words <= last) {
+                    VEC_UNROLL
+                    for (int e = 0; e < words; e++)
+                        unfold_one(word, e, bits, table, zero, scale, to + e * out_row);
+                    continue;
+                }
+                for (int e = 0; e < (int)(last - k); e++) {
+                    const vint one = word >> (e % 4 * 8 + e / 4 * bits);
+
+                    unfold_one(one, 0, bits, table, zero, scale, to + e * out_row);
+                }
+            }
+        }
+    }
+}
+
+static void unfold(const nb_tile *t, float *out, int64_t out_row)
+{
+    if (t->shape->bits == 4)
+        unfold_bits(t, 4, out, out_row);
+    else if (t->shape->bits == 8)
+        unfold_bits(t, 8, out, out_row);
+    else
+        unfold_bits(t, 2, out, out_row);
+}
+
+/* ------------------------------------------------------------------ integers */
+
+#if defined(INTS_BYTES) || defined(INTS_WORDS)
+
+typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
+typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
+typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
+
+/* Of k, k + 2, k + 1 and k + 3: two words that meet two of weights. */
+VEC_INLINE void store_words(vint q, int8_t *out)
+{
+    quads w = (quads) __builtin_convertvector(q, words);
+    const quads turned = (w >> 16 ^ w) & 0xffff0000u;
+
+    w ^= turned ^ turned << 16;
+    memcpy(out, &w, sizeof w);
+}
+
+#ifdef INTS_BYTES
+VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
+{
+    const bytes b = __builtin_convertvector(q, bytes) ^ flip;
+
+    memcpy(out, &b, sizeof b);
+}
+#endif
+
+/* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
+ * words), or a block (bytes that are 128 more, or words). */
+VEC_INLINE void lay_out(vint q, int part, nb_mode mode, bool blocks, int8_t *out, int i)
+{
+#ifdef INTS_BYTES
+    if (!blocks || mode == NB_BYTE) {
+        const vint low = mode == NB_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
+
+        if (mode == NB_FINE)
+            store_bytes((q - low) >> 8, 0, out + i);
+        store_bytes(low, blocks ? -128 : 0, out + (mode == NB_FINE ? part : 0) + i);
+        return;
+    }
+#endif
+    (void)part, (void)mode, (void)blocks;
+    store_words(q, out + 2 * i);
+}
+
+/* Sums over i of q[i] q[i + 1] for even i of each first four of eight, modulo 2^32: what a block has too much. */
+VEC_INLINE vint pairs_of(vint q)
+{
+    typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));
+    vint first;
+
+    for (int i = 0; i < VEC_LANES; i++)
+        first[i] = i % 8 < 4 ? -1 : 0;
+    return (vint)((unsigned_words)(q & first) * (unsigned_words)((pairs)q >> 32));
+}
+
+VEC_INLINE uint32_t sum_of(vint q)
+{
+    uint32_t x[VEC_LANES], sum = 0;
+
+    memcpy(x, &q, sizeof x);
+    for (int i = 0; i < VEC_LANES; i++)
+        sum += x[i];
+    return sum;
+}
+
+static bool prepare_mode(const nb_shape *s, const nb_mode mode, const bool blocks, const float *zero, const float *a,
+                         const nb_row *row)
+{
+    const int part = (int)s->part;
+    const int64_t parts = nb_parts(s);
+    const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (s->bits - 1);
+    const float most = mode == NB_FINE ? TOP_FINE : 127;
+
+    for (int64_t p = 0; p < parts; p++, a += part) {
+        int8_t *limbs = row->limbs + p * row->limbs_part;
+        vec tops = vec_zero(), sums = vec_zero();
+        vint pairs = vint_set(0);
+        int32_t sum;
+        float top, exact_sum;
+
+        for (int i = 0; i < part; i += VEC_LANES)
+            tops = vec_max(tops, vec_abs(vec_load(a + i)));
+        top = vec_top(tops);
+        if (top > FLT_MAX || (top > 0 && top < LEAST_TOP))
+            return false;
+        row->factors[p] = top / most;
+        for (int i = 0; i < part; i += VEC_LANES) {
+            const vec x = vec_round(vec_mul(vec_load(a + i), vec_set(top > 0 ? most / top : 0)));
+            const vint q = __builtin_convertvector(x, vint);
+
+            sums = vec_add(sums, x);
+            if (blocks && mode == NB_FINE)
+                pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
+            lay_out(q, part, mode, blocks, limbs, i);
+        }
+        exact_sum = vec_sum(sums); /* of less than 2^24; NaN where one is */
+        if (exact_sum != exact_sum)
+            return false;
+        sum = (int32_t)exact_sum;
+        row->sums[p] = blocks || zero == NULL ? sum : -less * sum;
+        if (blocks)
+            row->starts[p] = (int32_t)((uint32_t)((middle - less) * sum) - sum_of(pairs));
+    }
+    return true;
+}
+
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+{
+    const bool blocks = row->starts != NULL;
+    bool fits;
+
+    if (mode == NB_FINE)
+        fits = blocks ? prepare_mode(s, NB_FINE, true, zero, a, row) : prepare_mode(s, NB_FINE, false, zero, a, row);
+    else
+        fits = blocks ? prepare_mode(s, NB_BYTE, true, zero, a, row) : prepare_mode(s, NB_BYTE, false, zero, a, row);
+    return fits;
+}
+
+/* Weights of four k, one in each byte of a word; or, of words, those of k and k + 2 for each half of the four. */
+#ifdef INTS_BYTES
+enum { DOTS = 1 };
+#else
+enum { DOTS = 2 };
+#endif
+
+VEC_INLINE vint spread(vint w, int bits, int group, int dot)
+{
+    const uint32_t mask = (1u << bits) - 1;
+
+    return (vint)((unsigned_words)w >> (uint32_t)(8 * dot + bits * group) &
+                  (DOTS == 1 ? mask * 0x01010101u : mask * 0x00010001u));
+}
+
+VEC_INLINE int32_t four(const int8_t *p)
+{
+    int32_t x;
+
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+/* One part: groups of four k of `count` words, by one row. */
+VEC_INLINE vint dot_part(const vint *u, int groups, nb_mode mode, const int8_t *limbs, int32_t first)
+{
+#ifdef INTS_BYTES
+    vint low = vint_set(first), high = { 0 };
+
+    VEC_UNROLL
+    for (int g = 0; g < groups; g++) {
+        if (mode == NB_FINE)
+            high = ints_dot(high, u[g], four(limbs + 4 * g));
+        low = ints_dot(low, u[g], four(limbs + (mode == NB_FINE ? 4 * groups : 0) + 4 * g));
+    }
+    return mode == NB_FINE ? (high << 8) + low : low;
+#else
+    vint even = vint_set(first), odd = { 0 };
+
+    (void)mode;
+    VEC_UNROLL
+    for (int g = 0; g < groups; g++) {
+        even = ints_dot(even, u[2 * g], four(limbs + 8 * g));
+        odd = ints_dot(odd, u[2 * g + 1], four(limbs + 8 * g + 4));
+    }
+    return even + odd;
+#endif
+}
+
+VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, int rows, bool zeros)
+{
+    const nb_shape *s = t->shape;
+    const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
+    const int64_t parts = s->padded / part, all = s->blocks * parts;
+    const uint8_t *w = t->w;
+    vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
+    int64_t done = 0;
+
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            sum[r][v] = total[r][v] = vec_zero();
+    }
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const float *scales = t->scales + b * NB_COLUMNS;
+
+        for (int64_t p = 0; p < parts; p++) {
+            VEC_UNROLL
+            for (int v = 0; v < VECTORS; v++) {
+                const vec scale = vec_load(scales + v * VEC_LANES);
+                vint u[8 * DOTS], taken = { 0 };
+
+                if (zeros)
+                    taken = __builtin_convertvector(vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES), vint);
+                VEC_UNROLL
+                for (int g = 0; g < groups; g++) {
+                    const vint word = vint_load(w + g / per * NB_COLUMNS * 4 + v * VEC_LANES * 4);
+
+                    VEC_UNROLL
+                    for (int d = 0; d < DOTS; d++)
+                        u[g * DOTS + d] = spread(word, bits, g % per, d);
+                }
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++) {
+                    const int64_t at = r * all + done;
+                    const int8_t *limbs = t->limbs + r * t->limbs_row + done * t->limbs_part;
+                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : t->sums[at]);
+
+                    if (zeros)
+                        dot -= taken * vint_set(t->sums[at]);
+                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(t->factors[at])), scale, sum[r][v]);
+                }
+            }
+            for (int i = 0; rows == 1 && i < part * bits / 32; i++)
+                vec_fetch_near(w + AHEAD + 64 * i);
+            w += part * NB_COLUMNS * bits / 8;
+            if (++done % RUN == 0)
+                end_run(total, sum, rows);
+        }
+    }
+    store_tile(t, total, sum, rows);
+}
+
+VEC_INLINE void fine_tile(const nb_tile *t, int bits, int rows, bool zeros)
+{
+    if (t->shape->part == 32)
+        limb_tile(t, NB_FINE, bits, 32, rows, zeros);
+    else
+        limb_tile(t, NB_FINE, bits, 16, rows, zeros);
+}
+
+VEC_INLINE void byte_tile(const nb_tile *t, int bits, int rows, bool zeros)
+{
+    if (t->shape->part == 32)
+        limb_tile(t, NB_BYTE, bits, 32, rows, zeros);
+    else
+        limb_tile(t, NB_BYTE, bits, 16, rows, zeros);
+}
+
+BY_BITS(fine, fine_tile, BY_ROWS)
+BY_BITS(byte, byte_tile, BY_ROWS)
+enum { HAS_LIMBS = 1 };
+#else
+static bool prepare(const nb_shape *s, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+{
+    (void)s, (void)mode, (void)zero, (void)a, (void)row;
+    return false;
+}
+#define fine exact
+#define byte exact
+enum { HAS_LIMBS = 0 };
+#endif
+
+const nb_kernel KERNEL(nbits) = {
+    .isa = KERNEL_TEXT,
+    .has_limbs = HAS_LIMBS,
+    .prepare = prepare,
+    .tile = { exact, byte, fine },
+    .unfold = unfold,
+#ifdef INTS_BYTES
+    .many = 8,
+    .spread = KERNEL(nbits_spread),
+    .block = KERNEL(nbits_block),
+#endif
+};

@@ -1,0 +1,241 @@
+/* Rows by blocks of panels of packed weights, see nbits.h: weights are spread once for all rows, a word of activations
+ * is read once for all panels.
+ *
+ * With 8 bits, activations are 128 more than they are, unsigned, and weights have the middle of their range taken away:
+ * what the 128 add is one number for each part of a column. With 16 bits, each other four of k have one product for
+ * two:
+ *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
+ * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions have units of their own
+ * beside those that multiply; were all products made so, there would be too many of them. Sums wrap around and end
+ * within 32 bits, so all of it is exact. */
+#include "weights/nbits_block.h"
+#include "simd/vec_words.h"
+
+typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
+
+enum { ROWS = NB_ROWS, BESIDE = NB_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
+
+VEC_INLINE vint vint_store(void *p, vint v)
+{
+    memcpy(p, &v, sizeof v);
+    return v;
+}
+
+VEC_INLINE vint word_at(const int8_t *p)
+{
+    int32_t x;
+
+    memcpy(&x, p, sizeof x);
+    return vint_hold(vint_set(x));
+}
+
+/* Weights of four k, a byte each, less the middle; or words of k and k + 2, from `odd` = 1 on of k + 1 and k + 3. */
+VEC_INLINE vint bytes_of(vint w, int bits, uint32_t shift)
+{
+    const vint x = (vint)((unsigned_words)w >> shift & ((1u << bits) - 1) * 0x01010101u);
+
+    return (vint)((chars)x - (uint8_t)(1u << (bits - 1)));
+}
+
+VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
+{
+    const vint x = (vint)((unsigned_words)w >> (shift + 8 * (uint32_t)odd) & ((1u << bits) - 1) * 0x00010001u);
+
+    return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
+}
+
+VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t first, int64_t parts, int at, int8_t *out,
+                            int32_t *starts)
+{
+    const nb_shape *s = t->shape;
+    const int part = (int)s->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
+    const int64_t all = nb_parts(s), of_block = s->padded / part;
+    const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
+    const uint8_t *w = t->w + first * part_bytes, *ahead = w + (parts + panels * all) * part_bytes;
+    const float *scales = t->scales + (first + parts + panels * all) / of_block * NB_COLUMNS;
+
+    out += at * SIZE;
+    for (int64_t p = 0; p < parts; p++) {
+        vint sum = vint_set(0);
+
+        vec_fetch_far(scales + p / of_block * NB_COLUMNS);
+        for (int k = 0; k < part; k += 4 * per, w += SIZE, ahead += SIZE) {
+            const vint word = vint_load(w);
+
+            vec_fetch_far(ahead);
+            VEC_UNROLL
+            for (int g = 0; g < per; g++) {
+                const uint32_t shift = (uint32_t)(bits * g);
+
+                if (mode == NB_BYTE) {
+                    sum = ints_dot_bytes(sum, vint_set(0x01010101), vint_store(out, bytes_of(word, bits, shift)));
+                    out += NEXT;
+                } else {
+                    const vint even = words_of(word, bits, shift, 0), odd = words_of(word, bits, shift, 1);
+                    const bool joined = (k / 4 + g) % 2 == 0;
+
+                    sum = joined ? ints_dot_words(sum, even, odd) : sum;
+                    vint_store(out, joined ? odd : even);
+                    vint_store(out + NEXT, joined ? even : odd);
+                    out += 2 * NEXT;
+                }
+            }
+        }
+        vint_store(starts + (p * BESIDE + at) * NB_COLUMNS, mode == NB_BYTE ? -128 * sum : -sum);
+    }
+}
+
+void KERNEL(nbits_spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t parts, int at, void *out,
+                          int32_t *starts)
+{
+#define WAYS(bits)                                                                                                     \
+    if (mode == NB_BYTE)                                                                                               \
+        spread_bits(t, NB_BYTE, bits, first, parts, at, out, starts);                                                  \
+    else                                                                                                               \
+        spread_bits(t, NB_FINE, bits, first, parts, at, out, starts);
+    if (t->shape->bits == 4) {
+        WAYS(4)
+    } else if (t->shape->bits == 8) {
+        WAYS(8)
+    } else {
+        WAYS(2)
+    }
+#undef WAYS
+}
+
+VEC_INLINE void load_words(const int8_t *w, vint x[BESIDE])
+{
+    VEC_UNROLL
+    for (int v = 0; v < BESIDE; v++)
+        x[v] = vint_hold(vint_load(w + v * SIZE));
+}
+
+/* acc += eight k of rows at a by weights at w. */
+VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *w, vint acc[ROWS][BESIDE])
+{
+    VEC_UNROLL
+    for (int half = 0; half < 2; half++) {
+        vint x[BESIDE];
+
+        load_words(w + half * NEXT, x);
+        VEC_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const vint four = word_at(a[r] + at + 4 * half);
+
+            VEC_UNROLL
+            for (int v = 0; v < BESIDE; v++)
+                acc[r][v] = ints_dot_bytes(acc[r][v], four, x[v]);
+        }
+    }
+}
+
+VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *w, vint acc[ROWS][BESIDE])
+{
+    VEC_UNROLL
+    for (int half = 0; half < 2; half++) {
+        vint x[BESIDE], y[BESIDE];
+
+        load_words(w + 2 * half * NEXT, x);
+        load_words(w + (2 * half + 1) * NEXT, y);
+        VEC_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const vint even = word_at(a[r] + at + 8 * half), odd = word_at(a[r] + at + 8 * half + 4);
+
+            VEC_UNROLL
+            for (int v = 0; v < BESIDE; v++) {
+                if (half == 0) {
+                    acc[r][v] = ints_dot_words(acc[r][v], (vint)((shorts)even + (shorts)x[v]),
+                                               (vint)((shorts)odd + (shorts)y[v]));
+                } else {
+                    acc[r][v] = ints_dot_words(acc[r][v], even, x[v]);
+                }
+            }
+            VEC_UNROLL
+            for (int v = 0; half == 1 && v < BESIDE; v++)
+                acc[r][v] = ints_dot_words(acc[r][v], odd, y[v]);
+        }
+    }
+}
+
+VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
+{
+    const nb_tile *t = &b->tile;
+    const nb_shape *s = t->shape;
+    const int part = (int)s->part;
+    const int64_t all = nb_parts(s), of_block = s->padded / part, next = s->blocks * NB_COLUMNS;
+    const int64_t panels = (t->columns + NB_COLUMNS - 1) / NB_COLUMNS;
+    const int8_t *w = b->w, *a[ROWS];
+    int64_t row[ROWS], panel[BESIDE];
+    int64_t at = b->first / of_block * NB_COLUMNS, left = of_block - b->first % of_block; /* parts of the block of k */
+    vec sum[ROWS][BESIDE];
+
+    VEC_UNROLL
+    for (int r = 0; r < ROWS; r++) { /* rows and panels that are not there are the last ones again */
+        row[r] = (r < t->rows ? r : t->rows - 1) * all;
+        a[r] = t->limbs + (r < t->rows ? r : t->rows - 1) * t->limbs_row + b->first * (int)mode * part;
+        VEC_UNROLL
+        for (int v = 0; v < BESIDE; v++)
+            sum[r][v] = vec_zero();
+    }
+    VEC_UNROLL
+    for (int v = 0; v < BESIDE; v++)
+        panel[v] = (v < panels ? v : panels - 1) * next;
+    for (int64_t p = 0; p < b->parts; p++) {
+        vint acc[ROWS][BESIDE];
+
+        VEC_UNROLL
+        for (int v = 0; v < BESIDE; v++) {
+            const vint start = vint_load(b->w_starts + (p * BESIDE + v) * NB_COLUMNS);
+
+            VEC_UNROLL
+            for (int r = 0; r < ROWS; r++)
+                acc[r][v] = start;
+        }
+        for (int k = 0; k < part; k += 8, w += 2 * (int)mode * NEXT) {
+            if (mode == NB_BYTE)
+                add_bytes(a, p * part + k, w, acc);
+            else
+                add_words(a, 2 * (p * part + k), w, acc);
+        }
+        VEC_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const int64_t of_row = row[r] + b->first + p;
+            const unsigned_words start = (unsigned_words)vint_set(b->starts[of_row]);
+            const vec factor = vec_set(t->factors[of_row]);
+
+            VEC_UNROLL
+            for (int v = 0; v < BESIDE; v++) {
+                vint dot = (vint)((unsigned_words)acc[r][v] + start);
+
+                if (zeros)
+                    dot -=
+                        __builtin_convertvector(vec_load(t->zeros + panel[v] + at), vint) * vint_set(t->sums[of_row]);
+                sum[r][v] = vec_fma(vec_mul(vec_of(dot), factor), vec_load(t->scales + panel[v] + at), sum[r][v]);
+            }
+        }
+        if (--left == 0) {
+            left = of_block;
+            at += NB_COLUMNS;
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        float *c = t->c + r * t->c_row;
+
+        VEC_UNROLL
+        for (int v = 0; v < BESIDE; v++, c += NB_COLUMNS) {
+            const vmask some = vec_first(r < t->rows ? t->columns - v * NB_COLUMNS : 0);
+
+            vec_store_some(c, some, vec_add(b->first == 0 ? vec_zero() : vec_load_some(some, c), sum[r][v]));
+        }
+    }
+}
+
+void KERNEL(nbits_block)(const nb_block *b, nb_mode mode)
+{
+    if (b->tile.zeros != NULL)
+        mode == NB_BYTE ? block(b, NB_BYTE, true) : block(b, NB_FINE, true);
+    else
+        mode == NB_BYTE ? block(b, NB_BYTE, false) : block(b, NB_FINE, false);
+}

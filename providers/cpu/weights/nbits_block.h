@@ -1,0 +1,11 @@
+/* nbits_block.h - rows by blocks of panels (nbits.h), of levels whose instructions multiply bytes and words: nbits.c
+ * puts them into the kernel. */
+#ifndef CPU_NBITS_BLOCK_H
+#define CPU_NBITS_BLOCK_H
+#include "weights/nbits.h"
+#include "simd/vec.h"
+
+void KERNEL(nbits_spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t parts, int at, void *out,
+                          int32_t *starts);
+void KERNEL(nbits_block)(const nb_block *b, nb_mode mode);
+#endif

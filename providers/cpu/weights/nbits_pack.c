@@ -1,0 +1,235 @@
+/* Weights of a few bits as nbits.h lays them. */
+#include "weights/nbits.h"
+#include <string.h>
+
+bool nb_shape_init(nb_shape *s, uint32_t bits, int64_t k, int64_t n, int64_t block)
+{
+    int64_t bytes;
+
+    *s = (nb_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
+    if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX)
+        return false;
+    s->blocks = (k + s->block - 1) / s->block;
+    s->padded = (s->block + 15) / 16 * 16;
+    s->part = s->padded % 32 == 0 ? 32 : 16;
+    s->panels = (n + NB_COLUMNS - 1) / NB_COLUMNS;
+    return !__builtin_mul_overflow(s->panels * NB_COLUMNS, nb_depth(s), &bytes) && bytes < INT64_MAX / 64;
+}
+
+int64_t nb_depth(const nb_shape *s)
+{
+    return s->blocks * s->padded;
+}
+
+int64_t nb_weight_bytes(const nb_shape *s)
+{
+    return s->panels * NB_COLUMNS * nb_depth(s) / 8 * s->bits;
+}
+
+int64_t nb_scale_count(const nb_shape *s)
+{
+    return s->panels * NB_COLUMNS * s->blocks;
+}
+
+int64_t nb_parts(const nb_shape *s)
+{
+    return nb_depth(s) / s->part;
+}
+
+const nb_kernel *nb_kernel_best(void)
+{
+#if defined(__x86_64__)
+    if (cpu_has_vnni())
+        return &nbits_avx512_vnni;
+#endif
+    return KERNEL_BEST(nbits);
+}
+
+int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
+{
+    const int64_t at = i * bits;
+    const int32_t x = ((const uint8_t *)data)[at / 8] >> (at % 8) & ((1 << bits) - 1);
+
+    return is_signed && x >> (bits - 1) != 0 ? x - (1 << bits) : x;
+}
+
+/* `count` weights of one k from element `first` on, a byte each. */
+static void read_row(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+{
+    const uint32_t bits = s->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
+    const uint8_t *data = from->data;
+
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = (first + i * from->n_step) * bits;
+
+        out[i] = (uint8_t)((data[at / 8] >> at % 8 & ((1u << bits) - 1)) ^ flip);
+    }
+    memset(out + count, 0, (size_t)(NB_COLUMNS - count));
+}
+
+/* The words of one step of k: 32 / bits of them from `first` on, of which those beyond `last` are 0. */
+static void pack_words(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t last,
+                       uint8_t *out)
+{
+    const uint32_t bits = s->bits;
+    const int64_t columns = s->n - column < NB_COLUMNS ? s->n - column : NB_COLUMNS;
+    uint32_t words[NB_COLUMNS] = { 0 };
+
+    for (uint32_t e = 0; e < 32 / bits && first + e < last; e++) {
+        const uint32_t shift = e % 4 * 8 + e / 4 * bits;
+        uint8_t row[NB_COLUMNS];
+
+        read_row(s, from, (first + e) * from->k_step + column * from->n_step, columns, row);
+        for (int c = 0; c < NB_COLUMNS; c++)
+            words[c] |= (uint32_t)row[c] << shift;
+    }
+    memcpy(out, words, sizeof words);
+}
+
+typedef uint8_t line __attribute__((vector_size(NB_COLUMNS)));
+typedef uint64_t pair __attribute__((vector_size(NB_COLUMNS)));
+typedef uint32_t words __attribute__((vector_size(NB_COLUMNS)));
+
+/* Bytes, or pairs of them, of x and y in turn: of their first half, or the other. */
+#define LOW_BYTES(x, y) __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_BYTES(x, y) __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_PAIRS(x, y) __builtin_shufflevector(x, y, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
+#define HIGH_PAIRS(x, y) __builtin_shufflevector(x, y, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
+
+/* 32 / bits rows, of 4 or 8 bits, of whole bytes and all columns. */
+static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flips, uint8_t *out)
+{
+    const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
+    line r[4], made[4];
+
+    for (int i = 0; i < 4; i++) {
+        uint64_t x, y; /* rows of k and k + 4: even columns and odd ones */
+
+        if (bits == 8) {
+            memcpy(&r[i], rows + i * step, sizeof r[i]);
+        } else {
+            memcpy(&x, rows + i * step, sizeof x);
+            memcpy(&y, rows + (i + 4) * step, sizeof y);
+            r[i] = LOW_BYTES((line)(pair){ (x & low) | (y & low) << 4 }, (line)(pair){ (x >> 4 & low) | (y & ~low) });
+        }
+        r[i] ^= (uint8_t)(flips ? (bits == 8 ? 0x80 : 0x88) : 0);
+    }
+    made[0] = LOW_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    made[1] = HIGH_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
+    made[2] = LOW_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    made[3] = HIGH_PAIRS(HIGH_BYTES(r[0], r[1]), HIGH_BYTES(r[2], r[3]));
+    memcpy(out, made, sizeof made);
+}
+
+/* Words of weights side by side as words of a panel. */
+static words in_order(words x, uint32_t bits)
+{
+    words made = { 0 };
+
+    if (bits == 8)
+        return x;
+    if (bits == 4) { /* the first four of a word, then the others, a byte each */
+        const words y = ((x & 0xffff) | (x & 0xffff) << 8) & 0x00ff00ff, z = (x >> 16 | x >> 16 << 8) & 0x00ff00ff;
+
+        return ((y | y << 4) & 0x0f0f0f0f) | ((z | z << 4) & 0x0f0f0f0f) << 4;
+    }
+    for (uint32_t e = 0; e < 16; e++)
+        made |= (x >> e * 2 & 3) << (e % 4 * 8 + e / 4 * 2);
+    return made;
+}
+
+/* Columns whose weights lie together in whole bytes are runs of words: `count` of them from k = `first` on. */
+static void pack_lines(const nb_shape *s, const nb_source *from, int64_t column, int64_t first, int64_t count,
+                       uint8_t *out)
+{
+    enum { FEW = sizeof(words) / sizeof(uint32_t) };
+    const uint32_t flip = !from->is_signed ? 0 : s->bits == 8 ? 0x80808080u : s->bits == 4 ? 0x88888888u : 0xaaaaaaaau;
+
+    for (int64_t c = 0; c < NB_COLUMNS; c++, column++) {
+        const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * s->bits / 8;
+        uint8_t *to = out + 4 * c;
+
+        for (int64_t i = 0; i < count; i += FEW) {
+            const int64_t n = count - i < FEW ? count - i : FEW;
+            words x = { 0 };
+
+            if (column < s->n && n == FEW)
+                memcpy(&x, data + 4 * i, sizeof x);
+            else if (column < s->n)
+                memcpy(&x, data + 4 * i, (size_t)n * 4);
+            if (column < s->n)
+                x = in_order(x ^ flip, s->bits);
+            for (int64_t w = 0; w < n; w++, to += 4 * NB_COLUMNS) {
+                const uint32_t word = x[w];
+
+                memcpy(to, &word, sizeof word);
+            }
+        }
+    }
+}
+
+/* Panels side by side of a file whose rows are columns side by side share lines of the cache, which rows far apart
+ * would throw out before the next panel comes: they are packed together. */
+enum { BESIDE = 8 };
+
+void nb_pack_weights(const nb_shape *s, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+{
+    const int64_t per = 32 / s->bits, panel = nb_weight_bytes(s) / s->panels, beside = from->n_step == 1 ? BESIDE : 1;
+    const bool lines = from->k_step == 1 && from->n_step * s->bits % 8 == 0 && s->block % per == 0;
+    const uint8_t *data = from->data;
+    const bool rows = from->n_step == 1 && from->k_step * s->bits % 8 == 0 && s->bits != 2;
+
+    for (int64_t p0 = 0; p0 < count; p0 += beside) {
+        const int64_t p1 = p0 + beside < count ? p0 + beside : count;
+        int64_t at = 0;
+
+        for (int64_t b = 0; b < s->blocks; b++) {
+            const int64_t begin = b * s->block, last = begin + s->block < s->k ? begin + s->block : s->k;
+
+            const int64_t whole = lines ? (last - begin) / per : 0; /* words of each column */
+
+            for (int64_t p = p0; whole > 0 && p < p1; p++)
+                pack_lines(s, from, (first + p) * NB_COLUMNS, begin, whole, out + p * panel + at);
+            at += whole * 4 * NB_COLUMNS;
+            for (int64_t k = whole * per; k < s->padded; k += per, at += 4 * NB_COLUMNS)
+                for (int64_t p = p0; p < p1; p++) {
+                    const int64_t column = (first + p) * NB_COLUMNS;
+                    uint8_t *to = out + p * panel + at;
+
+                    if (rows && begin + k + per <= last && column + NB_COLUMNS <= s->n)
+                        pack_rows(s->bits, data + ((begin + k) * from->k_step + column) * s->bits / 8,
+                                  from->k_step * s->bits / 8, from->is_signed, to);
+                    else
+                        pack_words(s, from, column, begin + k, last, to);
+                }
+        }
+    }
+}
+
+void nb_pack_floats(const nb_shape *s, const nb_source *from, float *out)
+{
+    for (int64_t p = 0; p < s->panels; p++)
+        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+            for (int64_t c = 0; c < NB_COLUMNS; c++) {
+                const int64_t n = p * NB_COLUMNS + c;
+
+                out[c] = 0;
+                if (n < s->n)
+                    memcpy(&out[c], (const float *)from->data + n * from->n_step + b * from->k_step, sizeof *out);
+            }
+}
+
+void nb_pack_zeros(const nb_shape *s, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out)
+{
+    const int32_t shift = from->is_signed ? 1 << (bits - 1) : 0;
+
+    for (int64_t p = 0; p < s->panels; p++)
+        for (int64_t b = 0; b < s->blocks; b++, out += NB_COLUMNS)
+            for (int64_t c = 0; c < NB_COLUMNS; c++) {
+                const int64_t n = p * NB_COLUMNS + c;
+                const uint8_t *row = (const uint8_t *)from->data + (n < s->n ? n * row_bytes : 0);
+                const int64_t at = (row_bytes != 0 ? 0 : n * from->n_step) + b * from->k_step;
+
+                out[c] = n < s->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
+            }
+}

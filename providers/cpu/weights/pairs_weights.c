@@ -1,0 +1,46 @@
+#include "weights/pairs_weights.h"
+
+typedef struct pack_call {
+    const pr_weights *weights;
+    float *target;
+} pack_call;
+
+void pairs_layout(int64_t k, int64_t n, rg_md *md)
+{
+    const int64_t floats = pairs_pack_floats(k, n);
+
+    rg_md_plain(md, 1, &floats);
+}
+
+static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const pack_call *call = user;
+
+    (void)worker;
+    pairs_pack(call->weights, call->target, begin, end);
+    return INLAY_OK;
+}
+
+bool pairs_pack_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+{
+    const int64_t *strides = plain->strides;
+    pr_weights w = { .data = source, .window = { 1, 1, 1 } };
+    pack_call call = { &w, target };
+
+    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != RG_BLOCKED ||
+        rg_md_is_blocked(plain) || plain->data_type != DN_F32 || md->data_type != DN_F32)
+        return false;
+    w.n = plain->dims[0];
+    w.k = w.in = plain->dims[1];
+    w.column = strides[0];
+    w.step = strides[1];
+    for (int d = 2; d < plain->ndims; d++) {
+        w.window[d - 2] = plain->dims[d];
+        w.steps[d - 2] = strides[d];
+        w.k *= plain->dims[d];
+    }
+    if (w.n <= 0 || w.k <= 0 || md->dims[0] != pairs_pack_floats(w.k, w.n))
+        return false;
+    (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&w), 1, pack_some, &call);
+    return true;
+}

@@ -1,0 +1,211 @@
+/* The loops of unfold.h, written once over vectors. */
+#include "weights/unfold.h"
+#include "simd/vec_words.h"
+
+#if defined(KERNEL_IS_c)
+const unfold_kernel KERNEL(unfold) = { .unfold = NULL };
+#else
+
+enum {
+    EACH = UF_LANES / VEC_LANES,             /* vectors of a group */
+    VECTORS = EACH > 4 ? EACH : 4,           /* that are summed side by side, */
+    SIDE = VECTORS / EACH,                   /* and the groups that this is */
+    MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* whose sums stay in registers beside them */
+    AHEAD = 1024                             /* bytes of codes that are fetched ahead */
+};
+
+/* VEC_LANES signed bytes. (GCC takes vectors of bytes apart to convert them.) */
+VEC_INLINE vint bytes_at(const uint8_t *data)
+{
+#if defined(KERNEL_IS_avx512)
+    return (vint)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)data));
+#elif defined(KERNEL_IS_avx2)
+    return (vint)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)data));
+#else
+    vint v;
+
+    for (int l = 0; l < VEC_LANES; l++)
+        v[l] = (int8_t)data[l];
+    return v;
+#endif
+}
+
+/* VEC_LANES bytes of two groups of nibbles. */
+VEC_INLINE vint pairs_at(const uint8_t *data)
+{
+#if defined(KERNEL_IS_avx512)
+    return (vint)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)data));
+#elif defined(KERNEL_IS_avx2)
+    return (vint)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)data));
+#else
+    vint v;
+
+    for (int l = 0; l < VEC_LANES; l++)
+        v[l] = data[l];
+    return v;
+#endif
+}
+
+/* Where group g begins; of nibbles, the pair that it belongs to. */
+VEC_INLINE const uint8_t *group_at(const uint8_t *data, int64_t g, int bits)
+{
+    return data + (bits == 8 ? g : g / 2) * UF_LANES;
+}
+
+/* Vector v of group g behind there. */
+VEC_INLINE vec codes_at(const uint8_t *data, int g, int v, int bits, const float *table)
+{
+    if (bits == 8)
+        return vec_of(bytes_at(data + g * UF_LANES + v * VEC_LANES));
+    return vec_pick(pairs_at(data + g / 2 * UF_LANES + v * VEC_LANES), g % 2 * 4, 4, table);
+}
+
+static inline void make_table(const uf_codes *c, float *table)
+{
+    for (int i = 0; i < 16; i++)
+        table[i] = c->least + (float)i;
+}
+
+VEC_INLINE void unfold_bits(const uf_codes *c, int bits, bool zeros, int64_t first, int64_t last, float *out)
+{
+    const int64_t end = last / UF_LANES, id_step = c->id_step;
+    const uint8_t *data = c->data;
+    const uint16_t *ids = c->ids;
+    const float *scales = c->scales, *zero = c->zeros;
+    float table[16];
+
+    make_table(c, table);
+    for (int64_t g = first / UF_LANES; g < end; g++, out += UF_LANES) {
+        const size_t at = (size_t)ids[g * id_step] * UF_LANES;
+        const uint8_t *from = group_at(data, g, bits);
+
+        vec_fetch_near(from + AHEAD);
+        VEC_UNROLL
+        for (int v = 0; v < EACH; v++) {
+            vec x = codes_at(from, bits == 8 ? 0 : (int)(g % 2), v, bits, table);
+
+            if (zeros)
+                x = vec_sub(x, vec_load(zero + at + v * VEC_LANES));
+            vec_store(out + v * VEC_LANES, vec_mul(x, vec_load(scales + at + v * VEC_LANES)));
+        }
+    }
+}
+
+static void unfold(const uf_codes *c, int64_t first, int64_t last, float *out)
+{
+    if (c->bits == 8 && c->zeros == NULL)
+        unfold_bits(c, 8, false, first, last, out);
+    else if (c->bits == 8)
+        unfold_bits(c, 8, true, first, last, out);
+    else if (c->zeros == NULL)
+        unfold_bits(c, 4, false, first, last, out);
+    else
+        unfold_bits(c, 4, true, first, last, out);
+}
+
+/* ------------------------------------------------------------------ products */
+
+/* Groups [block, + vectors / EACH) of the slice, rows from `row` on. */
+typedef struct slice {
+    const uf_product *p;
+    int64_t block, row;
+} slice;
+
+/* One k of some rows, from group `at` on. */
+VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
+                         int rows, const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
+{
+    const uint8_t *from = group_at(data, at, bits);
+    const int odd = vectors > EACH || bits == 8 ? 0 : (int)(at % 2); /* several begin a byte */
+
+    VEC_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const vec code = codes_at(from, odd + v / EACH, v % EACH, bits, table);
+        const vec w = vec_mul(vec_sub(code, zero[v]), scale[v]);
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = vec_fma(vec_set(x[r][k]), w, sum[r][v]);
+    }
+}
+
+/* `rows` of them; those that are not there are done as the last one is. */
+VEC_INLINE void some_rows(const slice *s, int bits, int vectors, int rows, bool lone)
+{
+    const uf_product *p = s->p;
+    const int64_t column = s->block * UF_LANES, step = p->step, depth = p->depth;
+    const uint8_t *data = p->codes->data;
+    const uint16_t *id = p->codes->ids + (p->first + s->block) * p->codes->id_step;
+    int64_t at = p->first + s->block, k = 0, of[MOST_ROWS];
+    const float *x[MOST_ROWS];
+    vec sum[MOST_ROWS][VECTORS], odd[1][VECTORS], scale[VECTORS], zero[VECTORS];
+    float table[16];
+
+    make_table(p->codes, table);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        of[r] = s->row + r < p->rows ? s->row + r : p->rows - 1;
+        x[r] = p->x[of[r]];
+    }
+    VEC_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const size_t from = (size_t)id[v / EACH * p->codes->id_step] * UF_LANES + (size_t)(v % EACH * VEC_LANES);
+
+        scale[v] = vec_load(p->codes->scales + from);
+        zero[v] = p->codes->zeros != NULL ? vec_load(p->codes->zeros + from) : vec_zero();
+        odd[0][v] = vec_zero();
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = p->start != NULL ? vec_load(p->start + column + v * VEC_LANES) : vec_zero();
+    }
+    for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
+        vec_fetch_near(data + at * UF_LANES / 8 * bits + AHEAD);
+        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
+        add_step(data, at + step, x, k + 1, bits, vectors, rows, table, scale, zero, odd);
+    }
+    VEC_UNROLL
+    for (int v = 0; lone && v < vectors; v++)
+        sum[0][v] = vec_add(sum[0][v], odd[0][v]);
+    for (; k < depth; k++, at += step)
+        add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++)
+            vec_store(p->y[of[r]] + column + v * VEC_LANES, sum[r][v]);
+    }
+}
+
+VEC_INLINE void all_rows(slice *s, int bits, int vectors)
+{
+    if (s->p->rows == 1 && s->p->lone)
+        some_rows(s, bits, vectors, 1, true);
+    else
+        for (; s->row < s->p->rows; s->row += MOST_ROWS)
+            some_rows(s, bits, vectors, MOST_ROWS, false);
+    s->row = 0;
+}
+
+/* Nibbles of several groups at a time where each k begins a byte. */
+static void product(const uf_product *p)
+{
+    const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
+    slice s = { .p = p };
+
+    while (s.block < p->blocks) {
+        const bool full = p->blocks - s.block >= side && side == SIDE;
+
+        if (p->codes->bits == 8 && full)
+            all_rows(&s, 8, VECTORS);
+        else if (p->codes->bits == 8)
+            all_rows(&s, 8, EACH);
+        else if (full)
+            all_rows(&s, 4, VECTORS);
+        else
+            all_rows(&s, 4, EACH);
+        s.block += full ? SIDE : 1;
+    }
+}
+
+const unfold_kernel KERNEL(unfold) = { .unfold = unfold, .product = product };
+#endif

@@ -1,0 +1,310 @@
+/* boxes.c - YoloBoxes: from the predictions of the YOLO family to boxes, the overlapping ones suppressed. */
+#include "text/lines.h"
+#include "prepost.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const layouts[] = { "v8", "v5" };
+enum { V8, V5 };
+enum { MAX_CANDIDATES = 30000 };
+
+typedef struct boxes_state {
+    int layout;
+    bool agnostic;
+    float score, iou;
+    int64_t most;
+    lines labels; /* last, see lines.h */
+} boxes_state;
+
+typedef struct box {
+    float x0, y0, x1, y1, score;
+    int32_t class, place; /* place among the predictions: of equal scores the first wins */
+} box;
+
+/* ------------------------------------------------------------------ candidates */
+
+/* Predictions as rows of a matrix: at(i, k) is number k of prediction i. */
+typedef struct predictions {
+    const float *data;
+    int64_t count, width, row, column; /* steps from one prediction, and one number of it, to the next */
+} predictions;
+
+static predictions view_of(const kit_tensor *x, int layout)
+{
+    const int64_t *d = x->dims + (x->rank - 2);
+
+    return layout == V8 ? (predictions){ x->data, d[1], d[0], 1, d[1] } : (predictions){ x->data, d[0], d[1], d[1], 1 };
+}
+
+static bool is_worse(const box *a, const box *b)
+{
+    return a->score != b->score ? a->score < b->score : a->place > b->place;
+}
+
+/* A heap whose first is the worst, so that the best stay when there are too many. */
+static void sift(box *heap, int64_t count, int64_t at)
+{
+    const box moved = heap[at];
+
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && is_worse(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_worse(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+static void raise(box *heap, int64_t at)
+{
+    const box moved = heap[at];
+
+    for (int64_t parent; at > 0 && is_worse(&moved, &heap[parent = (at - 1) / 2]); at = parent)
+        heap[at] = heap[parent];
+    heap[at] = moved;
+}
+
+static void add(box *heap, int64_t *count, int64_t room, const box *b)
+{
+    if (*count < room) {
+        heap[(*count)++] = *b;
+        raise(heap, *count - 1);
+    } else if (is_worse(&heap[0], b)) {
+        heap[0] = *b;
+        sift(heap, room, 0);
+    }
+}
+
+/* The predictions above the score, best first; their number. */
+static int64_t collect(const boxes_state *s, const predictions *p, box *list)
+{
+    const int64_t first = s->layout == V8 ? 4 : 5;
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < p->count; i++) {
+        const float *at = p->data + i * p->row;
+        const float sure = s->layout == V8 ? 1 : at[4 * p->column];
+        const float x = at[0], y = at[p->column], w = at[2 * p->column] / 2, h = at[3 * p->column] / 2;
+        box b = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
+
+        if (!(sure > s->score) && s->layout == V5)
+            continue;
+        for (int64_t k = first; k < p->width; k++) {
+            const float score = at[k * p->column] * sure;
+
+            if (score > b.score) {
+                b.score = score;
+                b.class = (int32_t)(k - first);
+            }
+        }
+        if (b.score > s->score)
+            add(list, &count, MAX_CANDIDATES, &b);
+    }
+    for (int64_t left = count; left > 1;) { /* the worst goes to the end, again and again */
+        const box worst = list[0];
+
+        list[0] = list[--left];
+        sift(list, left, 0);
+        list[left] = worst;
+    }
+    return count;
+}
+
+/* ------------------------------------------------------------------ suppression */
+
+static float area(const box *b)
+{
+    const float w = b->x1 - b->x0, h = b->y1 - b->y0;
+
+    return w > 0 && h > 0 ? w * h : 0;
+}
+
+static float overlap(const box *a, const box *b)
+{
+    const box both = { a->x0 > b->x0 ? a->x0 : b->x0,
+                       a->y0 > b->y0 ? a->y0 : b->y0,
+                       a->x1 < b->x1 ? a->x1 : b->x1,
+                       a->y1 < b->y1 ? a->y1 : b->y1,
+                       0,
+                       0,
+                       0 };
+    const float shared = area(&both), all = area(a) + area(b) - shared;
+
+    return all > 0 ? shared / all : 0;
+}
+
+/* Keeps what does not overlap a better one of its class, at the beginning of the list; how many. */
+static int64_t suppress(const boxes_state *s, box *list, int64_t count)
+{
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < count && kept < s->most; i++) {
+        bool good = true;
+
+        for (int64_t k = 0; good && k < kept; k++)
+            good = (!s->agnostic && list[k].class != list[i].class) || !(overlap(&list[k], &list[i]) > s->iou);
+        if (good)
+            list[kept++] = list[i];
+    }
+    return kept;
+}
+
+static float within(float v, float most)
+{
+    return v > 0 ? (v < most ? v : most) : 0;
+}
+
+/* Back from the frame of a letterbox: scale, left, top, width, height. */
+static void unframe(box *b, const float *place)
+{
+    b->x0 = within((b->x0 - place[1]) / place[0], place[3]);
+    b->x1 = within((b->x1 - place[1]) / place[0], place[3]);
+    b->y0 = within((b->y0 - place[2]) / place[0], place[4]);
+    b->y1 = within((b->y1 - place[2]) / place[0], place[4]);
+}
+
+/* ------------------------------------------------------------------ the operator */
+
+static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim dims[2] = { pp_open(), pp_fixed(6) };
+    inlay_status status =
+        pp_want_rank(in, 0, 2, 3, "[1, 4 + classes, predictions], or of v5 [1, predictions, 5 + classes]", diag);
+
+    (void)ctx;
+    if (status == INLAY_OK)
+        status = pp_want_rank(in, 1, 1, 1, "the place that Letterbox gives, [5]", diag);
+    if (status == INLAY_OK)
+        status = pp_set(in, 0, 2, dims);
+    return status == INLAY_OK ? pp_set(in, 1, 1, dims) : status;
+}
+
+static bool supports(const kit_node *node, kit_refusal *why)
+{
+    const int64_t most = kit_attr_int(node->info, "most", 300);
+
+    if (most < 1 || most > MAX_CANDIDATES)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 30000", "most is %lld", (long long)most);
+    return pp_one_of(node, "layout", "v8", layouts, 2, why);
+}
+
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    lines *l = lines_create(node->info, "labels", offsetof(boxes_state, labels));
+    boxes_state *s;
+
+    if (l == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "YoloBoxes");
+    s = (boxes_state *)(void *)((char *)l - offsetof(boxes_state, labels));
+    s->layout = pp_word(kit_attr_string(node->info, "layout", "v8"), layouts, 2);
+    s->agnostic = kit_attr_int(node->info, "agnostic", 0) != 0;
+    s->score = (float)kit_attr_float(node->info, "score", 0.25);
+    s->iou = (float)kit_attr_float(node->info, "iou", 0.45);
+    s->most = kit_attr_int(node->info, "most", 300);
+    *out_state = s;
+    return INLAY_OK;
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const int64_t count = shapes->in[0].count;
+
+    (void)node;
+    pp_cost(cost, count >= 0, 5000 + 6.0 * (count >= 0 ? (double)count : 7e5));
+}
+
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const boxes_state *s = state;
+    const kit_tensor *x = &plan->in[0];
+    predictions p;
+
+    if (x->count < 0 || (x->rank != 2 && x->rank != 3) || (x->rank == 3 && x->dims[0] != 1))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "YoloBoxes: predictions are of one picture: [1, 4 + classes, "
+                          "predictions], or of v5 [1, predictions, 5 + classes]");
+    p = view_of(x, s->layout);
+    if (p.width < (s->layout == V8 ? 5 : 6) || p.count > INT32_MAX)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "YoloBoxes: %lld numbers a prediction; layout %s has a box%s and the classes, so 5 or more",
+                          (long long)p.width, layouts[s->layout], s->layout == V8 ? "" : ", how sure it is,");
+    if (plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED && plan->in[1].count != 5)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "YoloBoxes: place has 5 numbers, as Letterbox gives them");
+    plan->workspace_bytes = (uint64_t)(p.count < MAX_CANDIDATES ? p.count : MAX_CANDIDATES) * sizeof(box);
+    return INLAY_OK;
+}
+
+static inlay_status put_class(const kit_call *call, const boxes_state *s, int32_t class, inlay_str *to)
+{
+    char number[16];
+
+    if ((uint32_t) class < s->labels.count)
+        return pp_put_string(call, to, s->labels.list[class].data, s->labels.list[class].bytes);
+    return pp_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%d", class));
+}
+
+static inlay_status run(const kit_call *call)
+{
+    const boxes_state *s = call->state;
+    const predictions p = view_of(&call->in[0], s->layout);
+    box *list = call->workspace;
+    const int64_t count = suppress(s, list, collect(s, &p, list)), dims[2] = { count, 6 };
+    inlay_status status = INLAY_OK;
+
+    for (int64_t i = 0; i < count && kit_has_input(call, 1); i++)
+        unframe(&list[i], call->in[1].data);
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
+    for (int64_t i = 0; i < count; i++) {
+        const box *b = &list[i];
+        const float row[6] = { b->x0, b->y0, b->x1, b->y1, b->score, (float)b->class };
+
+        if (kit_has_output(call, 0))
+            memcpy((float *)call->out[0].data + 6 * i, row, sizeof row);
+        if (kit_has_output(call, 1))
+            INLAY_TRY(put_class(call, s, b->class, (inlay_str *)call->out[1].data + i));
+    }
+done:
+    return status;
+}
+
+/* Three predictions, of which the second covers the first, and two classes. */
+static const int64_t three_dims[] = { 1, 6, 3 }, kept_dims[] = { 2, 6 }, named_dims[] = { 2 }, framed_dims[] = { 5 };
+static const float three[] = { 10, 11, 40, 10, 10, 40, 8, 8, 4, 8, 8, 4, 0.5f, 0.75f, 0.1f, 0.1f, 0.1f, 0.5f };
+static const float kept[] = { 7, 6, 15, 14, 0.75f, 0, 38, 38, 42, 42, 0.5f, 1 };
+static const float kept_back[] = { 10, 12, 26, 28, 0.75f, 0, 72, 76, 80, 80, 0.5f, 1 };
+static const float framed[] = { 0.5f, 2, 0, 80, 80 };
+static const inlay_str named[] = { PP_STR("cat"), PP_STR("dog") }, numbered[] = { PP_STR("0"), PP_STR("1") };
+static const inlay_tensor_view three_view[] = { PP_VIEW(three, three_dims, INLAY_FLOAT) };
+static const inlay_tensor_view framed_view[] = { PP_VIEW(three, three_dims, INLAY_FLOAT),
+                                                 PP_VIEW(framed, framed_dims, INLAY_FLOAT) };
+static const inlay_tensor_view kept_view[] = { PP_VIEW(kept, kept_dims, INLAY_FLOAT),
+                                               PP_VIEW(named, named_dims, INLAY_STRING) };
+static const inlay_tensor_view back_view[] = { PP_VIEW(kept_back, kept_dims, INLAY_FLOAT),
+                                               PP_VIEW(numbered, named_dims, INLAY_STRING) };
+static const inlay_attr_info with_labels[] = { PP_ATTR_STRING("labels", "cat\ndog\n") };
+static const inlay_attr_info without[] = { PP_ATTR_FLOAT("score", 0.2) };
+static const inlay_op_example examples[] = {
+    PP_EXAMPLE("of two boxes that overlap the better one stays", with_labels, three_view, kept_view, 1e-5),
+    PP_EXAMPLE("the same within a letterbox", without, framed_view, back_view, 1e-5),
+};
+
+const pp_operator pp_yolo_boxes = {
+    .op_type = "YoloBoxes",
+    .signature = "predictions:F, place?:F -> boxes:F, classes?:S; F=float, S=string; layout:s='v8', score:f=0.25, "
+                 "iou:f=0.45, most:i=300, agnostic:i=0, labels:s=''",
+    .doc =
+        "The boxes of a YOLO model's predictions, best first: [boxes, 6] with left, top, right, bottom, score and "
+        "class, and the names of the classes (a line of labels each). layout v8 is [1, 4 + classes, predictions], v5 "
+        "[1, predictions, 5 + classes]; boxes in them are centre, width and height. Of boxes of a class (agnostic: of "
+        "any) that overlap by more than iou the best stays. place, from Letterbox, leads back to the picture.",
+    .infer = infer,
+    PP_EXAMPLES(examples),
+    .kernel = { .flags = KIT_SHAPES_AT_RUN,
+                .supports = supports,
+                .cost = cost,
+                .prepare = prepare,
+                .shape = shape,
+                .run = run },
+};

@@ -1,0 +1,77 @@
+#include "simd/at_fork.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Whoever holds a lock for longer waits for the thread that forks, perhaps for a lock of somebody else. */
+enum { MOST_ROUNDS = 20000, ROUND_NS = 50000 };
+
+typedef struct guarded {
+    pthread_mutex_t *mutex;
+    pthread_rwlock_t *calls; /* one of the two */
+} guarded;
+
+static guarded list[LOCKS_AT_FORK];
+static uint32_t count;
+static bool taken; /* between the handlers of one fork, which the C library runs one at a time */
+
+static void give_back(uint32_t n)
+{
+    while (n-- > 0)
+        (void)(list[n].mutex != NULL ? pthread_mutex_unlock(list[n].mutex) : pthread_rwlock_unlock(list[n].calls));
+}
+
+/* All of them or none, so that the order in which others take them does not matter. */
+static bool take_all(void)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((list[i].mutex != NULL ? pthread_mutex_trylock(list[i].mutex) : pthread_rwlock_trywrlock(list[i].calls)) !=
+            0) {
+            give_back(i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void before_fork(void)
+{
+    const struct timespec pause = { .tv_nsec = ROUND_NS };
+
+    taken = take_all();
+    for (int i = 0; !taken && i < MOST_ROUNDS; i++) {
+        (void)nanosleep(&pause, NULL);
+        taken = take_all();
+    }
+}
+
+static void after_in_parent(void)
+{
+    if (taken)
+        give_back(count);
+}
+
+static void after_in_child(void)
+{
+    for (uint32_t i = 0; i < count; i++)
+        (void)(list[i].mutex != NULL ? pthread_mutex_init(list[i].mutex, NULL)
+                                     : pthread_rwlock_init(list[i].calls, NULL));
+}
+
+static void add(guarded g)
+{
+    if (count == 0)
+        (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
+    if (count < LOCKS_AT_FORK)
+        list[count++] = g;
+}
+
+void lock_at_fork(pthread_mutex_t *lock)
+{
+    add((guarded){ .mutex = lock });
+}
+
+void calls_at_fork(pthread_rwlock_t *lock)
+{
+    add((guarded){ .calls = lock });
+}

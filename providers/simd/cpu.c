@@ -1,0 +1,141 @@
+#include "simd/cpu.h"
+#include "simd/at_fork.h"
+#include "inlay/kit.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static __attribute__((constructor)) void guard_lock(void)
+{
+    lock_at_fork(&lock);
+}
+
+static int in_use = -1;
+static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
+
+const char *cpu_level_name(cpu_level level)
+{
+    return names[level];
+}
+
+static cpu_level level_of_cpu(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return CPU_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return CPU_AVX2;
+#endif
+    return CPU_BASELINE;
+}
+
+/* The level that a cap of this name leaves; CPU_LEVEL_COUNT: there is no such name. */
+static cpu_level level_below(const char *name)
+{
+    const cpu_level most = level_of_cpu();
+
+    if (strcmp(name, "auto") == 0 || name[0] == '\0')
+        return most;
+    for (cpu_level l = 0; l < CPU_LEVEL_COUNT; l++)
+        if (strcmp(name, names[l]) == 0)
+            return l < most ? l : most;
+    return CPU_LEVEL_COUNT;
+}
+
+cpu_level cpu_level_in_use(void)
+{
+    int level = __atomic_load_n(&in_use, __ATOMIC_ACQUIRE);
+
+    if (level >= 0)
+        return (cpu_level)level;
+    (void)pthread_mutex_lock(&lock);
+    if (in_use < 0) {
+        const char *variable = secure_getenv("INLAY_ISA");
+        const cpu_level cap = level_below(variable != NULL ? variable : "auto");
+
+        __atomic_store_n(&in_use, (int)(cap < CPU_LEVEL_COUNT ? cap : level_of_cpu()), __ATOMIC_RELEASE);
+    }
+    level = in_use;
+    (void)pthread_mutex_unlock(&lock);
+    return (cpu_level)level;
+}
+
+bool cpu_has(cpu_level level)
+{
+    return cpu_level_in_use() >= level;
+}
+
+bool cpu_is_capped(void)
+{
+    return cpu_level_in_use() < level_of_cpu();
+}
+
+double cpu_speed(void)
+{
+    static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1 };
+
+    return speeds[cpu_level_in_use()];
+}
+
+bool cpu_has_vnni(void)
+{
+#if defined(__x86_64__)
+    return cpu_has(CPU_AVX512) && __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
+bool cpu_has_avx_vnni(void)
+{
+#if defined(__x86_64__)
+    /* CPUID takes microseconds in a virtual machine, which has to ask its host, and packs ask for each weight. */
+    int has = __atomic_load_n(&avx_vnni, __ATOMIC_RELAXED);
+
+    if (has < 0) {
+        unsigned a, b, c, d;
+
+        /* the compilers' own question differs in its name */
+        has = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+        __atomic_store_n(&avx_vnni, has, __ATOMIC_RELAXED);
+    }
+    return cpu_has(CPU_AVX2) && has != 0;
+#else
+    return false;
+#endif
+}
+
+void cpu_hide_avx_vnni(void)
+{
+    __atomic_store_n(&avx_vnni, 0, __ATOMIC_RELAXED);
+}
+
+inlay_status cpu_cap(const char *name, inlay_diag *diag)
+{
+    const cpu_level cap = level_below(name);
+    int level;
+
+    if (cap == CPU_LEVEL_COUNT)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "isa is '%s'; it can be auto, avx512, avx2 or baseline", name);
+    if (strcmp(name, "auto") == 0 || name[0] == '\0')
+        return INLAY_OK;
+    (void)pthread_mutex_lock(&lock);
+    if (in_use < 0)
+        __atomic_store_n(&in_use, (int)cap, __ATOMIC_RELEASE);
+    level = in_use;
+    (void)pthread_mutex_unlock(&lock);
+    if (level == (int)cap)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "isa is '%s', but kernels for %s are in use in this process: set it for the first session, or "
+                      "INLAY_ISA=%s before the process starts",
+                      name, names[level], name);
+}

@@ -1,0 +1,28 @@
+/* instances.h - which instance of a kernel runs: each is compiled once for each level of instructions (vec.h). */
+#ifndef SIMD_INSTANCES_H
+#define SIMD_INSTANCES_H
+#include "simd/cpu.h"
+#include <stddef.h>
+
+/* Declares the instances of a kernel, constants of that type: name_avx512, name_avx2, name_neon, name_c. Which of them
+ * there are depends on the architecture. */
+#define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_c;
+
+/* All instances that a source may have, the best first, and whether this process may run each. */
+#define KERNEL_INSTANCE_LIST(X)                                                                                        \
+    X(avx512_vnni, cpu_has_vnni())                                                                                     \
+    X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
+    X(avx512, cpu_has(CPU_AVX512))                                                                                     \
+    X(avx2, cpu_has(CPU_AVX2))                                                                                         \
+    X(neon, true)                                                                                                      \
+    X(c, true)
+
+/* The best that this process may use. */
+#if defined(__x86_64__)
+#define KERNEL_BEST(name) (cpu_has(CPU_AVX512) ? &name##_avx512 : cpu_has(CPU_AVX2) ? &name##_avx2 : &name##_c)
+#elif defined(__aarch64__)
+#define KERNEL_BEST(name) (&name##_neon)
+#else
+#define KERNEL_BEST(name) (&name##_c)
+#endif
+#endif

@@ -1,0 +1,19 @@
+/* move_set.h - copies of words of four bytes, by rows or turned. */
+#ifndef SIMD_MOVE_SET_H
+#define SIMD_MOVE_SET_H
+#include "simd/instances.h"
+#include <stdint.h>
+
+/* rows, columns >= 0. */
+typedef struct move_set {
+    /* y[r][c] = x[r][c]; rows are x_row and y_row words apart. */
+    void (*rows)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
+    /* y[c][r] = x[r][c]: rows of x are x_row words apart, those of y y_row. */
+    void (*turn)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
+    /* The same of elements of 1, 2 or 4 bytes ([log2 of that]) at any addresses; rows are x_row and y_row bytes apart.
+     */
+    void (*turn_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);
+} move_set;
+
+KERNEL_INSTANCES(move_set, moves)
+#endif

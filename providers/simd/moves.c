@@ -1,0 +1,238 @@
+/* Moves, see move_set.h: squares of VEC_LANES words are turned in registers. */
+#include "simd/move_set.h"
+#include "simd/vec.h"
+#include <stdbool.h>
+
+/* y[pixels][3] from three rows. */
+static void interleave(const float *x, int64_t step, int64_t pixels, float *y)
+{
+    int64_t w = 0;
+
+    for (; w + VEC_LANES <= pixels; w += VEC_LANES)
+        vec_interleave_3(y + 3 * w, vec_load(x + w), vec_load(x + step + w), vec_load(x + 2 * step + w));
+    for (; w < pixels; w++)
+        for (int64_t c = 0; c < 3; c++)
+            y[3 * w + c] = x[c * step + w];
+}
+
+/* The other way: three rows from x[pixels][3]. */
+static void part(const float *x, float *y, int64_t step, int64_t pixels)
+{
+    int64_t w = 0;
+
+    for (; w + VEC_LANES <= pixels; w += VEC_LANES) {
+        vec a, b, c;
+
+        vec_part_3(x + 3 * w, &a, &b, &c);
+        vec_store(y + w, a);
+        vec_store(y + step + w, b);
+        vec_store(y + 2 * step + w, c);
+    }
+    for (; w < pixels; w++)
+        for (int64_t c = 0; c < 3; c++)
+            y[c * step + w] = x[3 * w + c];
+}
+
+KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    const int64_t whole = columns / VEC_LANES * VEC_LANES;
+    const vmask tail = vec_first(columns - whole);
+
+    for (int64_t r = 0; r < rows; r++, x += x_row, y += y_row) {
+        for (int64_t c = 0; c < whole; c += VEC_LANES)
+            vec_store(y + c, vec_load(x + c));
+        if (whole < columns)
+            vec_store_some(y + whole, tail, vec_load_some(tail, x + whole));
+    }
+}
+
+VEC_INLINE void turn_block(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns,
+                           bool full)
+{
+    const vmask in = vec_first(columns), out = vec_first(rows);
+    vec v[VEC_LANES];
+
+    for (int r = 0; r < VEC_LANES; r++)
+        v[r] = full ? vec_load(x + r * x_row) : r < rows ? vec_load_some(in, x + r * x_row) : vec_zero();
+    vec_transpose(v);
+    for (int c = 0; c < VEC_LANES; c++)
+        if (full)
+            vec_store(y + c * y_row, v[c]);
+        else if (c < columns)
+            vec_store_some(y + c * y_row, out, v[c]);
+}
+
+/* Few rows whose columns follow each other without gaps, as pixels of few channels do: whole vectors are stored, and
+ * what is too much is written over by the next. Returns how many columns were done; the last may not run over. */
+static int64_t turn_few(const float *x, int64_t x_row, float *y, int64_t rows, int64_t columns)
+{
+    int64_t c = 0;
+
+    for (; (columns - c - VEC_LANES + 1) * rows >= VEC_LANES; c += VEC_LANES) {
+        vec v[VEC_LANES];
+
+        for (int r = 0; r < VEC_LANES; r++)
+            v[r] = r < rows ? vec_load(x + r * x_row + c) : vec_zero();
+        vec_transpose(v);
+        for (int i = 0; i < VEC_LANES; i++)
+            vec_store(y + (c + i) * rows, v[i]);
+    }
+    return c;
+}
+
+KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    int64_t first = 0;
+
+    if (rows == 3 && y_row == 3) {
+        interleave(x, x_row, columns, y);
+        return;
+    }
+    if (columns == 3 && x_row == 3) {
+        part(x, y, y_row, rows);
+        return;
+    }
+    if (rows < VEC_LANES && y_row == rows)
+        first = turn_few(x, x_row, y, rows, columns);
+    for (int64_t c = first; c < columns; c += VEC_LANES) {
+        for (int64_t r = 0; r < rows; r += VEC_LANES) {
+            const float *from = x + r * x_row + c;
+            float *to = y + c * y_row + r;
+
+            if (rows - r >= VEC_LANES && columns - c >= VEC_LANES)
+                turn_block(from, x_row, to, y_row, VEC_LANES, VEC_LANES, true);
+            else
+                turn_block(from, x_row, to, y_row, rows - r < VEC_LANES ? rows - r : VEC_LANES,
+                           columns - c < VEC_LANES ? columns - c : VEC_LANES, false);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ elements of 1, 2 or 4 bytes */
+
+/* A square whose rows are a vector each, `per` elements in a word: words of elements from `per` rows are made first,
+ * then squares of words are turned. Lines of the cache are read and written as a whole, once: rows that are a power of
+ * two apart would push each other out otherwise. rows, columns: how many of them there are, where that is not all. */
+VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row, const int per, const bool full,
+                            int64_t rows, int64_t columns)
+{
+    const int size = 4 / per;
+    const vmask part = vec_first(rows / per);
+    vec words[4][VEC_LANES];
+
+    for (int g = 0; g < VEC_LANES; g++) {
+        vec v[4];
+
+        VEC_UNROLL
+        for (int k = 0; k < per; k++) {
+            const int64_t r = g * per + k;
+
+            v[k] = vec_zero();
+            if (full || (r < rows && columns == per * VEC_LANES))
+                v[k] = vec_load((const float *)(const void *)(x + r * x_row));
+            else if (r < rows)
+                memcpy(&v[k], x + r * x_row, (size_t)(columns * size));
+        }
+        if (per == 4) {
+            const vec a = vec_zip_bytes_low(v[0], v[1]), b = vec_zip_bytes_low(v[2], v[3]);
+            const vec c = vec_zip_bytes_high(v[0], v[1]), d = vec_zip_bytes_high(v[2], v[3]);
+
+            words[0][g] = vec_zip_halves_low(a, b);
+            words[1][g] = vec_zip_halves_high(a, b);
+            words[2][g] = vec_zip_halves_low(c, d);
+            words[3][g] = vec_zip_halves_high(c, d);
+        } else if (per == 2) {
+            words[0][g] = vec_zip_halves_low(v[0], v[1]);
+            words[1][g] = vec_zip_halves_high(v[0], v[1]);
+        } else {
+            words[0][g] = v[0];
+        }
+    }
+    for (int q = 0; q < per; q++) {
+        vec t[VEC_LANES];
+
+        for (int g = 0; g < VEC_LANES; g++)
+            t[g] = words[q][g];
+        vec_transpose(t);
+        for (int w = 0; w < VEC_LANES; w++) { /* the columns of 128 bits, of which 4 are in each quarter */
+            const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
+            char *to = y + c * y_row;
+
+            if (full || (c < columns && rows == per * VEC_LANES))
+                vec_store((float *)(void *)to, t[w]);
+            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masks take any address there */
+                vec_store_some((float *)(void *)to, part, t[w]);
+            else if (c < columns)
+                memcpy(to, &t[w], (size_t)(rows * size));
+        }
+    }
+}
+
+/* The last squares reach back over those before them; only what is narrower than one is a part of one. */
+VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns,
+                             const int per)
+{
+    const int64_t side = per * VEC_LANES, size = 4 / per;
+    const bool full = rows >= side && columns >= side;
+    const int64_t last_row = rows > side ? rows - side : 0, last_column = columns > side ? columns - side : 0;
+
+    if (rows == 0 || columns == 0)
+        return;
+    for (int64_t c0 = 0; c0 < last_column + side; c0 += side) {
+        const int64_t c = c0 < last_column ? c0 : last_column;
+
+        for (int64_t r0 = 0; r0 < last_row + side; r0 += side) {
+            const int64_t r = r0 < last_row ? r0 : last_row;
+            const char *from = x + r * x_row + c * size;
+            char *to = y + c * y_row + r * size;
+
+            if (full)
+                turn_square(from, x_row, to, y_row, per, true, side, side);
+            else
+                turn_square(from, x_row, to, y_row, per, false, rows < side ? rows : side,
+                            columns < side ? columns : side);
+        }
+    }
+}
+
+/* Bytes of pixels of few channels that follow each other without gaps, parted into planes. */
+VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict x, uint8_t *restrict y, int64_t step,
+                           int64_t pixels)
+{
+    uint8_t *restrict y1 = y + step, *restrict y2 = y + (channels > 2 ? 2 : 0) * step;
+
+    for (int64_t i = 0; i < pixels; i++) {
+        y[i] = x[channels * i];
+        y1[i] = x[channels * i + 1];
+        if (channels > 2)
+            y2[i] = x[channels * i + 2];
+    }
+    for (int64_t i = 0; channels > 3 && i < pixels; i++)
+        y[3 * step + i] = x[channels * i + 3];
+}
+
+KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    enum { MANY = 64 };
+
+    if (columns == 3 && x_row == 3 && rows >= MANY)
+        part_bytes(3, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+    else if (columns == 4 && x_row == 4 && rows >= MANY)
+        part_bytes(4, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+    else
+        turn_squares(x, x_row, y, y_row, rows, columns, 4);
+}
+KERNEL_PART(void, turn_2, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_squares(x, x_row, y, y_row, rows, columns, 2);
+}
+KERNEL_PART(void, turn_4, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_squares(x, x_row, y, y_row, rows, columns, 1);
+}
+
+const move_set KERNEL(moves) = {
+    KERNEL_PART_OF(move_rows),
+    KERNEL_PART_OF(move_turn),
+    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4) },
+};

@@ -1,0 +1,518 @@
+/* Functions over rows, see row_set.h. */
+#include "simd/odd_tables.h"
+#include "simd/row_set.h"
+#include "simd/vec_words.h"
+#include "simd/vecmath.h"
+#include <math.h>
+
+/* ------------------------------------------------------------------ of each element */
+
+#if VEC_LOOKUP > 0
+/* e^r - 1 of what is left of an exponent. fine: with what rounding took off the power of 2 that it is for. */
+VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
+{
+    const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
+    const vec six = vec_set(1.66666667e-1f), third = VEC_LOOKUP > 8 ? six : vec_fma(r, vec_set(4.16666667e-2f), six);
+
+    return vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), low);
+}
+#endif
+
+/* e^x, 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers where an instruction looks them up. fine: 0.6
+ * ulp there. falls: x is at most 0. Both are constants where this is inlined. */
+VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
+{
+    const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
+    const vec c = vec_max(least, low); /* the second where one is NaN */
+#if VEC_LOOKUP == 32
+    const vec integer = vec_set(0x1.8p18f); /* whose last bit counts 1/32 */
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    const vec power = vec_lookup_some(exp_table, at);
+
+    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
+#elif VEC_LOOKUP == 8
+    /* The last bit of `integer` counts 1/8. Its 64 make room for the exponents of subnormal results, or of infinity. */
+    const vmask up = vec_greater(c, vec_zero());
+    const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
+    const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
+
+    return vec_mul(vec_fma(power, exp_rest(r, at, fine), power), by);
+#else
+    const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
+    vec p = vec_fma(vec_set(1.9739558e-4f), r, vec_set(1.39350968e-3f));
+
+    (void)fine;
+    p = vec_fma(p, r, vec_set(8.33357126e-3f));
+    p = vec_fma(p, r, vec_set(4.1666463e-2f));
+    p = vec_fma(p, r, vec_set(1.66666657e-1f));
+    p = vec_fma(p, r, vec_set(0.5f));
+    p = vec_add(vec_fma(vec_mul(r, r), p, r), vec_set(1));
+    return vec_scale(p, n);
+#endif
+}
+
+/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0: one division, 2.3 ulp. */
+VEC_INLINE vec sigmoid_of(vec x)
+{
+    const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
+
+    return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
+}
+
+/* name(x, y, n): of whole vectors, some at a time, then what is left. */
+#define EACH(name, of, some)                                                                                           \
+    KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
+    {                                                                                                                  \
+        int64_t i = 0;                                                                                                 \
+                                                                                                                       \
+        for (; i + (some)*VEC_LANES <= n; i += (some)*VEC_LANES) {                                                     \
+            vec v[some];                                                                                               \
+                                                                                                                       \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < (some); k++)                                                                           \
+                v[k] = of(vec_load(x + i + k * VEC_LANES));                                                            \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < (some); k++)                                                                           \
+                vec_store(y + i + k * VEC_LANES, v[k]);                                                                \
+        }                                                                                                              \
+        for (; i < n; i += VEC_LANES)                                                                                  \
+            vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
+    }
+#define EXP_OF(x) exp_of(x, false, false)
+EACH(row_exp, EXP_OF, 4)
+EACH(row_sigmoid, sigmoid_of, 4)
+/* x, which is not below 0, with the sign of `sign`. */
+VEC_INLINE vec with_sign(vec x, vec sign)
+{
+    return (vec)((vint)x | ((vint)sign & vint_set(INT32_MIN)));
+}
+
+#if VEC_LOOKUP > 0
+/* An odd function, by its table. */
+VEC_INLINE vec odd_of(const odd_table *table, vec x)
+{
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23 has no fraction */
+    const vec low = vec_min(vec_set((ODD_INTERVALS - 1) / table->steps), vec_abs(x)); /* NaN stays */
+    const vec at = vec_fma(low, steps, integer); /* its lowest bits are the interval */
+    const vec r = vec_fms(low, steps, vec_sub(at, integer));
+    vec g = vec_zero();
+
+    VEC_UNROLL
+    for (int d = ODD_DEGREE; d >= 0; d--) {
+        const vec term = vec_lookup_some(table->terms[d], at);
+
+        g = d == ODD_DEGREE ? term : vec_fma(g, r, term);
+    }
+    return with_sign(vec_min(vec_set(1), vec_mul(low, g)), x);
+}
+#define ERF_OF(x) odd_of(&erf_table, x)
+EACH(row_erf, ERF_OF, 4)
+#endif
+
+#if VEC_LOOKUP == 32
+#define TANH_OF(x) odd_of(&tanh_table, x)
+EACH(row_tanh, TANH_OF, 4)
+#elif VEC_LOOKUP == 8
+/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2. The larger t, the less its error counts: r needs
+ * no more of ln 2 than a float has. */
+VEC_INLINE vec tanh_of(vec x)
+{
+    const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
+    const vec at = vec_fma(c, vec_set(1.44269504f), integer),
+              r = vec_fnma(vec_sub(at, integer), vec_set(0.693147181f), c);
+    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
+    const vec t = vec_fma(power, exp_rest(r, at, true), vec_sub(power, vec_set(1)));
+
+    return with_sign(vec_div(t, vec_add(t, vec_set(2))), x);
+}
+EACH(row_tanh, tanh_of, 4)
+#else
+/* c[0] z^(count - 1) + ... + c[count - 1] */
+VEC_INLINE vec polynomial(const float *c, const int count, vec z)
+{
+    vec p = vec_set(c[0]);
+
+    VEC_UNROLL
+    for (int i = 1; i < count; i++)
+        p = vec_fma(p, z, vec_set(c[i]));
+    return p;
+}
+
+/* The same as vm_tanh and vm_erf. */
+VEC_INLINE vec tanh_of(vec x)
+{
+    static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };
+    const vec a = vec_abs(x), z = vec_mul(x, x);
+    const vec low = vec_fma(vec_mul(a, z), polynomial(terms, 5, z), a);
+    const vec high = vec_sub(vec_set(1), vec_div(vec_set(2), vec_add(EXP_OF(vec_add(a, a)), vec_set(1))));
+
+    return with_sign(vec_select(vec_greater(vec_set(0.625f), a), low, high), x);
+}
+
+VEC_INLINE vec erf_of(vec x)
+{
+    static const float near[] = { 7.99664995e-5f, -8.04976968e-4f, 5.19240508e-3f, -2.68557314e-2f,
+                                  1.12836257e-1f, -3.76126289e-1f, 1.28379166e-1f };
+    static const float far[] = { 1.46600166e-6f,  -4.28335225e-5f, 5.71162731e-4f, -4.6473844e-3f, 2.61259396e-2f,
+                                 -1.09602086e-1f, -6.32291675e-1f, -1.12998354f,   2.63461901e-4f };
+    const vec a = vec_abs(x), b = vec_min(vec_set(4.5f), a);
+    const vec low = vec_fma(a, polynomial(near, 7, vec_mul(a, a)), a);
+    const vec high = vec_sub(vec_set(1), EXP_OF(polynomial(far, 9, b))); /* beyond 4.5 it is 1 */
+
+    return with_sign(vec_select(vec_greater(vec_set(0.92f), a), low, high), x);
+}
+
+EACH(row_tanh, tanh_of, 2)
+EACH(row_erf, erf_of, 2)
+#endif
+
+/* ------------------------------------------------------------------ of all of a row */
+
+/* The largest of n elements, NaN aside. sign -1: the least, turned round. *special, unless NULL, becomes NaN where
+ * there are NaN or infinities. */
+VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *special)
+{
+    const vec zero = vec_zero(), by = vec_set(sign);
+    vec best[4], seen[4];
+    int64_t i = 0;
+
+    for (int k = 0; k < 4; k++) {
+        best[k] = vec_set(x[0] * sign);
+        seen[k] = zero;
+    }
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec v = vec_mul(vec_load(x + i + k * VEC_LANES), by);
+
+            best[k] = vec_max(v, best[k]);
+            seen[k] = special != NULL ? vec_fma(v, zero, seen[k]) : zero;
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const vec v = vec_select(m, vec_mul(vec_load_some(m, x + i), by), best[0]);
+
+        best[0] = vec_max(v, best[0]);
+        seen[0] = special != NULL ? vec_fma(v, zero, seen[0]) : zero;
+    }
+    if (special != NULL)
+        *special = vec_sum(vec_add(vec_add(seen[0], seen[1]), vec_add(seen[2], seen[3])));
+    return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
+}
+
+/* name(x, y, count, n): the end of each row, by `is_better` of a and b where there are special numbers. */
+#define ENDS(name, sign, is_better)                                                                                    \
+    KERNEL_PART(void, name, const float *x, float *y, int64_t count, int64_t n)                                        \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
+            float special, b = top_of_row(x, n, sign, &special) * (sign);                                              \
+                                                                                                                       \
+            if (special != special) {                                                                                  \
+                b = x[0];                                                                                              \
+                for (int64_t i = 1; i < n; i++) {                                                                      \
+                    const float a = x[i];                                                                              \
+                                                                                                                       \
+                    b = b != b ? b : (is_better) || a != a ? a : b;                                                    \
+                }                                                                                                      \
+            }                                                                                                          \
+            y[r] = b;                                                                                                  \
+        }                                                                                                              \
+    }
+ENDS(row_tops, 1, a > b)
+ENDS(row_lows, -1, a < b)
+
+/* Some hundred numbers are added in float, and those sums in double. */
+VEC_INLINE double sum_of_row(const float *x, int64_t n)
+{
+    enum { STRETCH = 32 * VEC_LANES };
+    double total = 0;
+
+    for (int64_t first = 0; first < n; first += STRETCH) {
+        const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+        vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+        int64_t i = first;
+
+        for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
+        }
+        for (; i < end; i += VEC_LANES)
+            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+        total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+    }
+    return total;
+}
+
+KERNEL_PART(double, row_sum, const float *x, int64_t n)
+{
+    return sum_of_row(x, n);
+}
+
+KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n)
+        y[r] = (float)(sum_of_row(x, n) / (double)n);
+}
+
+/* y = e^(x - top), kept where `keeps`; the sum of them. */
+VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bool keeps)
+{
+    const vec by = vec_set(top);
+    vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by), false, true);
+
+            sum[k] = vec_add(sum[k], e);
+            if (keeps)
+                vec_store(y + i + k * VEC_LANES, e);
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by), false, true);
+
+        sum[0] = vec_add(sum[0], vec_select(m, e, vec_zero()));
+        if (keeps)
+            vec_store_some(y + i, m, e);
+    }
+    return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+}
+
+/* y = x times factor less shift. */
+VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float by, bool multiplies)
+{
+    const vec t = vec_set(top), f = vec_set(by);
+
+    for (int64_t i = 0; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const bool whole = n - i >= VEC_LANES;
+        const vec v = whole ? vec_load(x + i) : vec_load_some(m, x + i);
+        const vec w = multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f);
+
+        if (whole)
+            vec_store(y + i, w);
+        else
+            vec_store_some(y + i, m, w);
+    }
+}
+
+/* At most VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. How many rows
+ * there are changes no bit of any: a loop is cut where it happens to be. */
+enum { SHORT = 4 };
+VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors, const int rows)
+{
+    const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
+    const vec lowest = vec_set(-INFINITY);
+    vec joined[VEC_LANES], e[VEC_LANES][SHORT];
+    float ends[VEC_LANES];
+
+    for (int r = 0; r < rows; r++) {
+        vec top = lowest;
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const float *at = x + r * n + v * VEC_LANES;
+
+            e[r][v] = v + 1 < vectors ? vec_load(at) : vec_select(part, vec_load_some(part, at), lowest);
+            top = vec_max(e[r][v], top);
+        }
+        joined[r] = top;
+    }
+    for (int r = rows; r < VEC_LANES; r++)
+        joined[r] = vec_zero();
+    vec_store(ends, vec_tops(joined));
+    for (int r = 0; r < rows; r++) {
+        const vec top = vec_set(ends[r]);
+        vec sum = vec_zero();
+
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            /* behind the row 1, for what underflows takes a hundred times as long */
+            e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top), false, true);
+            sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
+        }
+        joined[r] = sum;
+    }
+    vec_store(ends, vec_div(vec_set(1), vec_sums(joined)));
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const vec p = vec_mul(e[r][v], vec_set(ends[r]));
+
+            if (v + 1 < vectors)
+                vec_store(y + r * n + v * VEC_LANES, p);
+            else
+                vec_store_some(y + r * n + v * VEC_LANES, part, p);
+        }
+    }
+}
+
+KERNEL_PART(void, row_softmax, const float *x, float *y, int64_t count, int64_t n)
+{
+    const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
+
+    for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
+        if (vectors == 1)
+            softmax_together(x, y, n, 1, VEC_LANES);
+        else if (vectors == 2)
+            softmax_together(x, y, n, 2, VEC_LANES);
+        else
+            softmax_together(x, y, n, (int)vectors, VEC_LANES);
+    }
+    if (vectors <= SHORT) {
+        if (count > 0)
+            softmax_together(x, y, n, (int)vectors, (int)count);
+        return;
+    }
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float top = top_of_row(x, n, 1, NULL);
+
+        scale_row(y, y, n, 0, 1 / exponentials(x, y, n, top, true), true);
+    }
+}
+
+KERNEL_PART(void, row_log_softmax, const float *x, float *y, int64_t count, int64_t n)
+{
+    for (int64_t r = 0; r < count; r++, x += n, y += n) {
+        const float top = top_of_row(x, n, 1, NULL);
+
+        scale_row(x, y, n, top, logf(exponentials(x, y, n, top, false)), false);
+    }
+}
+
+/* ------------------------------------------------------------------ windows */
+
+KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+{
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        vec top[4];
+
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            top[k] = vec_load(x + i + k * VEC_LANES);
+        for (int64_t t = 1; t < taps; t++) {
+            VEC_UNROLL
+            for (int k = 0; k < 4; k++)
+                top[k] = vec_max(top[k], vec_load(x + i + t * step + k * VEC_LANES));
+        }
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            vec_store(y + i + k * VEC_LANES, top[k]);
+    }
+    for (; i + VEC_LANES <= n; i += VEC_LANES) {
+        vec top = vec_load(x + i);
+
+        for (int64_t t = 1; t < taps; t++)
+            top = vec_max(top, vec_load(x + i + t * step));
+        vec_store(y + i, top);
+    }
+    if (i < n) {
+        const vmask m = vec_first(n - i);
+        vec top = vec_load_some(m, x + i);
+
+        for (int64_t t = 1; t < taps; t++)
+            top = vec_max(top, vec_load_some(m, x + i + t * step));
+        vec_store_some(y + i, m, top);
+    }
+}
+
+/* Some vectors are compared with every element. */
+VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first, const int count)
+{
+    const vec one = vec_set(1);
+    vec own[4], above[4];
+
+    VEC_UNROLL
+    for (int c = 0; c < count; c++) {
+        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), x + first + c * VEC_LANES);
+        above[c] = vec_zero();
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const vec other = vec_set(x[i]);
+
+        VEC_UNROLL
+        for (int c = 0; c < count; c++)
+            above[c] = vec_select(vec_greater(other, own[c]), vec_add(above[c], one), above[c]);
+    }
+    VEC_UNROLL
+    for (int c = 0; c < count; c++)
+        vec_store_some(y + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
+}
+
+KERNEL_PART(void, row_greater, const float *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 3 * VEC_LANES < n; i += 4 * VEC_LANES)
+        greater_some(x, y, n, i, 4);
+    for (; i < n; i += VEC_LANES)
+        greater_some(x, y, n, i, 1);
+}
+
+KERNEL_PART(bool, row_finite, const float *x, int64_t n)
+{
+    vec seen[2] = { vec_zero(), vec_zero() };
+    int64_t i = 0;
+    float sum;
+
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+        seen[0] = vec_fma(vec_load(x + i), vec_zero(), seen[0]);
+        seen[1] = vec_fma(vec_load(x + i + VEC_LANES), vec_zero(), seen[1]);
+    }
+    for (; i < n; i += VEC_LANES)
+        seen[0] = vec_fma(vec_load_some(vec_first(n - i), x + i), vec_zero(), seen[0]);
+    sum = vec_sum(vec_add(seen[0], seen[1]));
+    return sum == sum;
+}
+
+/* ------------------------------------------------------------------ float16 */
+
+/* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
+KERNEL_PART(void, row_from_half, const uint16_t *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store(y + i, vec_load_half(x + i));
+    if (i < n) {
+        uint16_t rest[VEC_LANES] = { 0 };
+
+        memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+        vec_store_some(y + i, vec_first(n - i), vec_load_half(rest));
+    }
+}
+
+KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store_half(y + i, vec_load(x + i));
+    if (i < n) {
+        uint16_t rest[VEC_LANES];
+
+        vec_store_half(rest, vec_load_some(vec_first(n - i), x + i));
+        memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+    }
+}
+
+const row_set KERNEL(rows) = {
+    KERNEL_PART_OF(row_exp),     KERNEL_PART_OF(row_tanh),      KERNEL_PART_OF(row_erf),
+    KERNEL_PART_OF(row_sigmoid), KERNEL_PART_OF(row_softmax),   KERNEL_PART_OF(row_log_softmax),
+    KERNEL_PART_OF(row_tops),    KERNEL_PART_OF(row_lows),      KERNEL_PART_OF(row_sum),
+    KERNEL_PART_OF(row_means),   KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater),
+    KERNEL_PART_OF(row_finite),  KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
+};

@@ -1,0 +1,85 @@
+/* vec_words.h - vectors of 32-bit words beside vec.h's, each word a few packed weights of one of VEC_LANES columns. For
+ * bytes as activations see vec_int.h.
+ *
+ *   vint_load(p)             at any address
+ *   vint_pick(w, shift, n)   (w >> shift) & (2^n - 1) of each word
+ *   vec_of(i)                integers as floats
+ *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2 has
+ * its four floats four times Where INTS_DOT is defined there are products of limbs, four k at a time; u holds one
+ * weight in each byte: ints_limbs(..)           see nbits.c INTS_BYTES: bytes by bytes in one instruction (VNNI);
+ * otherwise words in pairs. */
+#ifndef SIMD_VEC_WORDS_H
+#define SIMD_VEC_WORDS_H
+#include "simd/vec.h"
+
+typedef int32_t vint __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint32_t unsigned_words __attribute__((vector_size(VEC_LANES * 4))); /* for sums that may wrap */
+
+VEC_INLINE vint vint_load(const void *p)
+{
+    vint v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+VEC_INLINE vint vint_pick(vint w, int shift, int bits)
+{
+    return (vint)((unsigned_words)w >> (uint32_t)shift & (uint32_t)((1u << bits) - 1));
+}
+VEC_INLINE vec vec_of(vint i)
+{
+    return (vec) __builtin_convertvector(i, vec);
+}
+VEC_INLINE vint vint_set(int32_t x)
+{
+    return x - (vint){ 0 };
+}
+
+#if defined(KERNEL_IS_avx512)
+VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
+{
+    (void)bits; /* the permutation reads the lowest four */
+    return _mm512_permutexvar_ps((__m512i)((vint)w >> shift), _mm512_loadu_ps(table));
+}
+#else
+VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
+{
+    return vec_sub(vec_of(vint_pick(w, shift, bits)), vec_set(-table[0]));
+}
+#endif
+
+/* Sums of weights by the integers of activations: acc + the product of two words, or four bytes, of each lane. */
+#if defined(KERNEL_IS_avx512_vnni)
+#define INTS_BYTES 1
+VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
+{
+    return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, _mm512_set1_epi32(a));
+}
+/* Four products of bytes in a lane, unsigned by signed ones, or two of words; sums wrap around. */
+VEC_INLINE vint ints_dot_bytes(vint acc, vint a, vint w)
+{
+    return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)w);
+}
+VEC_INLINE vint ints_dot_words(vint acc, vint x, vint y)
+{
+    return (vint)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)y);
+}
+VEC_INLINE vint vint_hold(vint x)
+{
+    __asm__("" : "+v"(x));
+    return x;
+}
+#elif defined(KERNEL_IS_avx512)
+#define INTS_WORDS 1
+VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
+{
+    return acc + (vint)_mm512_madd_epi16((__m512i)u, _mm512_set1_epi32(a));
+}
+#elif defined(KERNEL_IS_avx2)
+#define INTS_WORDS 1
+VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
+{
+    return acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a));
+}
+#endif
+#endif

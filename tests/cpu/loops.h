@@ -1,0 +1,22 @@
+/* loops.h - whether cpu has loops of its own here. Those of x86-64 begin with AVX2; what stays packed elsewhere
+ * needs them. */
+#ifndef TESTS_CPU_LOOPS_H
+#define TESTS_CPU_LOOPS_H
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Is this an x86-64 below AVX2, as far as the process may use it? */
+static inline bool is_below_avx2(void)
+{
+    const char *isa = getenv("INLAY_ISA");
+
+#if defined(__x86_64__)
+    return (isa != NULL && strcmp(isa, "baseline") == 0) || !__builtin_cpu_supports("avx2") ||
+           !__builtin_cpu_supports("fma");
+#else
+    (void)isa;
+    return false;
+#endif
+}
+#endif

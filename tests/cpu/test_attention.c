@@ -1,0 +1,162 @@
+/* Attention on cpu, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads
+ * of keys, masks of every shape with -infinity and NaN in them, causal or not, operands as Transposes leave them. */
+#include "region_provider.h"
+#include "graph_script.h"
+#include <math.h>
+
+typedef struct attention {
+    int batch, heads, key_heads, queries, keys, size, value_size;
+    const char *mask; /* its dims, from letters of B H T S, s for S less 3, and 1; NULL = none */
+    bool causal;
+    bool turned; /* [batch, length, heads, size] outside */
+    const char *scale;
+} attention;
+
+static void write_dims(const attention *a, const char *letters, char *out)
+{
+    out[0] = '\0';
+    for (const char *c = letters; *c != '\0'; c++) {
+        int n = *c == 'B'   ? a->batch
+                : *c == 'H' ? a->heads
+                : *c == 'T' ? a->queries
+                : *c == 'S' ? a->keys
+                : *c == 's' ? a->keys - 3
+                            : 1;
+
+        (void)snprintf(out + strlen(out), 16, "%s%d", c == letters ? "" : ",", n);
+    }
+}
+
+static void write_operand(const attention *a, const char *name, int heads, int length, int size, char *out, size_t room)
+{
+    if (a->turned)
+        (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, a->batch, length,
+                       heads, size, name, name);
+    else
+        (void)snprintf(out, room, "%s : %d,%d,%d,%d\n", name, a->batch, heads, length, size);
+}
+
+static void write_script(const attention *a, char *script, size_t room)
+{
+    char q[128], k[128], v[128], m[64] = "", mask[96] = "";
+
+    write_operand(a, "q", a->heads, a->queries, a->size, q, sizeof q);
+    write_operand(a, "k", a->key_heads, a->keys, a->size, k, sizeof k);
+    write_operand(a, "v", a->key_heads, a->keys, a->value_size, v, sizeof v);
+    if (a->mask != NULL) {
+        write_dims(a, a->mask, m);
+        (void)snprintf(mask, sizeof mask, "m : %s\n", m);
+    }
+    (void)snprintf(script, room, "%s%s%s%sy%s = Attention(q, k, v%s) is_causal=%d %s\n%s-> y", q, k, v, mask,
+                   a->turned ? "0" : "", a->mask != NULL ? ", m" : "", a->causal, a->scale != NULL ? a->scale : "",
+                   a->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
+}
+
+/* A mask with -infinity for a third of it and all of its first row; NaN at its end where asked. */
+static void darken(rig *r, const attention *a, bool nan)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_value *m = NULL;
+    float *x;
+
+    assert_int_equal(inlay_session_input(r->session, 3, &info), INLAY_OK);
+    for (uint32_t d = 0; d < info.rank; d++)
+        dims[d] = info.dims[d];
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &m, NULL), INLAY_OK);
+    x = inlay_value_data(m);
+    for (int64_t i = 0; i < inlay_value_count(m); i++)
+        x[i] = i % 3 == 1 || i < a->keys ? -INFINITY : (float)(i % 7) * 0.5f;
+    if (nan)
+        x[inlay_value_count(m) - 1] = NAN;
+    rig_bind(r, 3, m);
+}
+
+static void expect_same(const attention *a, const char *threads, const char *loops, int dark)
+{
+    static const char *const theirs[] = { "providers", "reference", NULL };
+    const char *const ours[] = { "providers",
+                                 REGION ",reference",
+                                 "policy",
+                                 "priority",
+                                 "intra_threads",
+                                 threads,
+                                 REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL,
+                                 loops,
+                                 NULL };
+    char script[768];
+    rig r[2];
+
+    write_script(a, script, sizeof script);
+    for (int i = 0; i < 2; i++) {
+        wire w = { 0 };
+
+        script_model(&w, script, 23);
+        r[i] = rig_open(&w, i == 0 ? ours : theirs);
+        script_feed(&r[i], 5);
+        if (a->mask != NULL && dark > 0)
+            darken(&r[i], a, dark > 1);
+        rig_run(&r[i]);
+    }
+    {
+        inlay_value *got = inlay_context_output(r[0].context, 0), *want = inlay_context_output(r[1].context, 0);
+        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+
+        assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
+        for (int64_t i = 0; i < inlay_value_count(got); i++)
+            if (!(isnan(x[i]) && isnan(y[i])) && !(fabsf(x[i] - y[i]) <= 1e-5f))
+                fail_msg("element %lld is %g, not %g, with %s threads, own_loops %s, mask %d, in\n%s", (long long)i,
+                         (double)x[i], (double)y[i], threads, loops, dark, script);
+    }
+    rig_close(&r[0]);
+    rig_close(&r[1]);
+}
+
+static void against_reference(void **state)
+{
+    static const attention cases[] = {
+        { 1, 1, 1, 1, 1, 1, 1, NULL, false, false, NULL },
+        { 2, 3, 3, 5, 7, 16, 16, NULL, false, false, NULL },
+        { 1, 2, 2, 128, 128, 64, 64, "B11S", false, true, NULL },
+        { 2, 2, 2, 49, 49, 32, 32, "1HTS", false, true, "scale=0.3" },
+        { 2, 2, 2, 13, 70, 33, 20, "BHTS", false, false, NULL },
+        { 1, 4, 4, 1, 200, 64, 64, "BHTS", false, true, NULL },
+        { 1, 4, 4, 3, 65, 80, 80, "TS", false, true, NULL },
+        { 1, 2, 2, 300, 300, 8, 8, NULL, true, false, NULL },
+        { 1, 2, 2, 20, 50, 24, 24, "1S", true, true, NULL },
+        { 1, 2, 2, 50, 20, 24, 100, "TS", true, false, NULL },
+        { 1, 1, 1, 260, 900, 17, 5, "TS", false, false, NULL },
+        { 1, 1, 1, 2, 1500, 40, 40, NULL, true, false, NULL },
+        { 2, 24, 24, 41, 41, 32, 32, "1HTS", false, true, NULL },
+        { 1, 2, 2, 9, 20, 16, 16, "11s", false, false, NULL },
+        { 2, 2, 2, 30, 30, 16, 16, "BHTs", true, true, NULL },
+        { 1, 2, 2, 3, 40, 16, 16, "Ts", false, false, NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int way = 0; way < 2 * 2 * 3; way++)
+            if (way % 3 == 0 || cases[i].mask != NULL)
+                expect_same(&cases[i], way / 3 % 2 ? "2" : "1", way / 6 ? "0" : "1", way % 3);
+}
+
+static void shared_keys(void **state)
+{
+    static const attention cases[] = {
+        { 1, 8, 2, 1, 90, 64, 64, "11TS", false, true, NULL },
+        { 2, 6, 3, 30, 40, 16, 16, "BHTS", false, false, NULL },
+        { 1, 4, 1, 17, 17, 32, 32, NULL, true, true, NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int dark = 0; dark < 3; dark++)
+            expect_same(&cases[i], dark % 2 ? "2" : "1", "1", dark);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_reference), cmocka_unit_test(shared_keys) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* What decoders have beside products and attention, against the reference: RotaryEmbedding and TensorScatter, operands
+ * as Transposes and Slices leave them, places that are constants, inputs or missing, and those that do not exist. */
+#include "region_provider.h"
+#include "graph_script.h"
+#include "session/session.h"
+#include <math.h>
+
+static rig open_on(const char *script, const char *providers, const char *threads)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 24);
+    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
+                                               "level", "0", NULL });
+}
+
+static void expect_equal(const char *script)
+{
+    rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                 open_on(script, REGION ",reference", "2") };
+
+    for (int i = 0; i < 3; i++) {
+        script_feed(&r[i], 1);
+        rig_run(&r[i]);
+        rig_run(&r[i]);
+        if (i > 0) /* casts of places are the reference's */
+            assert_true(r[i].session->main->step_count <= 2);
+    }
+    for (int i = 1; i < 3; i++) {
+        for (uint32_t o = 0; o < inlay_session_output_count(r[0].session); o++) {
+            inlay_value *got = inlay_context_output(r[i].context, o), *want = inlay_context_output(r[0].context, o);
+
+            assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
+            for (int64_t k = 0; k < inlay_value_count(got); k++) {
+                float x = ((float *)inlay_value_data(got))[k], y = ((float *)inlay_value_data(want))[k];
+
+                if (!(fabsf(x - y) <= 1e-6f))
+                    fail_msg("output %u: element %lld is %g, not %g, in\n%s", o, (long long)k, (double)x, (double)y,
+                             script);
+            }
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        rig_close(&r[i]);
+}
+
+static void rotations(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,3,4,16\nc = [32,8]\ns = [32,8]\np = i[2,4] 0,1,2,3,7,8,9,31\ny = RotaryEmbedding(x, c, s, p)\n-> y",
+        "x : 2,3,4,16\nc = [32,8]\ns = [32,8]\np = i[2,4] 0,1,2,3,7,8,9,31\n"
+        "y = RotaryEmbedding(x, c, s, p) interleaved=1\n-> y",
+        "x : 2,3,4,16\nc = [9,3]\ns = [9,3]\np = i[2,4] 0,1,2,3,7,8,8,0\n"
+        "y = RotaryEmbedding(x, c, s, p) rotary_embedding_dim=6\n-> y",
+        "x : 2,40,48\nc : 2,40,8\ns : 2,40,8\ny = RotaryEmbedding(x, c, s) num_heads=3\n-> y",
+        "x : 2,4,48\nc = [9,8]\ns = [9,8]\np = i[2,4] 0,1,2,3,7,8,8,0\nh = i[4] 0,0,3,16\nr = Reshape(x, h)\n"
+        "t = Transpose(r) perm=0,2,1,3\na = RotaryEmbedding(t, c, s, p)\ny = Transpose(a) perm=0,2,1,3\n-> y, a",
+        "x : 1,2,5,12\nc = [9,2]\ns = [9,2]\np = i[1,5] 4,3,2,1,0\nf = i[1] 3\nl = i[1] 11\nd = i[1] 3\n"
+        "t = Slice(x, f, l, d)\ny = RotaryEmbedding(t, c, s, p) rotary_embedding_dim=4\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        expect_equal(scripts[i]);
+}
+
+static void rows_of_caches(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,3,9,8\nu : 2,3,2,8\np = i[2] 7,0\ny = TensorScatter(x, u, p) axis=2\n-> y",
+        "x : 2,3,9,8\nu : 2,3,2,8\ny = TensorScatter(x, u)\n-> y",
+        /* the cache is made here, or is read elsewhere, too */
+        "x : 2,3,9,8\nu : 2,2,3,8\np = i[2] 3,6\nr = Relu(x)\nt = Transpose(u) perm=0,2,1,3\n"
+        "y = TensorScatter(r, t, p) axis=-2\nz = Mul(y, y)\n-> z",
+        "x : 2,3,9,8\nu : 2,2,3,8\np = i[2] 3,6\nr = Relu(x)\nt = Transpose(u) perm=0,2,1,3\n"
+        "y = TensorScatter(r, t, p) axis=-2\nz = Mul(y, r)\n-> z, y",
+        "x : 2,2,4,8\nn : 2,2,1,8\np = i[2] 4,2\nc = Concat(x, n) axis=2\ny = TensorScatter(c, n, p)\n-> y, c",
+        "x : 1,9,2,8\nu : 1,2,9,8\np = i[1] 0\nt = Transpose(x) perm=0,2,1,3\ny = TensorScatter(t, u, p)\n-> y",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        expect_equal(scripts[i]);
+}
+
+/* Places that are not there are an error of the run, which says so; the next run is as good as any. */
+static void places_that_are_not_there(void **state)
+{
+    static const struct {
+        const char *script, *says;
+        float good, bad;
+    } rows[] = {
+        { "x : 1,2,1,8\nf : 1,1\nc = [9,4]\ns = [9,4]\np = Cast(f) to=7\ny = RotaryEmbedding(x, c, s, p)\n-> y",
+          "a position is outside the caches", 8, 9 },
+        { "x : 1,2,1,8\nf : 1,1\nc = [9,4]\ns = [9,4]\np = Cast(f) to=7\ny = RotaryEmbedding(x, c, s, p)\n-> y",
+          "a position is outside the caches", 0, -1 },
+        { "x : 1,2,4,8\nf : 1\nu = [1,2,2,8]\np = Cast(f) to=7\ny = TensorScatter(x, u, p)\n-> y",
+          "write_indices lead out of the cache", 2, 3 },
+        { "x : 1,2,4,8\nf : 1\nu = [1,2,2,8]\np = Cast(f) to=7\ny = TensorScatter(x, u, p)\n-> y",
+          "write_indices lead out of the cache", 0, -1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rig r = open_on(rows[i].script, REGION ",reference", "1");
+
+        script_feed(&r, 1);
+        for (int turn = 0; turn < 4; turn++) {
+            const float at = turn % 2 == 1 ? rows[i].bad : rows[i].good;
+            inlay_diag diag = INLAY_DIAG_INIT;
+            inlay_status status;
+
+            rig_floats(&r, 1, strstr(rows[i].script, "f : 1,1") != NULL ? "1,1" : "1", &at);
+            status = inlay_context_run(r.context, NULL, &diag);
+            assert_int_equal(status, turn % 2 == 1 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
+            if (turn % 2 == 1 && strstr(diag.text, rows[i].says) == NULL)
+                fail_msg("%s", diag.text);
+        }
+        rig_close(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rotations), cmocka_unit_test(rows_of_caches),
+                                        cmocka_unit_test(places_that_are_not_there) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* Constants of float16 and bfloat16 that are cast to float: made for each pack where products and convolutions alone
+ * read them, folded as before elsewhere; the results of the reference on floats either way. */
+#include "region_provider.h"
+#include "rig.h"
+#include "session/session.h"
+#include <math.h>
+
+enum { MOST = 1 << 17 };
+
+static const struct row {
+    const char *op;
+    int64_t dims[4];
+    const char *shapes[3]; /* of x */
+    const char *behind;    /* reads the result: a factor, or the weights once more */
+    uint32_t rank;
+    bool turned, stays;
+} rows[] = {
+    { "MatMul", { 256, 288 }, { "7,256", "1,256", "2,33,256" }, NULL, 2, false, true },
+    { "Gemm", { 288, 256 }, { "7,256", "1,256", "65,256" }, NULL, 2, true, true },
+    { "Conv", { 64, 128, 3, 3 }, { "1,128,9,9", "2,128,5,7", "1,128,20,3" }, NULL, 4, false, true },
+    { "Conv", { 256, 288, 1, 1 }, { "1,288,9,9", "1,288,1,1", "3,288,4,4" }, NULL, 4, false, true },
+    { "Conv", { 256, 288, 1, 1 }, { "1,288,9,9", "1,288,1,1", "3,288,4,4" }, "factor", 4, false, false },
+    { "MatMul", { 256, 256 }, { "256,256", "256,256", "256,256" }, "weights", 2, false, false },
+    { "MatMul", { 96, 64 }, { "7,96", "1,96", "5,96" }, NULL, 2, false, false }, /* few: floats are as good */
+};
+static uint16_t halves[MOST];
+static float x[MOST];
+
+/* odd: bytes that move where the weights lie in the file. */
+static wire model_of(const struct row *row, int dtype, uint32_t odd)
+{
+    static const float factor = 0.75f;
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), t;
+    char name[16] = "nnnnnnnn";
+    int64_t count = 1;
+
+    name[odd + 1] = '\0';
+    for (uint32_t d = 0; d < row->rank; d++)
+        count *= row->dims[d];
+    assert_true(count <= MOST);
+    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, row->rank == 4 ? "n,c,h,w" : NULL);
+    t = wire_begin(&w, MW_INITIALIZER);
+    mw_tensor_head(&w, name, dtype, row->rank, row->dims);
+    wire_bytes(&w, 9, halves, (size_t)count * sizeof *halves);
+    wire_end(&w, t);
+    rig_node_int(&w, "Cast", name, "w", "to", INLAY_FLOAT);
+    if (row->turned)
+        rig_node_int(&w, row->op, "x,w", "p", "transB", 1);
+    else
+        mw_node(&w, row->op, "x,w", "p");
+    if (row->behind != NULL && strcmp(row->behind, "factor") == 0) {
+        rig_scalar(&w, "f", INLAY_FLOAT, (double)factor);
+        mw_node(&w, "Mul", "p,f", "y");
+    } else {
+        mw_node(&w, row->behind != NULL ? "Add" : "Neg", row->behind != NULL ? "p,w" : "p", "y");
+    }
+    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(&w, g);
+    return w;
+}
+
+static uint32_t casts_left(const rig *r)
+{
+    const graph *g = r->session->model->main;
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < g->node_count; n++)
+        count += strcmp(g->nodes[n]->info.op_type.data, "Cast") == 0;
+    return count;
+}
+
+static void check(const struct row *row, int dtype, uint32_t odd)
+{
+    static const char *const ours[] = { "providers", REGION ",reference", "policy", "priority", NULL };
+    static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
+    wire a = model_of(row, dtype, odd), b = model_of(row, dtype, odd);
+    rig got = rig_open(&a, ours), want = rig_open(&b, plain);
+
+    if (casts_left(&got) != (row->stays ? 1 : 0))
+        fail_msg("%s of %s: %u casts are left", row->op, inlay_dtype_name((inlay_dtype)dtype), casts_left(&got));
+    for (int turn = 0; turn < 4; turn++) { /* each shape finds other packs, or makes them of those that are there */
+        const inlay_value *y, *z;
+        float top = 0;
+
+        rig_floats(&got, 0, row->shapes[turn % 3], x);
+        rig_floats(&want, 0, row->shapes[turn % 3], x);
+        rig_run(&got);
+        rig_run(&want);
+        y = inlay_context_output(got.context, 0);
+        z = inlay_context_output(want.context, 0);
+        assert_int_equal(inlay_value_count(y), inlay_value_count(z));
+        for (int64_t i = 0; i < inlay_value_count(z); i++)
+            top = fmaxf(top, fabsf(((const float *)inlay_value_data((inlay_value *)(uintptr_t)z))[i]));
+        assert_true(top > 0 && isfinite(top));
+        for (int64_t i = 0; i < inlay_value_count(z); i++) {
+            const float p = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)y))[i];
+            const float q = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)z))[i];
+
+            if (!(fabsf(p - q) <= 8e-6f * top))
+                fail_msg("%s of %s, x %s: element %lld is %.9g, not %.9g", row->op,
+                         inlay_dtype_name((inlay_dtype)dtype), row->shapes[turn % 3], (long long)i, (double)p,
+                         (double)q);
+        }
+    }
+    rig_close(&got);
+    rig_close(&want);
+}
+
+static void as_floats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MOST; i++) {
+        x[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
+        halves[i] = (uint16_t)(0x3800 + i % 8192 * 7919 % 0x05ff + (i % 3 == 0 ? 0x8000 : 0)); /* both: below 2 */
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (uint32_t odd = 0; odd < 4; odd++)
+            check(&rows[i], odd % 2 == 0 ? INLAY_FLOAT16 : INLAY_BFLOAT16, odd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(as_floats) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

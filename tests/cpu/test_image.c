@@ -1,0 +1,248 @@
+/* Operators of image models on cpu beside the reference: Resize in every layout that a region may bring. */
+#define BESIDE_MOST 3e-5f /* Sigmoid of large sums that cancel */
+#include "beside.h"
+
+static void resize(void **state)
+{
+    /* What comes before decides the layout: nothing (row-major), a convolution (channels last, or blocks where the
+     * channels do not fill them), a Winograd convolution (blocks), a concatenation. */
+    static const char *const before[] = {
+        "x : 2,3,9,7\na = Neg(x)\n",
+        "x : 2,3,9,7\nw = [20,3,3,3]\na = Conv(x, w) pads=1,1,1,1\n",
+        "x : 1,32,24,24\nw = [64,32,3,3]\nk = Conv(x, w) pads=1,1,1,1\na = Relu(k)\n",
+        "x : 2,16,6,5\nw = [16,16,3,3]\nk = Conv(x, w) pads=1,1,1,1\na = Concat(k, x) axis=1\n",
+        "x : 2,5,6\nw = [24,5,3]\na = Conv(x, w) pads=1,1\n",
+        "x : 1,4,5,6,3\nw = [17,4,3,3,3]\na = Conv(x, w) pads=1,1,1,1,1,1\n",
+    };
+    static const char *const modes[] = { "nearest", "linear", "cubic" };
+    static const char *const places[] = { "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric" };
+    static const uint32_t ranks[] = { 4, 4, 4, 4, 3, 5 };
+    static const char *const factors[] = { "2.0", "1.7", "0.6", "1.0", "3.0" };
+    char script[512], ones[64];
+    uint32_t n = 0;
+
+    (void)state;
+    for (uint32_t b = 0; b < 6; b++) {
+        for (uint32_t m = 0; m < 3; m++) {
+            for (uint32_t p = 0; p < 4; p++, n++) {
+                const beside_row row = { "Resize", script };
+                uint32_t at = (uint32_t)snprintf(ones, sizeof ones, "1,1");
+
+                for (uint32_t d = 2; d < ranks[b]; d++)
+                    at += (uint32_t)snprintf(ones + at, sizeof ones - at, ",%s",
+                                             factors[(n + d) % (ranks[b] == 3 ? 3 : 5)]);
+                (void)snprintf(script, sizeof script,
+                               "%ss = [%u] %s\ny = Resize(a, _, s) mode=%s coordinate_transformation_mode=%s\nz = "
+                               "Relu(y)\n-> z, y",
+                               before[b], ranks[b], ones, modes[m], places[p]);
+                beside_expect(&row, 13, NULL);
+            }
+        }
+    }
+}
+
+static void resize_otherwise(void **state)
+{
+    static const beside_row rows[] = {
+        { "Resize", "x : 2,3,4,5\ns = i[4] 2,3,9,4\ny = Resize(x, _, _, s) mode=linear\n-> y" },
+        { "Resize", "x : 2,3,4,5\ns = i[4] 2,7,4,4\ny = Resize(x, _, _, s) mode=linear\n-> y" }, /* channels, too */
+        { "Resize", "x : N,17,H,W\nw = [17,17,1,1]\na = Conv(x, w)\ns = [4] 1,1,2,2\ny = Resize(a, _, s) "
+                    "mode=linear\nz = Conv(y, w)\n-> z" },
+        { "Resize", "x : 1,8,1,1\nw = [16,8,1,1]\na = Conv(x, w)\ns = i[4] 1,16,5,6\ny = Resize(a, _, _, s) "
+                    "mode=linear\n-> y" },
+        { "Resize", "x : 1,16,4,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,16,4,4\n"
+                    "y = Resize(a, _, _, s) mode=linear\nz = Add(y, x)\n-> z" }, /* nothing changes */
+        { "Resize", "x : 1,16,8,8\nw = [24,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,24,3,20\n"
+                    "y = Resize(a, _, _, s) mode=cubic antialias=1 exclude_outside=1\n-> y" },
+        { "Resize", "x : 1,16,8,8\nw = [24,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[2] 3,20\n"
+                    "y = Resize(a, _, _, s) mode=linear antialias=1 axes=3,2\n-> y" },
+        { "Resize", "x : 1,16,8,8\ns = [1] 1.5\ny = Resize(x, _, s) mode=linear axes=2,\n-> y" },
+        /* Left to others. */
+        { NULL, "x : 1,16,8,8\ns = i[2] 3,20\ny = Resize(x, _, _, s) mode=linear keep_aspect_ratio_policy=not_larger "
+                "axes=2,3\n-> y" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 19, NULL);
+    beside_expect(&(beside_row){ "Upsample", "x : 1,16,3,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\n"
+                                             "s = [4] 1,1,2,3\ny = Upsample(a, s) mode=linear\n-> y" },
+                  9, NULL);
+}
+
+static void transposed(void **state)
+{
+    static const beside_row rows[] = {
+        /* wide: taps side by side, overlapping, with holes */
+        { "ConvTranspose", "x : 2,5,4,6\nw = [5,24,2,2]\nb = [24]\ny = ConvTranspose(x, w, b) strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,16,5,4\nw = [16,17,3,3]\na = Neg(x)\ny = ConvTranspose(a, w) "
+                           "strides=2,2 pads=1,1,1,1 "
+                           "output_padding=1,1\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 2,3,5,4\nw = [3,8,4,4]\nb = [8]\ny = ConvTranspose(x, w, b) strides=2,3 pads=1,0,2,1\n"
+                           "z = LeakyRelu(y) alpha=0.2\nv = Sigmoid(z)\n-> v" },
+        { "ConvTranspose", "x : 1,4,3,3\nw = [4,9,2,3]\ny = ConvTranspose(x, w) strides=3,4 output_padding=2,0\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\nc = [1,9,1,1]\na = ConvTranspose(x, w) dilations=2,3\n"
+                           "y = Add(a, c)\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,2]\ny = ConvTranspose(x, w) dilations=2,2 strides=2,3\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) auto_pad=SAME_UPPER "
+                           "strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,4,3]\ny = ConvTranspose(x, w) auto_pad=SAME_LOWER "
+                           "strides=3,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) auto_pad=VALID strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 1,4,5,5\nw = [4,9,3,3]\ny = ConvTranspose(x, w) output_shape=10,8 strides=2,2\n-> y" },
+        { "ConvTranspose", "x : 2,40,31,70\nw = [40,21,4,4]\nb = [21]\ny = ConvTranspose(x, w, b) strides=2,2 "
+                           "pads=1,1,1,1\nz = LeakyRelu(y) alpha=0.2\n-> z" },
+        { "ConvTranspose", "x : 1,130,9,67\nw = [130,3,5,3]\ny = ConvTranspose(x, w) strides=1,3 pads=2,0,2,1 group=2\n"
+                           "z = Tanh(y)\n-> z" },
+        { "ConvTranspose",
+          "x : 1,20,9,300\nw = [20,9,3,3]\ny = ConvTranspose(x, w) strides=2,2 dilations=2,3 group=1\n-> y" },
+        { "ConvTranspose", "x : 2,6,7\nw = [6,10,5]\ny = ConvTranspose(x, w) strides=2, pads=2,1\n-> y" },
+        { "ConvTranspose", "x : 1,3,3,4,5\nw = [3,12,2,3,2]\nb = [12]\ny = ConvTranspose(x, w, b) "
+                           "strides=2,1,2\n-> y" },
+        /* thin */
+        { "ConvTranspose", "x : 2,24,6,5\nw = [24,1,2,2]\nb = [1]\na = ConvTranspose(x, w, b) strides=2,2\ny = "
+                           "Sigmoid(a)\n-> y" },
+        { "ConvTranspose", "x : 2,8,6,5\nw = [8,3,4,4]\nb = [3]\na = ConvTranspose(x, w, b) strides=2,2 "
+                           "pads=1,1,1,1\ny = Relu(a)\nz = Neg(y)\n-> z" },
+        { "ConvTranspose", "x : 1,8,6,5\nw = [8,2,3,3]\ny = ConvTranspose(x, w) strides=4,3 dilations=2,1 pads=3,0,0,3 "
+                           "output_padding=1,2\n-> y" },
+        { "ConvTranspose", "x : 1,2,2,3,4\nw = [2,5,3,2,2]\ny = ConvTranspose(x, w) pads=1,0,1,0,1,0\n-> y" },
+        { "ConvTranspose", "x : 3,1,4\nw = [1,1,9]\ny = ConvTranspose(x, w) pads=4,4\n-> y" },
+        /* one channel a group, and several */
+        { "ConvTranspose", "x : 2,6,5,4\nw = [6,1,4,4]\nb = [6]\ny = ConvTranspose(x, w, b) group=6 strides=2,2 "
+                           "pads=1,1,1,1\nz = LeakyRelu(y) alpha=0.3\n-> z" },
+        { "ConvTranspose", "x : 2,20,5\nw = [20,1,3]\ny = ConvTranspose(x, w) group=20 strides=2, "
+                           "output_padding=1,\n-> y" },
+        { "ConvTranspose", "x : 2,6,5,4\nw = [6,2,3,3]\nb = [6]\ny = ConvTranspose(x, w, b) group=3 strides=2,2 "
+                           "pads=1,1,1,1 output_padding=1,0\nz = Relu(y)\nv = Sigmoid(z)\n-> v" },
+        /* and in a network, at sizes that are not known before */
+        { "ConvTranspose", "x : N,16,H,W\nw = [32,16,3,3]\na = Conv(x, w) pads=1,1,1,1\nt = [32,16,2,2]\ny = "
+                           "ConvTranspose(a, t) strides=2,2\nk = [1,16,1,1]\nz = Conv(y, k)\n-> z, y" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 11, NULL);
+}
+
+/* Weights or a bias that are inputs, or made of them: nothing to pack. */
+static void computed_weights(void **state)
+{
+    static const beside_row rows[] = {
+        { "Conv", "x : 2,5,9,8\nw : 7,5,3,3\nb : 7\nc = Conv(x, w, b) pads=1,0,2,1 strides=2,1\ny = Relu(c)\n-> y" },
+        { "Conv", "x : 1,8,9,N\nw : 16,4,3,3\nc = Conv(x, w) group=2\ny = Sigmoid(c)\n-> y, c" },
+        { "Conv", "x : 1,6,12\nw : 6,1,5\nv = Tanh(w)\nc = Conv(x, v) group=6 dilations=2,\ny = Add(c, c)\n-> y" },
+        { "Conv", "x : 1,16,9,9\nk = [32,16,3,3]\nb : 32\nc = Conv(x, k, b) pads=1,1,1,1\nm = [32,32,1,1]\n"
+                  "d = Conv(c, m)\ny = Add(c, d)\n-> y" },
+        { "Conv", "x : 1,4,5,6,7\nw : 8,4,2,3,2\nk = [8]\nc = Conv(x, w, k) auto_pad=SAME_UPPER\ny = Clip(c)\n-> y" },
+        { "Conv", "x : 1,8,9,9\nw : 8,8,1,1\nk = [8,8,3,3]\na = Conv(x, k)\ns = GlobalAveragePool(a)\n"
+                  "t = Sigmoid(s)\nm = Mul(a, t)\ny = Conv(m, w)\n-> y" },
+        { "Conv", "x : N,3,5,5\nw : 4,3,3,3\nb : 4\nc = Conv(x, w, b)\n-> c" },
+        { "ConvTranspose", "x : 1,5,6,7\nw : 5,4,3,2\nb : 4\ny = ConvTranspose(x, w, b) strides=2,3 "
+                           "output_padding=1,0\nz = Relu(y)\n-> z" },
+        { "ConvTranspose", "x : 1,12,6,7\nw = [12,9,2,2]\nb = [9]\nt = ConvTranspose(x, w, b) strides=2,2\n"
+                           "a = LeakyRelu(t)\nc = Sigmoid(a)\nd = Tanh(c)\ny = Abs(d)\n-> y" },
+        { "ConvTranspose", "x : 1,12,6,7\nw = [12,2,3,3]\nt = ConvTranspose(x, w) strides=2,2\nc = HardSigmoid(t)\n"
+                           "y = Exp(c)\n-> y, c" },
+        { "ConvTranspose", "x : 1,6,8,5\nw = [6,1,3,3]\nt = ConvTranspose(x, w) group=6\ns = Sigmoid(t)\n"
+                           "y = Mul(t, s)\n-> y" },
+        { "ConvTranspose", "x : 1,6,8\nw : 6,2,3\ny = ConvTranspose(x, w) group=3 strides=2,\n-> y" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&(beside_row){ REGION_HAS_LIBRARY ? rows[i].op : NULL, rows[i].script }, 11, NULL);
+}
+
+static void prelu(void **state)
+{
+    static const beside_row rows[] = {
+        { "PRelu", "x : 2,7,5,4\ns = [7,1,1]\ny = PRelu(x, s)\n-> y" },
+        { "PRelu", "x : 2,7,5,4\ns = [1]\na = Neg(x)\ny = PRelu(a, s)\nz = Exp(y)\n-> z" },
+        { "PRelu", "x : 2,7,5,4\ns = [2,7,5,4]\ny = PRelu(x, s)\n-> y" },
+        { "PRelu", "x : 2,7,5,4\ns = [5,1]\nt = PRelu(x, s)\ny = Add(t, x)\n-> y" },
+        { "PRelu", "x : 1,16,9,9\nw = [33,16,3,3]\nc = [33]\ns = [33,1,1]\na = Conv(x, w, c)\ny = PRelu(a, s)\nz = "
+                   "Relu(y)\nv = Neg(z)\n-> v" },
+        { "PRelu", "x : 1,16,9,9\nw = [16,1,3,3]\ns = [16,1,1]\na = Conv(x, w) group=16\ny = PRelu(a, s)\nu = "
+                   "[17,16,1,1]\nz = Conv(y, u)\n-> z" },
+        { "PRelu", "x : 1,3,8\nw = [20,3,3]\ns = [20,1]\na = Conv(x, w) pads=1,1\ny = PRelu(a, s)\n-> y, a" },
+        { "PRelu", "x : 1,32,24,24\nw = [64,32,3,3]\ns = [64,1,1]\na = Conv(x, w) pads=1,1,1,1\ny = PRelu(a, s)\nz = "
+                   "Add(y, a)\n-> z" },
+        { "PRelu", "x : 4,8\nw = [8,6]\ns = [6]\na = MatMul(x, w)\ny = PRelu(a, s)\n-> y" },
+        { "PRelu", "x : 4,8\nt : 4,8\ny = PRelu(x, t)\n-> y" }, /* a slope that is computed */
+        { "PRelu", "x : N,8,H,W\nw = [24,8,1,1]\ns = [24,1,1]\na = Conv(x, w)\ny = PRelu(a, s)\nz = Concat(y, x) "
+                   "axis=1\n-> z" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 16, NULL);
+}
+
+static void views(void **state)
+{
+    /* A convolution's output, channels last or in blocks, and a row-major input, seen in parts and with other axes. */
+    static const beside_row rows[] = {
+        { "Slice", "x : 2,24,6,5\nb = i[1] 8\ne = i[1] 24\na = i[1] 1\ny = Slice(x, b, e, a)\nz = Relu(y)\n-> y, z" },
+        { "Slice", "x : 2,3,6,6\nw = [40,3,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[3] 8,-4,1\ne = i[3] 30,99,5\na = "
+                   "i[3] 1,-1,2\ny = Slice(c, b, e, a)\nz = Exp(y)\nv = Add(y, z)\n-> v, y" },
+        { "Slice", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[1] 16\ne = i[1] 48\na = i[1] "
+                   "1\ny = Slice(c, b, e, a)\nu = [8,32,3,3]\nz = Conv(y, u)\n"
+                   "m = MaxPool(y) kernel_shape=2,2\n-> z, m" },
+        { "Slice", "x : 3,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[2] 16,3\ne = i[2] 48,20\na = "
+                   "i[2] 1,3\ny = Slice(c, b, e, a)\nz = MaxPool(y) kernel_shape=2,2\nv = Sigmoid(y)\n-> z, v" },
+        { "Slice", "x : 1,3,8,8\nb = i[2] 1,0\ne = i[2] 8,8\na = i[2] 2,3\ns = i[2] 2,2\np = Slice(x, b, e, a, s)\nf = "
+                   "i[2] 0,1\nq = Slice(x, f, e, a, s)\nc = Concat(p, q) axis=1\nw = [9,6,3,3]\nz = Conv(c, w)\n-> z" },
+        { "Split", "x : 2,16,5,5\nw = [48,16,1,1]\nc = Conv(x, w)\np, q, r = Split(c) axis=1\ny = Mul(p, q)\n"
+                   "z = Add(y, r)\n-> z" },
+        { "Split", "x : 2,16,5,5\nw = [30,16,1,1]\nc = Conv(x, w)\ns = i[2] 7,23\np, q = Split(c, s) axis=1\ny = "
+                   "Sigmoid(p)\nu = [8,23,3,3]\nz = Conv(q, u)\n-> z, y, p" },
+        { "Split", "x : 2,6,8\np, q = Split(x) axis=2\nt = Transpose(q) perm=0,2,1\ny = MatMul(p, t)\n-> y, p" },
+        { "Reshape", "x : 2,8,6,5\nw = [12,8,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[3] 2,12,30\na = Reshape(c, s)\n"
+                     "t = Transpose(a) perm=0,2,1\nm = [12,9]\ny = MatMul(t, m)\nr = i[2] 2,-1\n"
+                     "f = Reshape(c, r)\n-> y, f" },
+        { "Reshape", "x : 1,16,24,24\nw = [64,16,3,3]\nc = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,64,12,48\n"
+                     "a = Reshape(c, s)\nv = i[3] 8,8,-1\nb = Reshape(c, v)\ny = Relu(a)\nz = Abs(b)\n-> y, z" },
+        { "Slice", "x : N,6,H,W\nw = [32,6,3,3]\nc = Conv(x, w) pads=1,1,1,1\np, q = Split(c) axis=1\nb = i[1] "
+                   "-2\ne = i[1] 100\na = i[1] 2\ny = Slice(p, b, e, a)\nz = GlobalAveragePool(q)\n-> y, z" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        beside_expect(&rows[i], 13, NULL);
+}
+
+/* Means of all of an image, however it lies, of as many channels as the loops have at once, and others. */
+static void means(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 2,5,H,W\ny = GlobalAveragePool(x)\n-> y",
+        "x : 3,7,40\nz = ReduceMean(x) axes=2, keepdims=0\n-> z",
+        "x : 2,6,5,4,3\nw = [20,6,1,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 2,6,9,31\nw = [8,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,6,9,31\nw = [12,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y, a",
+        "x : 1,6,9,31\nw = [20,6,1,1]\na = Conv(x, w)\ny = ReduceMean(a) axes=2,3 keepdims=0\n-> y",
+        "x : 2,6,17,8\nw = [40,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8\n-> y",
+        "x : 2,6,17,8\nw = [96,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8 strides=3,3\n-> y",
+        "x : 1,6,17,8\nw = [72,6,1,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=17,8 pads=1,1,1,1\n-> y",
+        "x : 1,6,3,2\nw = [300,6,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,3,6,40\nw = [24,1,3,3]\na = Conv(x, w) group=3 pads=1,1,1,1\ny = GlobalAveragePool(a)\n-> y",
+        "x : 1,100,1,1\nw = [70,100,1,1]\na = Conv(x, w)\ny = GlobalAveragePool(a)\n-> y",
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
+        beside_expect(&(beside_row){ NULL, scripts[i] }, 13, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resize),     cmocka_unit_test(resize_otherwise),
+        cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
+        cmocka_unit_test(prelu),      cmocka_unit_test(views),
+        cmocka_unit_test(means),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,560 @@
+/* Kernels of convolutions: each of them against the reference, the choice as explanations show it, and what tuning
+ * leaves for later sessions. */
+#include "region_provider.h"
+#include "beside.h"
+#include "told.h"
+#include "../cache/folder.h"
+
+typedef struct dice {
+    uint32_t state;
+} dice;
+
+static int roll(dice *d, int low, int high)
+{
+    d->state = d->state * 1664525u + 1013904223u;
+    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+}
+
+static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
+                                       "library", "library_blocked", "library_winograd", "gemm",      "pairs",
+                                       "auto" };
+static const char *const products[] = {
+    "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto"
+};
+
+/* Kernels without a bound on their error run with precision fast alone. */
+static void expect_as(const char *kernel, const char *script, const char *threads)
+{
+    const bool unbounded = strstr(kernel, "pairs") != NULL || strcmp(kernel, "library_winograd") == 0;
+    const char *precision = unbounded ? "fast" : "f32";
+    wire w = { 0 };
+    rig a, b = beside_open(script, 17, "reference", "1", NULL);
+
+    script_model(&w, script, 17);
+    a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                            "intra_threads", threads, REGION ".kernel", kernel, REGION ".precision",
+                                            precision, NULL });
+    script_feed(&a, 1);
+    script_feed(&b, 1);
+    rig_run(&a);
+    rig_run(&b);
+    beside_compare(&a, &b, script);
+    rig_close(&a);
+    rig_close(&b);
+}
+
+static void every_kernel(void **state)
+{
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y" };
+    dice d = { 5 };
+
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        char script[768];
+        int group = n % 5 == 4 ? 4 : 1, in = group * roll(&d, 1, 20), out = group * roll(&d, 1, 20), pads[4];
+        int k = n % 2 == 0 ? 3 : roll(&d, 1, 4), stride = n % 3 == 2 ? 2 : 1, dilation = n % 7 == 6 ? 2 : 1;
+        int h = k * dilation + roll(&d, 3, 18), w = k * dilation + roll(&d, 3, 18);
+
+        if (n % 2 == 0 && group == 1)
+            in += 16, out += 16;
+        for (int i = 0; i < 4; i++)
+            pads[i] = roll(&d, 0, k - 1);
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nv = [%d,%d,%d,%d]\n"
+                       "r = Conv(x, v) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
+                       "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n%s",
+                       roll(&d, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k, stride, stride,
+                       dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride, dilation,
+                       dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+            if (region_has_kernel(kernels[i]))
+                expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
+    }
+}
+
+/* Gaps so wide that some taps lie outside the image for all pixels, or for all of some rows; even such by which every
+ * pixel is taken from another place. */
+static void wide_gaps(void **state)
+{
+    static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
+    dice d = { 23 };
+
+    (void)state;
+    for (int n = 0; n < 30; n++) {
+        char script[512];
+        const int kernel[2] = { roll(&d, 1, 4), roll(&d, 1, 4) }, size[2] = { roll(&d, 5, 30), roll(&d, 5, 30) };
+        int gap[2], pads[4], in = roll(&d, 1, 40), out = roll(&d, 1, 70);
+
+        for (int i = 0; i < 2; i++) {
+            const int span = (gap[i] = roll(&d, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
+
+            pads[i] = n % 3 == 0 ? span / 2 : roll(&d, 0, span + 2);
+            pads[2 + i] = n % 3 == 0 ? span - span / 2 : span - pads[i] > 0 ? span - pads[i] + roll(&d, 0, 2) : 0;
+        }
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\n"
+                       "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d\ny = Relu(k)\n-> y",
+                       roll(&d, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out, 1 + (n % 5 == 4),
+                       1 + (n % 7 == 6), gap[0], gap[1], pads[0], pads[1], pads[2], pads[3]);
+        for (size_t i = 0; i < sizeof those / sizeof *those; i++)
+            expect_as(those[i], script, n % 2 == 0 ? "1" : "2");
+    }
+}
+
+static void expect_products(const char *script, const char *threads)
+{
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (region_has_kernel(products[i]))
+            expect_as(products[i], script, threads);
+}
+
+static void every_product(void **state)
+{
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y, k" };
+    static const int sizes[] = { 1, 2, 5, 16, 17, 48, 65, 130 };
+    dice d = { 11 };
+
+    (void)state;
+    for (int n = 0; n < 60; n++) {
+        int m = sizes[roll(&d, 0, 7)], k = sizes[roll(&d, 0, 7)], c = sizes[roll(&d, 0, 7)];
+        int batch = roll(&d, 1, 5), heads = roll(&d, 1, 4);
+        const char *ending = endings[n % 4], *threads = n % 3 == 0 ? "2" : "1";
+        char script[768];
+
+        switch (n % 6) {
+        case 0: /* a matrix of constants */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d\nw = [%d,%d]\nv = [%d,%d]\nr = MatMul(x, v)\nk = MatMul(x, w)\n%s", batch, m,
+                           k, k, c, k, c, ending);
+            break;
+        case 1: /* the same, turned, with something to add */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d\nw = [%d,%d]\nv = [%d]\nr = Gemm(x, w) transB=1\nk = Gemm(x, w, v) transB=1\n%s",
+                           m, k, c, k, c, ending);
+            break;
+        case 2: /* many of both */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d,%d\nz : %d,%d,%d,%d\nr = MatMul(x, z)\nk = MatMul(x, z)\n%s", batch, heads, m,
+                           k, batch, heads, k, c, ending);
+            break;
+        case 3: /* columns that lie together, one for all products */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d,%d\nz : %d,%d\nt = Transpose(z) perm=1,0\nr = MatMul(x, t)\nk = MatMul(x, t)\n%s",
+                           batch, m, k, c, k, ending);
+            break;
+        case 4: /* both turned; some axes are of one */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,1,%d,%d\nz : %d,%d,%d\np = Transpose(x) perm=0,1,3,2\nt = Transpose(z) perm=0,2,1\n"
+                           "r = MatMul(p, t)\nk = MatMul(p, t)\n%s",
+                           batch, k, m, heads, c, k, ending);
+            break;
+        default: /* of two matrices, with a third */
+            (void)snprintf(script, sizeof script,
+                           "x : %d,%d\nz : %d,%d\nv = [%d]\nr = Gemm(x, z) transA=1 transB=1\n"
+                           "k = Gemm(x, z, v) transA=1 transB=1\n%s",
+                           k, m, c, k, c, ending);
+        }
+        expect_products(script, threads);
+    }
+    /* long sums, wide results, and vectors */
+    expect_products("x : 7,1300\nw = [1300,150]\nk = MatMul(x, w)\ny = Relu(k)\n-> y", "2");
+    expect_products("x : 1,300\nw = [300,5000]\nc = [5000]\nk = MatMul(x, w)\ny = Add(k, c)\n-> y", "2");
+    expect_products("x : 3,40\nz : 40\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "1");
+    expect_products("x : 3,900,70\nz : 3,70,9\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "2");
+}
+
+/* ------------------------------------------------------------------ what is told of them */
+
+static void explain(const rig *r, const char *format, told *out)
+{
+    const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    told_free(out);
+    if (inlay_session_explain_ex(r->session, &how, told_keep, out, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+}
+
+static int count_of(const told *t, const char *what)
+{
+    int n = 0;
+
+    for (const char *at = t->data; (at = strstr(at, what)) != NULL; at += strlen(what))
+        n++;
+    return n;
+}
+
+static const char layers[] =
+    "x : 1,32,24,24\nw0 = [64,32,1,1]\na = Conv(x, w0)\nb = Relu(a)\nw1 = [64,64,3,3]\nc = Conv(b, w1) pads=1,1,1,1\n"
+    "w2 = [96,64,1,1]\nd = Conv(c, w2)\nw3 = [48,96,3,3]\ne = Conv(d, w3) strides=2,2\nw4 = [128,48,1,1]\n"
+    "f = Conv(e, w4)\n"
+    "w5 = [32,128,5,5]\ng = Conv(f, w5) pads=2,2,2,2\nw6 = [200,32,1,1]\ny = Conv(g, w6)\n-> y";
+
+static rig open_layers(const folder *f, const char *option, const char *value)
+{
+    wire w = { 0 };
+
+    script_model(&w, layers, 17);
+    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                               "intra_threads", "1", "cache_dir", f->path, option, value, NULL });
+}
+
+static void explained(void **state)
+{
+    told t = { 0 };
+    folder f = folder_make();
+    rig r = open_layers(&f, "precision", "strict");
+
+    (void)state;
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"kernel\":"), 7);
+    assert_int_equal(count_of(&t, "\"winograd"), 0);
+    explain(&r, "text", &t);
+    assert_non_null(strstr(t.data, "\nkernels\n"));
+    rig_close(&r);
+    if (REGION_HAS_LIBRARY) {
+        r = open_layers(&f, REGION ".kernel", "library");
+        explain(&r, "json", &t);
+        assert_int_equal(count_of(&t, "\"name\": \"library\""), 7);
+        assert_true(count_of(&t, "\"by\": \"model\"") == 0);
+        rig_close(&r);
+    }
+    told_free(&t);
+    folder_remove(&f);
+}
+
+/* precision strict has sums as they are written alone: neither Winograd's algorithm nor products in pairs, not even by
+ * name, for layers that are large enough for either. */
+static void strict_kernels(void **state)
+{
+    static const char *const models[] = {
+        layers,
+        "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
+        "x : 64,256\nw = [300,256]\nk = Gemm(x, w) transB=1\ny = Relu(k)\n-> y",
+    };
+    static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
+                                          "winograd_4x4", "winograd_2x2", "library_winograd" };
+    told t = { 0 };
+
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t i = 0; i < sizeof wished / sizeof *wished; i++) {
+            wire w = { 0 };
+            rig r;
+
+            if (!region_has_kernel(wished[i]))
+                continue;
+            script_model(&w, models[m], 17);
+            r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                    "intra_threads", "1", "precision", "strict", REGION ".pairs", "1",
+                                                    REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
+            explain(&r, "json", &t);
+            assert_true(count_of(&t, "\"kernel\":") > 0);
+            assert_int_equal(count_of(&t, "\"pairs\""), 0);
+            assert_int_equal(count_of(&t, "\"packed_pairs\""), 0);
+            assert_int_equal(count_of(&t, "winograd_"), 0);
+            assert_int_equal(count_of(&t, "\"library_winograd\""), 0);
+            rig_close(&r);
+        }
+    told_free(&t);
+}
+
+/* Matrices of which most blocks are zero are multiplied without these, for any rows and with what is behind them, where
+ * precision and threads do not ask for sums as written; others keep their kernels. */
+static void zeros_in_blocks(void **state)
+{
+    static const char *const rows[] = { "1", "5", "30" };
+    static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
+                                           "s = Sigmoid(k)\ny = Mul(k, s)\n-> y" };
+    told t = { 0 };
+
+    (void)state;
+    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and none of both */
+        for (size_t m = 0; m < 3; m++) {
+            const bool turned = way % 2 != 0;
+            char script[512];
+            wire w = { 0 };
+            rig r;
+
+            (void)snprintf(script, sizeof script,
+                           "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\n"
+                           "w = Concat(v, u) axis=%d\nb = [300]\nk = Gemm(x, w, b) transB=%d\n%s",
+                           rows[m], rows[m], turned ? "300,64" : "64,300", turned ? "300,448" : "448,300",
+                           way < 2 ? "Sub" : "Add", turned, turned, endings[m]);
+            expect_as("auto", script, "1");
+            expect_as("packed_sparse", script, "2");
+            for (int strict = 0; strict < 2; strict++) {
+                script_model(&w, script, 17);
+                r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
+                                                        "priority", "intra_threads", "1", "precision",
+                                                        strict ? "strict" : "f32", NULL });
+                explain(&r, "json", &t);
+                if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
+                    assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, way < 2 && !strict);
+                rig_close(&r);
+            }
+        }
+    }
+    told_free(&t);
+}
+
+/* Matrices of which two of each four k are zero, of even columns others than of odd ones, run without these for few
+ * rows, and with them for many; three of four that are not zero are one too many. */
+static void two_of_four(void **state)
+{
+    static const char *const rows[] = { "1", "5", "8", "30" };
+    told t = { 0 };
+
+    (void)state;
+    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and one more of both */
+        for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
+            const bool turned = way % 2 != 0, third = way > 1;
+            const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";
+            const char *zeros = turned ? third ? "150,1,512,1" : "150,1,512,2" : third ? "512,1,150,1" : "512,2,150,1";
+            char script[640];
+            wire w = { 0 };
+            rig r;
+
+            (void)snprintf(script, sizeof script,
+                           "x : %s,2048\nu = [%s]\nv = [%s] @3\ny0 = [%s]\nz = Sub(y0, y0)\n"
+                           "e = Concat(u, z) axis=%d\no = Concat(z, v) axis=%d\nf = Concat(e, o) axis=%d\n"
+                           "s = i[2] %s\nw = Reshape(f, s)\nb = [300]\nk = Gemm(x, w, b) transB=%d\n"
+                           "y = Relu(k)\n-> y",
+                           rows[m], values, values, zeros, turned ? 3 : 1, turned ? 3 : 1, turned ? 1 : 3,
+                           turned ? "300,2048" : "2048,300", turned);
+            expect_as("auto", script, "1");
+            expect_as("packed_sparse", script, "2");
+            script_model(&w, script, 17);
+            r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                    "intra_threads", "1", NULL });
+            explain(&r, "json", &t);
+            if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
+                assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, !third && m < 3);
+            rig_close(&r);
+        }
+    }
+    told_free(&t);
+}
+
+/* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
+static void shared_weights(void **state)
+{
+    static const char script[] =
+        "x : 1,64,40,40\nw = [64,64,3,3]\nk = Conv(x, w) pads=1,1,1,1\n"
+        "l = MaxPool(k) kernel_shape=2,2, strides=2,2\nm = Conv(l, w) pads=1,1,1,1\n"
+        "n = MaxPool(m) kernel_shape=2,2, strides=2,2\no = Conv(n, w) pads=1,1,1,1\n"
+        "p = MaxPool(o) kernel_shape=2,2, strides=2,2\ny = Conv(p, w) pads=1,1,1,1\n-> k, m, y";
+    static const char *const shared[] = { "auto", "winograd_4x4", "tiles" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        for (int threads = 1; threads <= 2; threads++)
+            expect_as(shared[i], script, threads == 1 ? "1" : "2");
+}
+
+/* Which kernels win is the machine's affair; that what was measured is there for later sessions, and only for those
+ * that are like the one that was tuned, is not. */
+static void tuned(void **state)
+{
+    told t = { 0 };
+    folder f = folder_make();
+    rig r = open_layers(&f, "precision", "f32"), plain;
+    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
+    if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_true(result.measured_count > 0);
+    rig_close(&r);
+    r = open_layers(&f, "precision", "f32");
+    explain(&r, "json", &t);
+    if (strstr(t.data, "\"runner_up\":") != NULL && strstr(t.data, "\"library") != NULL &&
+        strstr(t.data, "\"tiles\"") != NULL)                                          /* a CPU with several */
+        assert_int_equal(count_of(&t, "\"by\": \"timed\"") > 0, result.dropped == 0); /* slower as a whole: dropped */
+    plain = beside_open(layers, 17, "reference", "1", NULL);
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, layers);
+    rig_close(&plain);
+    rig_close(&r);
+    r = open_layers(&f, REGION ".winograd", "0"); /* another setting: those figures are none of its own */
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
+    rig_close(&r);
+    told_free(&t);
+    folder_remove(&f);
+}
+
+/* Products have a table, too: by constants, and of what is computed. */
+static void tuned_products(void **state)
+{
+    static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
+                                 "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
+    told t = { 0 };
+    folder f = folder_make();
+    const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    bool timed;
+    rig r, plain;
+
+    (void)state;
+    for (int round = 0; round < 6;
+         round++) { /* figures that are against the model, and then do not help, are not kept */
+        wire w = { 0 };
+
+        script_model(&w, script, 17);
+        r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                "intra_threads", "1", "cache_dir", f.path, NULL });
+        explain(&r, "json", &t);
+        assert_int_equal(count_of(&t, "\"kernel\": {\"name\":"), 3);
+        if (strstr(t.data, "\"packed\"") == NULL) /* a CPU without loops of our own */
+            break;
+        assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 2); /* of what is computed there is one */
+        timed = count_of(&t, "\"by\": \"timed\"") > 0;
+        assert_false(timed && round == 0);
+        if (timed)
+            break;
+        if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_true(round < 5);
+        rig_close(&r);
+    }
+    plain = beside_open(script, 17, "reference", "1", NULL);
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, script);
+    rig_close(&plain);
+    rig_close(&r);
+    told_free(&t);
+    folder_remove(&f);
+}
+
+/* ------------------------------------------------------------------ Winograd's error */
+
+/* Two layers: one whose weights take away what they have given, as filters for edges do, and an ordinary one. */
+static void cancelling_layers(char *script, size_t bytes)
+{
+    enum { CHANNELS = 16 };
+    size_t at = (size_t)snprintf(script, bytes, "x : 1,%d,24,24\nw = [%d,%d,3,3] ", CHANNELS, CHANNELS, CHANNELS);
+    dice d = { 9 };
+    int first[CHANNELS / 2][9];
+
+    for (int o = 0; o < CHANNELS; o++) {
+        for (int i = 0; i < CHANNELS; i++) {
+            for (int t = 0; t < 9; t++) {
+                int *w = &first[i % (CHANNELS / 2)][t];
+
+                *w = i < CHANNELS / 2 ? roll(&d, -999, 999) : -*w;
+                at += (size_t)snprintf(script + at, bytes - at, "%s%.3f", o + i + t > 0 ? "," : "", *w / 7.0);
+            }
+        }
+    }
+    at += (size_t)snprintf(script + at, bytes - at,
+                           "\na = Conv(x, w) pads=1,1,1,1\nv = [%d,%d,3,3]\nb = Conv(x, v) pads=1,1,1,1\n-> a, b",
+                           CHANNELS, CHANNELS);
+    assert_true(at < bytes);
+}
+
+static rig open_cancelling(const folder *f, const char *script)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                               "intra_threads", "1", "cache_dir", f->path, REGION ".kernel",
+                                               "winograd_4x4", NULL });
+}
+
+static void held_to_its_error(void **state)
+{
+    static char script[1 << 15];
+    told t = { 0 }, again = { 0 };
+    folder f = folder_make();
+    rig r, plain;
+
+    (void)state;
+    cancelling_layers(script, sizeof script);
+    r = open_cancelling(&f, script);
+    plain = beside_open(script, 17, "reference", "1", NULL);
+    explain(&r, "json", &t);
+    if (strstr(t.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it: of the two layers, one is refused it */
+        assert_int_equal(count_of(&t, "\"name\": \"winograd_4x4\""), 1);
+        assert_int_equal(count_of(&t, "not winograd_4x4: error "), 1);
+        assert_int_equal(count_of(&t, "\"error\": "), 1);
+        assert_int_equal(count_of(&t, "\"error_bound\": 1e-05"), 1);
+        explain(&r, "text", &t);
+        assert_int_equal(count_of(&t, " of the largest result, bound 1e-05)"), 1);
+        assert_int_equal(count_of(&t, " with these weights, most "), 1);
+    }
+    script_feed(&r, 1);
+    script_feed(&plain, 1);
+    rig_run(&r);
+    rig_run(&plain);
+    beside_compare(&r, &plain, "a filter for edges");
+    rig_close(&plain);
+    explain(&r, "text", &t);
+    rig_close(&r);
+    r = open_cancelling(&f, script); /* from what the first has kept */
+    explain(&r, "text", &again);
+    assert_string_equal(strstr(t.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
+    rig_close(&r);
+    told_free(&t);
+    told_free(&again);
+    folder_remove(&f);
+}
+
+/* Convolutions and products of bytes: the kernel, what it reads, and what is lost. */
+static void bytes_explained(void **state)
+{
+    static const char script[] =
+        "x : 1,32,9,9\nsx = [] 0.0625\nzi = i[] 128\nz = Cast(zi) to=2\nwi = i[] 0\nwz = Cast(wi) to=3\n"
+        "q = QuantizeLinear(x, sx, z)\nd = DequantizeLinear(q, sx, z)\n"
+        "w = [32,32,3,3]\nwq = QuantizeLinear(w, sx, wz)\nwd = DequantizeLinear(wq, sx, wz)\n"
+        "v = [32,1,3,3]\nvq = QuantizeLinear(v, sx, wz)\nvd = DequantizeLinear(vq, sx, wz)\n"
+        "c = Conv(d, wd) pads=1,1,1,1\ncq = QuantizeLinear(c, sx, z)\ncd = DequantizeLinear(cq, sx, z)\n"
+        "e = Conv(cd, vd) group=32\neq = QuantizeLinear(e, sx, z)\ned = DequantizeLinear(eq, sx, z)\n"
+        "y = Conv(ed, wd)\n-> y";
+    told t = { 0 };
+    wire w = { 0 };
+    rig r;
+
+    (void)state;
+    script_model(&w, script, 17);
+    r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1", NULL });
+    explain(&r, "json", &t);
+    assert_int_equal(count_of(&t, "\"kernel\":"), 3);
+    assert_int_equal(count_of(&t, "\"name\": \"bytes_"), 3);
+    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them: sums are exact"), 3);
+    if (count_of(&t, "bytes_library") == 0) {
+        assert_int_equal(count_of(&t, "results ONNX's to the last bit"), 2);
+        assert_int_equal(count_of(&t, "what follows rounds as floats do"), 1);
+        assert_int_equal(count_of(&t, "\"bytes_depthwise\""), 1);
+    }
+    explain(&r, "text", &t);
+    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them"), 3);
+    rig_close(&r);
+    told_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel),    cmocka_unit_test(wide_gaps),
+                                        cmocka_unit_test(every_product),   cmocka_unit_test(explained),
+                                        cmocka_unit_test(strict_kernels),  cmocka_unit_test(zeros_in_blocks),
+                                        cmocka_unit_test(two_of_four),     cmocka_unit_test(shared_weights),
+                                        cmocka_unit_test(tuned),           cmocka_unit_test(tuned_products),
+                                        cmocka_unit_test(bytes_explained), cmocka_unit_test(held_to_its_error) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,590 @@
+/* Products by weights of 2, 4 and 8 bits, element by element beside sums in double of what the file says:
+ * DequantizeLinear of every narrow type and layout in front of MatMul and Gemm, MatMulNBits, MatMulBnb4 and
+ * GatherBlockQuantized, on cpu and on the reference; and files that contradict themselves. */
+#include "region_provider.h"
+#include "loops.h"
+#include "rig.h"
+#include <math.h>
+
+enum { K = 104, N = 168, MOST_ROWS = 20 };
+
+static uint32_t state_of_noise = 7;
+static uint32_t noise_bits(void)
+{
+    state_of_noise = state_of_noise * 1664525u + 1013904223u;
+    return state_of_noise >> 8;
+}
+static float noise(void)
+{
+    return (float)noise_bits() / 8388608.0f - 1.0f;
+}
+
+/* ------------------------------------------------------------------ writing models */
+
+/* Elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a byte each. */
+static void put_integers(wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims, const int32_t *q,
+                         int64_t count, int bits, int64_t row)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, dtype, rank, dims);
+    for (int64_t r = 0; r < count; r += row)
+        for (int64_t i = 0; i < row; i += 8 / bits) {
+            uint32_t byte = 0;
+
+            for (int64_t e = 0; e < 8 / bits && i + e < row; e++)
+                byte |= ((uint32_t)q[r + i + e] & ((1u << bits) - 1)) << (e * bits);
+            wire_int(w, 5, dtype == INLAY_INT8 ? (int8_t)byte : (int64_t)byte);
+        }
+    wire_end(w, t);
+}
+
+static void put_floats(wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *x, int64_t count)
+{
+    wire_mark t = wire_begin(w, MW_INITIALIZER);
+
+    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    for (int64_t i = 0; i < count; i++)
+        wire_float(w, 4, x[i]);
+    wire_end(w, t);
+}
+
+static wire_mark begin_model(wire *w)
+{
+    wire_int(w, 1, 13);
+    mw_opset(w, 8, "", 25);
+    mw_opset(w, 8, "com.microsoft", 1);
+    wire_mark g = wire_begin(w, 7);
+    wire_text(w, 2, "g");
+    return g;
+}
+
+static wire_mark contributed(wire *w, const char *op, const char *inputs)
+{
+    wire_mark n = mw_node_begin(w, op, inputs, "y");
+
+    wire_text(w, 3, "the_node");
+    wire_text(w, 7, "com.microsoft");
+    return n;
+}
+
+/* ------------------------------------------------------------------ running */
+
+static void expect(wire *w, const char *const *options, const float *x, int64_t rows, const double *want,
+                   const double *bound, int64_t columns, const char *what)
+{
+    char dims[32];
+    rig r = rig_open(w, options);
+    const float *y;
+
+    (void)snprintf(dims, sizeof dims, "%lld,%d", (long long)rows, K);
+    rig_floats(&r, 0, dims, x);
+    rig_run(&r);
+    y = inlay_value_data(inlay_context_output(r.context, 0));
+    assert_int_equal(inlay_value_count(inlay_context_output(r.context, 0)), rows * columns);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        if (!(fabs(y[i] - want[i]) <= bound[i]))
+            fail_msg("%s, %lld rows: element %lld is %.9g, not %.9g", what, (long long)rows, (long long)i, (double)y[i],
+                     want[i]);
+    }
+    rig_close(&r);
+}
+
+/* want = x * weights + bias, and what rounding may do to it: of sums of floats, and, with steps, of activations, half a
+ * step of the largest of 32 for each. */
+static void expected(const float *x, int64_t rows, const double *weights, const float *bias, double step, double *want,
+                     double *bound)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t n = 0; n < N; n++) {
+            double sum = bias != NULL ? bias[n] : 0, size = fabs(sum), lost = 0, top = 0;
+
+            for (int64_t k = 0; k < K; k++)
+                top = fmax(top, fabs(x[r * K + k]));
+            for (int64_t k = 0; k < K; k++) {
+                sum += (double)x[r * K + k] * weights[k * N + n];
+                size += fabs((double)x[r * K + k] * weights[k * N + n]);
+                lost += top * fabs(weights[k * N + n]) * step;
+            }
+            want[r * N + n] = sum;
+            bound[r * N + n] = 2e-6 * size + lost;
+        }
+}
+
+static const struct {
+    const char *options[9];
+    double step;
+} ways[] = {
+    { { "providers", "reference", NULL }, 0 },
+    { { "providers", REGION ",reference", REGION ".activations", "exact", "intra_threads", "1", NULL }, 0 },
+    { { "providers", REGION ",reference", "intra_threads", "1", NULL }, 0 }, /* exact, unless somebody asks for less */
+    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", "precision", "fast", NULL }, 0.5001 / 32639 },
+    { { "providers", REGION ",reference", REGION ".activations", "byte", NULL }, 0.5001 / 127 },
+    { { "providers", REGION ",reference", "precision", "strict", NULL }, 0 },
+    { { "providers", REGION ",reference", "level", "0", NULL }, 0 },
+    { { "providers", REGION ",reference", "reproducible", "1", REGION ".activations", "exact", NULL }, 0 },
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* ------------------------------------------------------------------ DequantizeLinear */
+
+static const struct {
+    const char *name;
+    int dtype, bits;
+    bool is_signed;
+} types[] = {
+    { "int4", INLAY_INT4, 4, true },    { "uint4", INLAY_UINT4, 4, false }, { "int8", INLAY_INT8, 8, true },
+    { "uint8", INLAY_UINT8, 8, false }, { "int2", INLAY_INT2, 2, true },    { "uint2", INLAY_UINT2, 2, false }
+};
+
+/* FORM_GEMM and FORM_TURNED have their weights as [N, K]. */
+enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
+
+typedef struct linear {
+    int type, form;
+    int64_t block; /* 0: one scale for each column, -1: one for all */
+    bool zeros;
+    double weights[K * N]; /* [K, N] */
+    float bias[N];
+} linear;
+
+static void write_linear(linear *l, wire *w)
+{
+    static int32_t q[K * N], zeros[K * N];
+    static float scales[K * N];
+    const bool turned = l->form == FORM_GEMM || l->form == FORM_TURNED;
+    const int64_t dims[2] = { turned ? N : K, turned ? K : N },
+                  blocks = l->block > 0 ? (K + l->block - 1) / l->block : 1;
+    const int64_t scale_dims[2] = { turned ? N : blocks, turned ? blocks : N }, n = N;
+    const int bits = types[l->type].bits, low = types[l->type].is_signed ? -(1 << (bits - 1)) : 0;
+    const int64_t count = l->block < 0 ? 1 : blocks * N;
+    wire_mark g = begin_model(w), node;
+
+    for (int64_t i = 0; i < K * N; i++)
+        q[i] = low + (int32_t)(noise_bits() % (1u << bits));
+    for (int64_t i = 0; i < count; i++) {
+        zeros[i] = low + (int32_t)(noise_bits() % (1u << bits));
+        scales[i] = 0.25f + 0.125f * noise();
+    }
+    for (int64_t k = 0; k < K; k++)
+        for (int64_t j = 0; j < N; j++) {
+            const int64_t b = l->block > 0 ? k / l->block : 0, at = l->block < 0 ? 0
+                                                                    : turned     ? j * blocks + b
+                                                                                 : b * N + j;
+
+            l->weights[k * N + j] =
+                (double)(q[turned ? j * K + k : k * N + j] - (l->zeros ? zeros[at] : 0)) * (double)scales[at];
+        }
+    for (int64_t j = 0; j < N; j++)
+        l->bias[j] = noise();
+    put_integers(w, "q", types[l->type].dtype, 2, dims, q, K * N, bits, K * N);
+    put_floats(w, "s", l->block > 0 ? 2 : l->block == 0 ? 1 : 0, l->block > 0 ? scale_dims : &n, scales, count);
+    if (l->zeros)
+        put_integers(w, "z", types[l->type].dtype,
+                     l->block > 0    ? 2
+                     : l->block == 0 ? 1
+                                     : 0,
+                     l->block > 0 ? scale_dims : &n, zeros, count, bits, count);
+    put_floats(w, "b", 1, &n, l->bias, N);
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+    node = mw_node_begin(w, "DequantizeLinear", l->zeros ? "q,s,z" : "q,s", "f");
+    rig_attr_int(w, "axis", l->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
+    if (l->block > 0)
+        rig_attr_int(w, "block_size", l->block);
+    wire_end(w, node);
+    if (l->form == FORM_GEMM) {
+        rig_node_int(w, "Gemm", "x,f,b", "y", "transB", 1);
+    } else if (l->form == FORM_TURNED) {
+        node = mw_node_begin(w, "Transpose", "f", "t");
+        rig_attr_ints(w, "perm", 2, (const int64_t[]){ 1, 0 });
+        wire_end(w, node);
+        mw_node(w, "MatMul", "x,t", "y");
+    } else {
+        mw_node(w, "MatMul", "x,f", l->form == FORM_ADDED ? "p" : "y");
+        if (l->form == FORM_ADDED)
+            mw_node(w, "Add", "p,b", "y");
+    }
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+static void linears(void **state)
+{
+    static const int64_t blocks[] = { -1, 0, 16, 32, 24, 8 };
+    static linear l;
+    static float x[MOST_ROWS * K];
+    static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
+
+    (void)state;
+    for (int64_t i = 0; i < MOST_ROWS * K; i++)
+        x[i] = noise();
+    for (int c = 0; c < (int)(sizeof types / sizeof *types) * 6 * 2; c++) {
+        const uint32_t seed = state_of_noise;
+
+        l.type = c % 6;
+        l.block = blocks[c / 6 % 6];
+        l.zeros = c / 36 != 0;
+        l.form = (c + c / 6) % FORMS;
+        for (int i = 0; i < WAYS; i++) {
+            const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
+            char what[96];
+            wire w = { 0 };
+
+            (void)snprintf(what, sizeof what, "%s, form %d, block %lld, zeros %d, way %d", types[l.type].name, l.form,
+                           (long long)l.block, l.zeros, i);
+            state_of_noise = seed;
+            write_linear(&l, &w);
+            expected(x, rows, l.weights, l.form == FORM_GEMM || l.form == FORM_ADDED ? l.bias : NULL, ways[i].step,
+                     want, bound);
+            expect(&w, ways[i].options, x, rows, want, bound, N, what);
+        }
+    }
+}
+
+/* As floats the weights would be eight times their size. */
+static void stay_packed(void **state)
+{
+    static linear l = { .type = 0, .block = 32 };
+
+    (void)state;
+    if (is_below_avx2())
+        skip(); /* there they become floats */
+    for (l.form = 0; l.form < FORMS; l.form++) {
+        inlay_plan_info plan = { .struct_size = sizeof plan };
+        static const float x[K];
+        wire w = { 0 };
+        rig r;
+
+        write_linear(&l, &w);
+        r = rig_open(&w, ways[2].options);
+        rig_floats(&r, 0, "1,104", x);
+        rig_run(&r);
+        assert_int_equal(inlay_context_plan(r.context, &plan), INLAY_OK);
+        assert_in_range(plan.constant_bytes, 1, K * N * 2);
+        rig_close(&r);
+    }
+}
+
+/* Rows that have no integers are sums of floats, and do not disturb those beside them: few rows and many, with
+ * activations as floats, in 16 bits and in 8. */
+static void not_finite(void **state)
+{
+    enum { ROWS = 13 };
+    static const struct {
+        int way, rows;
+        float bound;
+    } cases[] = {
+        { 0, ROWS, 0 }, { 2, ROWS, 1e-2f }, { 3, 6, 1e-2f }, { 3, ROWS, 1e-2f }, { 6, 6, 2 }, { 6, ROWS, 2 }
+    };
+    static linear l = { .type = 0, .block = 32 };
+    static float x[ROWS * K], want[ROWS * N];
+    static const int odd[] = { 2, 3, 4, ROWS - 1 };
+    const uint32_t seed = state_of_noise;
+
+    (void)state;
+    for (int64_t i = 0; i < ROWS * K; i++)
+        x[i] = noise();
+    x[2 * K + 40] = INFINITY;
+    x[3 * K + 7] = NAN;
+    x[4 * K + 9] = 1e-35f;
+    for (int64_t k = 64; k < 96; k++)
+        x[4 * K + k] = 0;
+    x[4 * K + 70] = 1e-35f;
+    x[(ROWS - 1) * K] = -INFINITY;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char dims[32];
+        wire w = { 0 };
+        const float *got;
+        rig r;
+
+        state_of_noise = seed;
+        write_linear(&l, &w);
+        r = rig_open(&w, ways[cases[c].way].options);
+        (void)snprintf(dims, sizeof dims, "%d,%d", cases[c].rows, K);
+        rig_floats(&r, 0, dims, x);
+        rig_run(&r);
+        got = inlay_value_data(inlay_context_output(r.context, 0));
+        if (c == 0)
+            memcpy(want, got, sizeof want);
+        for (int64_t i = 0; i < cases[c].rows * N; i++) {
+            bool exact = false;
+
+            for (size_t o = 0; o < sizeof odd / sizeof *odd; o++)
+                exact |= i / N == odd[o];
+            if (isnan(want[i]))
+                assert_true(isnan(got[i]));
+            else if (isinf(want[i]))
+                assert_true(got[i] == want[i]);
+            else
+                assert_true(fabsf(got[i] - want[i]) <= (exact ? fminf(cases[c].bound, 1e-4f) : cases[c].bound));
+        }
+        rig_close(&r);
+    }
+}
+
+/* ------------------------------------------------------------------ com.microsoft */
+
+typedef struct nbits {
+    int bits;
+    int64_t block;
+    bool zeros, bias, groups;
+    double weights[K * N];
+    float added[N];
+} nbits;
+
+static void write_nbits(nbits *b, wire *w)
+{
+    static int32_t q[2 * K * N], zeros[K * N], groups[K];
+    static float scales[K * N];
+    const int64_t blocks = (K + b->block - 1) / b->block, n = N, k = K, all = N * blocks;
+    const int64_t dims[3] = { N, blocks, b->block * b->bits / 8 }, zero_bytes = N * ((blocks * b->bits + 7) / 8);
+    wire_mark g = begin_model(w), node;
+
+    for (int64_t i = 0; i < N * blocks * b->block; i++)
+        q[i] = (int32_t)(noise_bits() % (1u << b->bits));
+    for (int64_t i = 0; i < all; i++) {
+        zeros[i] = (int32_t)(noise_bits() % (1u << b->bits));
+        scales[i] = 0.25f + 0.125f * noise();
+    }
+    for (int64_t i = 0; i < K; i++)
+        groups[i] = (int32_t)(noise_bits() % blocks);
+    for (int64_t i = 0; i < K; i++)
+        for (int64_t j = 0; j < N; j++) {
+            const int64_t at = j * blocks + (b->groups ? groups[i] : i / b->block);
+
+            b->weights[i * N + j] =
+                (double)(q[j * blocks * b->block + i] - (b->zeros ? zeros[at] : 1 << (b->bits - 1))) *
+                (double)scales[at];
+        }
+    for (int64_t j = 0; j < N; j++)
+        b->added[j] = noise();
+    put_integers(w, "q", INLAY_UINT8, 3, dims, q, N * blocks * b->block, b->bits, b->block);
+    put_floats(w, "s", 1, &all, scales, all);
+    if (b->zeros)
+        put_integers(w, "z", INLAY_UINT8, 1, &zero_bytes, zeros, all, b->bits, blocks);
+    put_floats(w, "b", 1, &n, b->added, N);
+    put_integers(w, "g", INLAY_INT32, 1, &k, groups, K, 8, 1);
+    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+    node = contributed(w, "MatMulNBits",
+                       b->bias     ? (b->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
+                       : b->groups ? (b->zeros ? "x,q,s,z,g" : "x,q,s,,g")
+                                   : (b->zeros ? "x,q,s,z" : "x,q,s"));
+    rig_attr_int(w, "K", K);
+    rig_attr_int(w, "N", N);
+    rig_attr_int(w, "bits", b->bits);
+    rig_attr_int(w, "block_size", b->block);
+    wire_end(w, node);
+    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(w, g);
+}
+
+static void mat_mul_nbits(void **state)
+{
+    static nbits b;
+    static float x[MOST_ROWS * K];
+    static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
+
+    (void)state;
+    for (int64_t i = 0; i < MOST_ROWS * K; i++)
+        x[i] = noise();
+    for (int c = 0; c < 36; c++) {
+        const uint32_t seed = state_of_noise;
+
+        b.bits = (const int[]){ 2, 4, 8 }[c % 3];
+        b.block = (const int64_t[]){ 16, 32, 128 }[c / 3 % 3];
+        b.zeros = c / 9 % 2 != 0;
+        b.bias = c / 18 != 0 && c % 2 == 0;
+        b.groups = c / 18 != 0 && c % 2 != 0;
+        for (int i = 0; i < WAYS; i++) {
+            const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
+            char what[96];
+            wire w = { 0 };
+
+            (void)snprintf(what, sizeof what, "%d bits, block %lld, zeros %d, bias %d, groups %d, way %d", b.bits,
+                           (long long)b.block, b.zeros, b.bias, b.groups, i);
+            state_of_noise = seed;
+            write_nbits(&b, &w);
+            expected(x, rows, b.weights, b.bias ? b.added : NULL, ways[i].step, want, bound);
+            expect(&w, ways[i].options, x, rows, want, bound, N, what);
+        }
+    }
+}
+
+/* Two numbers of a table in a byte, the first in the high half, blocks over the whole of [N, K]. */
+static void bnb4(void **state)
+{
+    static const double nf4[] = { -1.0,
+                                  -0.6961928009986877,
+                                  -0.5250730514526367,
+                                  -0.39491748809814453,
+                                  -0.28444138169288635,
+                                  -0.18477343022823334,
+                                  -0.09105003625154495,
+                                  0.0,
+                                  0.07958029955625534,
+                                  0.16093020141124725,
+                                  0.24611230194568634,
+                                  0.33791524171829224,
+                                  0.44070982933044434,
+                                  0.5626170039176941,
+                                  0.7229568362236023,
+                                  1.0 };
+    static const double fp4[] = { 0, 0.0052083333, 2.0 / 3, 1, 1.0 / 3, 0.5, 1.0 / 6, 0.25 };
+    static int32_t q[K * N];
+    static float x[3 * K], top[K * N / 64];
+    static double weights[K * N], want[3 * N], bound[3 * N];
+    const int64_t bytes = K * N / 2, tops = K * N / 64;
+
+    (void)state;
+    for (int type = 0; type < 2; type++) {
+        wire w = { 0 };
+        wire_mark g = begin_model(&w), node;
+
+        for (int64_t i = 0; i < 3 * K; i++)
+            x[i] = noise();
+        for (int64_t i = 0; i < tops; i++)
+            top[i] = 1 + noise() / 2;
+        for (int64_t i = 0; i < K * N; i++) {
+            const int index = (int)(noise_bits() % 16);
+
+            q[i ^ 1] = index;
+            weights[i % K * N + i / K] = (type == 1   ? nf4[index]
+                                          : index < 8 ? fp4[index]
+                                                      : -fp4[index - 8]) *
+                                         top[i / 64];
+        }
+        put_integers(&w, "q", INLAY_UINT8, 1, &bytes, q, K * N, 4, K * N);
+        put_floats(&w, "s", 1, &tops, top, tops);
+        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+        node = contributed(&w, "MatMulBnb4", "x,q,s");
+        rig_attr_int(&w, "K", K);
+        rig_attr_int(&w, "N", N);
+        rig_attr_int(&w, "block_size", 64);
+        rig_attr_int(&w, "quant_type", type);
+        wire_end(&w, node);
+        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&w, g);
+        expected(x, 3, weights, NULL, 0, want, bound);
+        expect(&w, ways[0].options, x, 3, want, bound, N, type == 1 ? "NF4" : "FP4");
+    }
+}
+
+/* Rows 2, -1 and 0 of a table. kind 0: int4, 1: uint8 of 4 bits, 2: of 8 bits. */
+static void gathered(void **state)
+{
+    enum { ROWS = 5, COLUMNS = 40, BLOCK = 16, BLOCKS = 3 };
+
+    (void)state;
+    for (int kind = 0; kind < 3; kind++)
+        for (int zeros = 0; zeros < 2; zeros++) {
+            const int bits = kind == 2 ? 8 : 4;
+            const int64_t dims[2] = { ROWS, kind == 1 ? COLUMNS / 2 : COLUMNS }, scale_dims[2] = { ROWS, BLOCKS };
+            const int64_t zero_dims[2] = { ROWS, kind == 1 ? (BLOCKS + 1) / 2 : BLOCKS };
+            const int64_t rows[3] = { 2, -1, 0 };
+            const int low = kind == 0 ? -8 : 0;
+            int32_t q[ROWS * COLUMNS], z[ROWS * BLOCKS];
+            float scales[ROWS * BLOCKS];
+            wire w = { 0 };
+            wire_mark g = begin_model(&w), node;
+            rig r;
+
+            for (int i = 0; i < ROWS * COLUMNS; i++)
+                q[i] = low + (int32_t)(noise_bits() % (1u << bits));
+            for (int i = 0; i < ROWS * BLOCKS; i++) {
+                z[i] = low + (int32_t)(noise_bits() % (1u << bits));
+                scales[i] = 1 + noise() / 2;
+            }
+            put_integers(&w, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,
+                         ROWS * COLUMNS);
+            put_floats(&w, "s", 2, scale_dims, scales, ROWS * BLOCKS);
+            if (zeros)
+                put_integers(&w, "z", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, zero_dims, z, ROWS * BLOCKS, bits,
+                             kind == 1 ? BLOCKS : ROWS * BLOCKS);
+            mw_value(&w, MW_INPUT, "i", INLAY_INT64, "3");
+            node = contributed(&w, "GatherBlockQuantized", zeros ? "q,i,s,z" : "q,i,s");
+            rig_attr_int(&w, "bits", bits);
+            rig_attr_int(&w, "block_size", BLOCK);
+            wire_end(&w, node);
+            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            wire_end(&w, g);
+            r = rig_open(&w, NULL);
+            rig_set(&r, 0, INLAY_INT64, "3", rows);
+            rig_run(&r);
+            for (int i = 0; i < 3; i++)
+                for (int c = 0; c < COLUMNS; c++) {
+                    const int64_t row = rows[i] < 0 ? rows[i] + ROWS : rows[i], at = row * BLOCKS + c / BLOCK;
+                    const int32_t zero = zeros ? z[at] : kind == 0 ? 0 : 1 << (bits - 1);
+                    const float *y = inlay_value_data(inlay_context_output(r.context, 0));
+
+                    assert_true(y[i * COLUMNS + c] == (float)(q[row * COLUMNS + c] - zero) * scales[at]);
+                }
+            rig_close(&r);
+        }
+}
+
+/* ------------------------------------------------------------------ what contradicts itself */
+
+static void contradictions(void **state)
+{
+    static const struct {
+        int64_t k, n, bits, block, bytes, scales;
+        const char *says;
+    } rows[] = {
+        { 64, 2, 4, 32, 64, 4, NULL },
+        { 64, 2, 3, 32, 64, 4, "bits is 3" },
+        { 64, 2, 4, 24, 64, 4, "block_size is 24" },
+        { 64, 2, 4, 0, 64, 4, "block_size is 0" },
+        { 64, 2, 4, -32, 64, 4, "block_size is -32" },
+        { 64, 2, 4, 32, 63, 4, "input 1 has 63 elements" },
+        { 64, 2, 8, 32, 64, 4, "input 1 has 64 elements" },
+        { 64, 2, 4, 32, 64, 3, "input 2 has 3 elements" },
+        { 0, 2, 4, 32, 64, 4, "K is 0" },
+        { INT64_MAX, INT64_MAX, 4, 32, 64, 4, "K is" },
+        { 96, 2, 4, 32, 96, 6, "but K is 96" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int32_t q[96] = { 0 };
+        float scales[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+        wire w = { 0 };
+        wire_mark g = begin_model(&w), node;
+        rig r;
+
+        put_integers(&w, "q", INLAY_UINT8, 1, &rows[i].bytes, q, rows[i].bytes, 8, rows[i].bytes);
+        put_floats(&w, "s", 1, &rows[i].scales, scales, rows[i].scales);
+        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "R,64");
+        node = contributed(&w, "MatMulNBits", "x,q,s");
+        rig_attr_int(&w, "K", rows[i].k);
+        rig_attr_int(&w, "N", rows[i].n);
+        rig_attr_int(&w, "bits", rows[i].bits);
+        rig_attr_int(&w, "block_size", rows[i].block);
+        wire_end(&w, node);
+        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&w, g);
+        status = rig_try_open(&w, NULL, &r, &diag);
+        if (rows[i].says == NULL) {
+            assert_int_equal(status, INLAY_OK);
+        } else {
+            assert_int_not_equal(status, INLAY_OK);
+            if (strstr(diag.text, rows[i].says) == NULL || strstr(diag.text, "the_node") == NULL)
+                fail_msg("row %zu: %s", i, diag.text);
+        }
+        rig_close(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linears),        cmocka_unit_test(stay_packed), cmocka_unit_test(not_finite),
+        cmocka_unit_test(mat_mul_nbits),  cmocka_unit_test(bnb4),        cmocka_unit_test(gathered),
+        cmocka_unit_test(contradictions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

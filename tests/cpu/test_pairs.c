@@ -1,0 +1,346 @@
+/* Products in pairs (pairs.h) against sums in double: sizes around the edges of blocks, panels and parts, weights as
+ * they may lie, what is done behind a product, units in any order; numbers for which pairs as they stand would be
+ * wrong; and numbers that are none. */
+#include "weights/pairs_weights.h"
+#include "convolution/tiles.h"
+#include "cmocka_all.h"
+#include "noise.h"
+#include <math.h>
+#include <stdlib.h>
+
+static inlay_status serial(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user)
+{
+    (void)ctx, (void)run, (void)grain;
+    return fn(user, 0, count, 0);
+}
+
+static const inlay_host host = { .parallel_for = serial };
+static const rg_state provider = { .host = &host };
+
+typedef struct product {
+    int64_t m, n, k, a_row, c_row;
+    float *a, *w, *bias, *c, *other;
+    void *pack;
+} product;
+
+/* w: [n][k], or [k][n] if turned. */
+static void pack(product *p, bool turned)
+{
+    const int64_t dims[] = { p->n, p->k }, strides[] = { turned ? 1 : p->k, turned ? p->n : 1 };
+    float *lies = malloc((size_t)(p->n * p->k) * sizeof *lies);
+    rg_md plain, md;
+
+    assert_non_null(lies);
+    for (int64_t j = 0; j < p->n; j++)
+        for (int64_t k = 0; k < p->k; k++)
+            lies[j * strides[0] + k * strides[1]] = p->w[j * p->k + k];
+    rg_md_strides(&plain, 2, dims, strides);
+    pairs_layout(p->k, p->n, &md);
+    free(p->pack);
+    p->pack = NULL;
+    assert_int_equal(posix_memalign(&p->pack, 64, rg_md_bytes(&md)), 0);
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p->pack));
+    free(lies);
+}
+
+static void setup(product *p)
+{
+    p->a_row = p->k + 3;
+    p->c_row = p->n + 5;
+    p->a = fill(p->m * p->a_row, 1);
+    p->w = fill(p->n * p->k, 2);
+    p->bias = fill(p->n, 3);
+    p->c = fill(p->m * p->c_row, 4);
+    p->other = fill(p->m * p->n, 5);
+    p->pack = NULL;
+    pack(p, (p->m + p->n + p->k) % 2 == 0);
+}
+
+static void teardown(product *p)
+{
+    free(p->a);
+    free(p->w);
+    free(p->bias);
+    free(p->c);
+    free(p->other);
+    free(p->pack);
+}
+
+enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
+
+/* What is done behind the product; posts: [4]. */
+static void behind(const product *p, int mode, sg_job *job, sg_post *posts)
+{
+    job->posts = posts;
+    job->bias = mode == BIAS || mode >= RESIDUAL ? p->bias : NULL;
+    job->add = mode == ONTO || mode == ONTO_AND_BIAS;
+    if (mode == ONTO_AND_BIAS)
+        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = p->bias, .col = 1 };
+    if (mode == RESIDUAL || mode == CLAMPED)
+        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = p->other, .row = p->n, .col = 1 };
+    if (mode == CLAMPED)
+        posts[job->post_count++] = (sg_post){ .fn = SG_CLIP, .alpha = -0.5f, .beta = 0.75f };
+    if (mode == RESIDUAL || mode == GATED)
+        posts[job->post_count++] = (sg_post){ .fn = SG_RELU, .alpha = mode == GATED ? 0.25f : 0 };
+    if (mode == GATED)
+        posts[job->post_count++] = (sg_post){ .fn = SG_MUL, .other = p->other, .row = p->n, .col = 1 };
+}
+
+static double expected(const product *p, int mode, int64_t i, int64_t j)
+{
+    double sum = 0;
+
+    for (int64_t k = 0; k < p->k; k++)
+        sum += (double)p->a[i * p->a_row + k] * p->w[j * p->k + k];
+    sum += mode == BIAS || mode >= ONTO_AND_BIAS ? p->bias[j] : 0.0;
+    sum += mode == ONTO || mode == ONTO_AND_BIAS ? p->c[i * p->c_row + j] : 0.0;
+    sum += mode == RESIDUAL || mode == CLAMPED ? p->other[i * p->n + j] : 0.0;
+    if (mode == RESIDUAL)
+        return sum < 0 ? 0 : sum;
+    if (mode == CLAMPED)
+        return sum < -0.5 ? -0.5 : sum > 0.75 ? 0.75 : sum;
+    return mode == GATED ? (sum < 0 ? 0.25 * sum : sum) * p->other[i * p->n + j] : sum;
+}
+
+/* The product, from the last unit to the first, by two workers in turns. The caller frees it. */
+static float *run(const product *p, int mode)
+{
+    sg_post posts[4];
+    sg_job job = { .kernel = sg_kernel_best(),
+                   .m = p->m,
+                   .n = p->n,
+                   .k = p->k,
+                   .a = p->a,
+                   .a_row = p->a_row,
+                   .b = p->pack,
+                   .c_row = p->c_row };
+    const size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
+    float *scratch = malloc((size_t)(2 * pairs_scratch_floats(&job)) * sizeof *scratch);
+    int turn = 0;
+
+    behind(p, mode, &job, posts);
+    job.c = malloc(bytes);
+    assert_non_null(job.c);
+    assert_non_null(scratch);
+    memcpy(job.c, p->c, bytes);
+    pairs_start(&job, scratch, 2);
+    for (int64_t u = pairs_units(&job); u > 0; u -= 3, turn ^= 1)
+        pairs_run(&job, scratch + turn * pairs_scratch_floats(&job), u > 3 ? u - 3 : 0, u);
+    free(scratch);
+    return job.c;
+}
+
+static void check(const product *p, int mode)
+{
+    float *c = run(p, mode);
+
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->c_row; j++) {
+            const float got = c[i * p->c_row + j];
+            double want;
+
+            if (j >= p->n) { /* not its */
+                assert_true(got == p->c[i * p->c_row + j]);
+                continue;
+            }
+            want = expected(p, mode, i, j);
+            if (!(fabs(got - want) <= 1e-6 * (sqrt((double)p->k) + fabs(want)) + 1e-6))
+                fail_msg("%lld x %lld x %lld, mode %d: [%lld, %lld] is %g, not %g", (long long)p->m, (long long)p->n,
+                         (long long)p->k, mode, (long long)i, (long long)j, (double)got, want);
+        }
+    free(c);
+}
+
+static void sizes(void **state)
+{
+    static const int64_t ms[] = { 1, 4, 5, 6, 11, 165 }, ns[] = { 1, 15, 16, 17, 33, 48, 63, 64, 65, 130, 200 },
+                         ks[] = { 1, 2, 3, 17, 64, 385, 1031 };
+
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+            for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+                product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+
+                setup(&p);
+                for (int mode = 0; mode < MODES; mode++)
+                    if (mode == PLAIN || p.m < 100 || p.k == 64)
+                        check(&p, mode);
+                teardown(&p);
+            }
+}
+
+/* Weights of a convolution: k counts places of the window, each with all channels. */
+static void windows(void **state)
+{
+    enum { OUT = 70, IN = 37, PLACES = 6 };
+    static const int64_t dims[] = { OUT, IN, 2, 3 }, strides[] = { IN * PLACES, PLACES, 3, 1 };
+    product p = { .m = 7, .n = OUT, .k = IN * PLACES };
+    float *lies;
+    rg_md plain, md;
+
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    setup(&p);
+    lies = fill(OUT * IN * PLACES, 8);
+    for (int64_t o = 0; o < OUT; o++)
+        for (int64_t c = 0; c < IN; c++)
+            for (int64_t t = 0; t < PLACES; t++)
+                p.w[o * p.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
+    rg_md_strides(&plain, 4, dims, strides);
+    pairs_layout(p.k, p.n, &md);
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p.pack));
+    check(&p, BIAS);
+    free(lies);
+    teardown(&p);
+}
+
+/* ------------------------------------------------------------------ what numbers do */
+
+/* 2^n, n in [-most, most]. */
+static float power(uint64_t *seed, int most)
+{
+    return ldexpf(1, (int)(noise(seed) * (float)most));
+}
+
+/* Numbers for which a sum of (a + b)(c + d) as it stands loses everything: rows of other sizes than columns, rows far
+ * from zero, sizes that differ from row to row and from column to column, few elements that are larger than all others
+ * together. */
+static void spoil(product *p, int kind)
+{
+    uint64_t seed = (uint64_t)kind + 77;
+
+    for (int64_t i = 0; i < p->m; i++) {
+        const float size = kind == 3 ? power(&seed, 30) : kind == 0 ? 1e6f : 1;
+
+        for (int64_t k = 0; k < p->k; k++) {
+            float *x = &p->a[i * p->a_row + k];
+
+            *x = kind == 1 ? *x + 100 : kind == 2 ? fmaxf(*x, 0) : *x * size;
+            if (kind == 4 && k % 97 == 5)
+                *x *= 1000;
+            if (kind == 5)
+                *x = 3; /* all mean */
+        }
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        const float size = kind == 3 ? power(&seed, 30) : kind == 0 ? 1e-6f : 1;
+
+        for (int64_t k = 0; k < p->k; k++)
+            p->w[j * p->k + k] *= kind == 4 && k % 89 == 7 ? 1000 : size;
+    }
+    pack(p, false);
+}
+
+/* The error beside what rows and columns are large, which is what a sum's own is measured by. */
+static void exact(void **state)
+{
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    for (int kind = 0; kind < 6; kind++) {
+        product p = { .m = 23, .n = 70, .k = 1500 };
+        double worst = 0;
+        float *c;
+
+        setup(&p);
+        spoil(&p, kind);
+        c = run(&p, PLAIN);
+        for (int64_t i = 0; i < p.m; i++)
+            for (int64_t j = 0; j < p.n; j++) {
+                double rows = 0, columns = 0, off = fabs(c[i * p.c_row + j] - expected(&p, PLAIN, i, j));
+
+                for (int64_t k = 0; k < p.k; k++) {
+                    rows += (double)p.a[i * p.a_row + k] * p.a[i * p.a_row + k];
+                    columns += (double)p.w[j * p.k + k] * p.w[j * p.k + k];
+                }
+                worst = fmax(worst, off / sqrt(rows * columns));
+            }
+        if (!(worst <= 2e-7))
+            fail_msg("kind %d: off by %g", kind, worst);
+        free(c);
+        teardown(&p);
+    }
+}
+
+/* Rows of normal floats whose squares are zero are no rows of zeros. */
+static void small_rows(void **state)
+{
+    static const float sizes[] = { 1e-15f, 1e-20f, 1e-25f, 1e-30f, 1e-35f };
+
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        product p = { .m = 12, .n = 70, .k = 300 };
+        float *c;
+
+        setup(&p);
+        for (int64_t k = 0; k < p.k; k++)
+            p.a[4 * p.a_row + k] *= sizes[n];
+        pack(&p, false);
+        c = run(&p, PLAIN);
+        for (int64_t j = 0; j < p.n; j++) {
+            const double got = c[4 * p.c_row + j], want = expected(&p, PLAIN, 4, j);
+            double terms = 0;
+
+            for (int64_t k = 0; k < p.k; k++)
+                terms += fabs((double)p.a[4 * p.a_row + k] * p.w[j * p.k + k]);
+            if (!(fabs(got - want) <= 1e-6 * terms + 1e-42))
+                fail_msg("%g: [4, %lld] is %g, not %g", (double)sizes[n], (long long)j, got, want);
+        }
+        free(c);
+        teardown(&p);
+    }
+}
+
+/* A row or a column that is not finite, or that squares can't measure, is summed as written; others are as ever. */
+static void not_finite(void **state)
+{
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 1e30f, 1e-30f, 0 };
+
+    (void)state;
+    if (pairs_of_cpu() == NULL)
+        skip();
+    for (size_t n = 0; n < sizeof odd / sizeof *odd; n++)
+        for (int side = 0; side < 2; side++) {
+            product p = { .m = 12, .n = 130, .k = 40 };
+            float *c;
+
+            setup(&p);
+            for (int64_t k = 0; k < p.k; k++)
+                if (!(fabsf(odd[n]) > 1) || isfinite(odd[n]) || k == 11)
+                    (side == 0 ? p.a + 4 * p.a_row : p.w + 70 * p.k)[k] *= isnan(odd[n]) && k != 3 ? 1 : odd[n];
+            pack(&p, false);
+            for (int mode = 0; mode < MODES; mode++) {
+                c = run(&p, mode);
+                for (int64_t i = 0; i < p.m; i++)
+                    for (int64_t j = 0; j < p.n; j++) {
+                        const double got = c[i * p.c_row + j], want = expected(&p, mode, i, j);
+                        const double size = fabsf(odd[n]) > 1 && isfinite(odd[n]) ? 1e25 : 1e-5;
+                        const bool touched = side == 0 ? i == 4 : j == 70;
+
+                        if (isnan(want))
+                            assert_true(isnan(got));
+                        else if (isfinite(want) && !(fabs(got - want) <= (touched ? size : 1e-5)))
+                            fail_msg("%g on side %d, mode %d: [%lld, %lld] is %g, not %g", (double)odd[n], side, mode,
+                                     (long long)i, (long long)j, got, want);
+                        else if (isinf(want))
+                            assert_true(got == want);
+                    }
+                free(c);
+            }
+            teardown(&p);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(windows), cmocka_unit_test(exact),
+                                        cmocka_unit_test(small_rows), cmocka_unit_test(not_finite) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

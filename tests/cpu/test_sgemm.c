@@ -1,0 +1,398 @@
+/* The loops of sgemm.h against sums in double: sizes around the edges of blocks and panels, rows with gaps, a bias or a
+ * start from C, every function, units run in any order; the error of long sums, there and in the tiles of tiles.h. */
+#include "product/sgemm.h"
+#include "convolution/tiles.h"
+#include "cmocka_all.h"
+#include "noise.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct product {
+    int64_t m, n, k, a_row, c_row, width, panel;
+    float *a, *w, *b, *bias, *c, *other;
+} product;
+
+/* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
+static void setup(product *p)
+{
+    int64_t panels = (p->n + 63) / 64;
+
+    p->width = p->n <= 16 ? 16 : p->n <= 32 ? 32 : 64;
+    p->panel = p->k * p->width;
+    p->a_row = p->k + 3;
+    p->c_row = p->n + 5;
+    p->a = fill(p->m * p->a_row, 1);
+    p->w = fill(p->k * p->n, 2);
+    p->b = fill(panels * p->panel, 3);
+    p->bias = fill(p->n, 4);
+    p->c = fill(p->m * p->c_row, 5);
+    p->other = fill(p->m * p->n, 6);
+    for (int64_t i = 0; i < panels * p->panel; i++)
+        p->b[i] = NAN;
+    for (int64_t k = 0; k < p->k; k++)
+        for (int64_t j = 0; j < p->n; j++)
+            p->b[j / p->width * p->panel + k * p->width + j % p->width] = p->w[k * p->n + j];
+}
+
+static void teardown(product *p)
+{
+    free(p->a);
+    free(p->w);
+    free(p->b);
+    free(p->bias);
+    free(p->c);
+    free(p->other);
+}
+
+static double expected(const sg_post *post, double x, double o)
+{
+    switch (post->fn) {
+    case SG_RELU:
+        return x < 0 ? post->alpha * x : x;
+    case SG_GELU:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case SG_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+    case SG_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case SG_TANH:
+        return tanh(x);
+    case SG_SWISH:
+        return x / (1 + exp(-post->alpha * x));
+    case SG_HARDSWISH:
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    case SG_LINEAR:
+        return post->alpha * x + post->beta;
+    case SG_CLIP:
+        return fmin(fmax(x, post->alpha), post->beta);
+    case SG_ADD:
+        return x + o;
+    case SG_SUB:
+        return x - o;
+    case SG_MUL:
+        return x * o;
+    case SG_DIV:
+        return x / o;
+    case SG_PRELU:
+        return x < 0 ? x * o : x;
+    default:
+        return NAN;
+    }
+}
+
+/* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
+static void check(const sg_kernel *kernel, product *p, int mode, const sg_post *post, int kind)
+{
+    sg_job job = { .kernel = kernel,
+                   .m = p->m,
+                   .n = p->n,
+                   .k = p->k,
+                   .a = p->a,
+                   .a_row = p->a_row,
+                   .b = p->b,
+                   .b_panel = p->panel,
+                   .width = p->width,
+                   .b_step = p->width,
+                   .c_row = p->c_row,
+                   .add = mode == 2,
+                   .bias = mode == 1 ? p->bias : NULL,
+                   .blocks = mode,
+                   .post_count = post != NULL };
+    size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
+    sg_post own = post != NULL ? *post : (sg_post){ 0 };
+
+    if (own.fn >= SG_ADD) {
+        own.other = p->other;
+        own.row = kind == 0 ? p->n : kind == 1 ? 0 : 1;
+        own.col = kind == 0 || kind == 1;
+    }
+    job.posts = &own;
+    job.c = malloc(bytes);
+    assert_non_null(job.c);
+    memcpy(job.c, p->c, bytes);
+    for (int64_t u = sg_units(&job); u > 0; u -= 3)
+        sg_run(&job, u > 3 ? u - 3 : 0, u);
+    for (int64_t i = 0; i < p->m; i++) {
+        for (int64_t j = 0; j < p->c_row; j++) {
+            float got = job.c[i * p->c_row + j];
+            double sum = mode == 1 && j < p->n ? p->bias[j] : mode == 2 ? p->c[i * p->c_row + j] : 0;
+
+            if (j >= p->n) { /* not its */
+                assert_true(got == p->c[i * p->c_row + j]);
+                continue;
+            }
+            for (int64_t k = 0; k < p->k; k++)
+                sum += (double)p->a[i * p->a_row + k] * p->w[k * p->n + j];
+            if (post != NULL)
+                sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
+            if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)p->k) + fabs(sum) + 1)))
+                fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)p->m,
+                         (long long)p->n, (long long)p->k, mode, post != NULL ? (int)post->fn : -1, (long long)i,
+                         (long long)j, (double)got, sum);
+        }
+    }
+    free(job.c);
+}
+
+static void sizes(void **state)
+{
+    static const int64_t ms[] = { 1, 2, 5, 6, 7, 11, 12, 13, 25, 161 },
+                         ns[] = { 1, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 113, 200 }, ks[] = { 1, 3, 64, 770 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+            for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+                product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+
+                setup(&p);
+                for (int mode = 0; mode < 3; mode++)
+                    check(kernel, &p, mode, NULL, 0);
+                teardown(&p);
+            }
+}
+
+static void functions(void **state)
+{
+    const sg_kernel *kernel = sg_kernel_best();
+    product p = { .m = 13, .n = 75, .k = 9 };
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    setup(&p);
+    for (int64_t i = 0; i < p.m * p.n; i++)
+        p.other[i] += 2; /* a divisor */
+    for (int fn = 0; fn < SG_FN_COUNT; fn++) {
+        sg_post post = { .fn = (sg_fn)fn, .alpha = fn == SG_CLIP ? -0.5f : 0.75f, .beta = 0.5f };
+
+        for (int kind = 0; kind < 3; kind++)
+            check(kernel, &p, 1, &post, kind);
+    }
+    teardown(&p);
+}
+
+/* Gelu over all that matters: the claim of gelu_avx512.h, and what is not finite. */
+static void gelu(void **state)
+{
+    static const float special[] = { NAN, INFINITY, -INFINITY, 0, -1e30f, 1e30f, 1e-40f };
+    static const float want[] = { NAN, INFINITY, NAN, 0, 0, 1e30f, 5e-41f };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
+        const sg_post post = { .fn = tanh_form ? SG_GELU_TANH : SG_GELU };
+        float y[7];
+
+        for (int i = -700001; i < 700001; i += 3) {
+            float got = (float)i * 1e-5f;
+            const double x = (double)got, exact = tanh_form ? expected(&post, x, 0) : 0.5 * x * erfc(-x / sqrt(2));
+            const double error = x > -2.5 ? 3e-7 * fabs(exact) : x > -5.8 ? 1e-5 * fabs(exact) : 1e-9;
+
+            kernel->post(&post, &got, 1, 1, 1);
+            if (!(fabs(got - exact) <= error + (tanh_form ? 1e-15 : 0))) /* what 1 + tanh itself loses */
+                fail_msg("Gelu %d of %.9g is %.9g, not %.9g", tanh_form, x, (double)got, exact);
+        }
+        memcpy(y, special, sizeof y);
+        kernel->post(&post, y, 7, 1, 7);
+        for (int i = 0; i < 7; i++)
+            if (!(y[i] == want[i] || (isnan(want[i]) && isnan(y[i])) || (i == 6 && fabsf(y[i] - want[i]) < 1e-44f)))
+                fail_msg("Gelu %d of %g is %g", tanh_form, (double)special[i], (double)y[i]);
+    }
+}
+
+/* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN
+ * that it sees. */
+static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
+{
+    const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+    float *x = fill(rows * room, 1), *was = fill(rows * room, 1);
+    float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
+    const sg_scores s = { .rows = rows,
+                          .count = count,
+                          .seen = seen,
+                          .x = x,
+                          .x_row = room,
+                          .scale = 7,
+                          .mask = masked ? mask : NULL,
+                          .mask_row = count,
+                          .factors = factors };
+
+    for (int64_t j = 0; masked && rows > 2 && j < count; j++)
+        mask[2 * count + j] = -INFINITY;
+    for (int64_t r = 3; r < rows && r < 4; r++)
+        x[r * room] = was[r * room] = NAN;
+    kernel->softmax(&s);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = seen + r < count ? seen + r : count;
+        double top = -INFINITY, sum = 0, e[130];
+
+        for (int64_t j = 0; j < n; j++) {
+            e[j] = 7.0 * was[r * room + j] + (masked ? (double)mask[r * count + j] : 0);
+            top = fmax(top, e[j]);
+        }
+        for (int64_t j = 0; j < n; j++)
+            e[j] = exp(e[j] - top);
+        for (int64_t j = 0; j < n; j++)
+            sum += e[j];
+        for (int64_t j = 0; j < count; j++) {
+            const double got = (double)x[r * room + j] * factors[r];
+            const double want = j >= n || (masked && r == 2) ? 0 : e[j] / sum;
+
+            if (!(fabs(got - want) <= 1e-6 * want + 1e-37) && !(r == 3 && isnan(got)))
+                fail_msg("%lld rows of %lld: score [%lld, %lld] is %g, not %g", (long long)rows, (long long)count,
+                         (long long)r, (long long)j, got, want);
+            assert_true(r != 3 || j >= n || isnan(got));
+        }
+    }
+    free(x);
+    free(was);
+    free(mask);
+    free(factors);
+}
+
+static void scores(void **state)
+{
+    static const int64_t rows[] = { 1, 3, 15, 16, 17, 40 }, counts[] = { 1, 15, 16, 49, 130 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t j = 0; j < sizeof counts / sizeof *counts; j++)
+            for (int masked = 0; masked < 2; masked++) {
+                check_scores(kernel, rows[i], counts[j], counts[j], masked != 0);
+                check_scores(kernel, rows[i], counts[j], 1, masked != 0);
+            }
+}
+
+/* The error of sums in units of what is typical for them, sqrt(terms / 9): one chain of 12544 has 2e-6. */
+static void expect_exact(double squares, int64_t elements, int64_t terms, const char *what)
+{
+    double error = sqrt(squares / (double)elements / ((double)terms / 9));
+
+    if (!(error <= 7e-7))
+        fail_msg("%s of %lld terms: error %g", what, (long long)terms, error);
+}
+
+static void long_sums(void **state)
+{
+    static const int64_t ms[] = { 1, 6, 30 }, ns[] = { 40, 64, 100 };
+    const sg_kernel *kernel = sg_kernel_best();
+
+    (void)state;
+    if (kernel == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++) {
+            product p = { .m = ms[i], .n = ns[j], .k = 12544 };
+            double squares = 0;
+            sg_job job;
+
+            setup(&p);
+            job = (sg_job){ .kernel = kernel,
+                            .m = p.m,
+                            .n = p.n,
+                            .k = p.k,
+                            .a = p.a,
+                            .a_row = p.a_row,
+                            .b = p.b,
+                            .b_panel = p.panel,
+                            .width = p.width,
+                            .b_step = p.width,
+                            .c = p.c,
+                            .c_row = p.c_row };
+            sg_run(&job, 0, sg_units(&job));
+            for (int64_t r = 0; r < p.m; r++)
+                for (int64_t c = 0; c < p.n; c++) {
+                    double sum = 0;
+
+                    for (int64_t k = 0; k < p.k; k++)
+                        sum += (double)p.a[r * p.a_row + k] * p.w[k * p.n + c];
+                    squares += (sum - p.c[r * p.c_row + c]) * (sum - p.c[r * p.c_row + c]);
+                }
+            expect_exact(squares, p.m * p.n, p.k, "a product");
+            teardown(&p);
+        }
+}
+
+/* One tile over several taps, with a residual in the place of the result or elsewhere, or none. */
+static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t tap_count, int64_t depth, int residual)
+{
+    const int64_t pixel = depth + 1, terms = tap_count * depth, size = (int64_t)rows * TILE_WIDTH;
+    int64_t taps[9];
+    float *a = fill((rows + tap_count) * pixel, 1), *b = fill(terms * TILE_WIDTH, 2), *bias = fill(TILE_WIDTH, 3);
+    float *c = fill(size, 4), *other = fill(size, 4);
+    tile_product p = { .a = a,
+                       .a_row = pixel,
+                       .taps = taps,
+                       .tap_count = tap_count,
+                       .depth = depth,
+                       .b = b,
+                       .bias = bias,
+                       .add = residual == 0   ? NULL
+                              : residual == 1 ? c
+                                              : other,
+                       .add_row = TILE_WIDTH,
+                       .c = c,
+                       .c_row = TILE_WIDTH,
+                       .columns = columns };
+    double squares = 0;
+
+    for (int64_t t = 0; t < tap_count; t++)
+        taps[t] = t * pixel;
+    set->multiply(&p, rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < TILE_WIDTH; j++) {
+            double sum = bias[j] + (residual != 0 ? (double)other[r * TILE_WIDTH + j] : 0.0);
+            double got = c[r * TILE_WIDTH + j];
+
+            if (j >= columns) { /* not its */
+                assert_true(c[r * TILE_WIDTH + j] == other[r * TILE_WIDTH + j]);
+                continue;
+            }
+            for (int64_t t = 0; t < tap_count; t++)
+                for (int64_t k = 0; k < depth; k++)
+                    sum += (double)a[taps[t] + r * pixel + k] * b[(t * depth + k) * TILE_WIDTH + j];
+            squares += (sum - got) * (sum - got);
+        }
+    expect_exact(squares, rows * columns, terms, "a tile");
+    free(a);
+    free(b);
+    free(bias);
+    free(c);
+    free(other);
+}
+
+static void long_tiles(void **state)
+{
+    static const int64_t shapes[][2] = { { 1, 12000 }, { 9, 512 }, { 9, 100 }, { 2, 384 }, { 3, 128 }, { 4, 97 } };
+    const tile_set *set = tiles_of_cpu();
+
+    (void)state;
+    if (set == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int rows = 1; rows <= TILE_ROWS; rows++)
+            for (int residual = 0; residual < 3; residual++)
+                check_tile(set, rows,
+                           rows % 3 == 0   ? TILE_WIDTH
+                           : rows % 3 == 1 ? 11
+                                           : 23,
+                           shapes[i][0], shapes[i][1], residual);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes),     cmocka_unit_test(functions),
+                                        cmocka_unit_test(gelu),      cmocka_unit_test(scores),
+                                        cmocka_unit_test(long_sums), cmocka_unit_test(long_tiles) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* Precision strict: which kernels run, whatever an option asks for, and that their sums are made in short chains. */
+#include "region_provider.h"
+#include "beside.h"
+#include "loops.h"
+#include "told.h"
+
+/* Layers of all kinds; those by constants that are no volumes have loops of our own where the CPU has AVX2. */
+static const struct {
+    const char *script;
+    bool ours;
+} layers[] = {
+    { "x : 1,64,20,22\nw = [64,64,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y", true },
+    { "x : 2,32,14,14\nw = [48,32,3,3]\nb = [48]\nk = Conv(x, w, b) pads=1,1,1,1\ny = Relu(k)\n-> y", true },
+    { "x : 1,128,7,7\nw = [128,128,3,3]\ny = Conv(x, w) pads=1,1,1,1\n-> y", true },
+    { "x : 1,16,64,64\nw = [16,16,3,3]\nk = Conv(x, w)\ny = Sigmoid(k)\n-> y", true },
+    { "x : 1,256,14,14\nw = [512,256,1,1]\ny = Conv(x, w)\n-> y", true },
+    { "x : 1,3,64,64\nw = [32,3,7,7]\ny = Conv(x, w) strides=2,2 pads=3,3,3,3\n-> y", true },
+    { "x : 1,24,30,30\nw = [40,24,5,5]\ny = Conv(x, w) dilations=2,2\n-> y", true },
+    { "x : 1,40,3,3\nw = [40,40,3,3]\ny = Conv(x, w) pads=4,4,4,4 dilations=4,4\n-> y", true }, /* border, mostly */
+    { "x : 1,64,20,20\nw = [64,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y", true },
+    { "x : 1,64,20,20\nw = [64,1,5,5]\ny = Conv(x, w) group=64 strides=2,2 pads=2,2,2,2\n-> y", true },
+    { "x : 1,64,20,20\nw = [64,16,3,3]\ny = Conv(x, w) group=4 pads=1,1,1,1\n-> y", true },
+    { "x : 1,64,20,20\nw = [128,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y", true },
+    { "x : 1,64,20,20\nw = [128,32,1,1]\ny = Conv(x, w) group=2\n-> y", true },
+    { "x : 2,24,90\nw = [36,24,5]\ny = Conv(x, w) pads=2,2\n-> y", true },
+    { "x : 2,24,90\nw = [36,12,5]\ny = Conv(x, w) pads=2,2 group=2\n-> y", true },
+    { "x : 1,16,6,7,8\nw = [24,16,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1\n-> y", false },
+    { "x : 1,16,6,7,8\nw = [24,8,3,3,3]\ny = Conv(x, w) pads=1,1,1,1,1,1 group=2\n-> y", true },
+    { "x : 64,768\nw = [768,300]\ny = MatMul(x, w)\n-> y", true },
+    { "x : 1,512\nw = [512,1000]\nb = [1000]\ny = Gemm(x, w, b)\n-> y", true },
+    { "x : 5,512\nw = [70,512]\nb = [70]\nk = Gemm(x, w, b) transB=1\ny = Tanh(k)\n-> y", true },
+    { "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y", true },
+    { "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y", true },
+};
+static const char *const options[] = { "auto",   "tiles",   "winograd_4x4", "winograd_2x2",    "depthwise",
+                                       "groups", "rows",    "library",      "library_blocked", "library_winograd",
+                                       "gemm",   "pairs",   "packed",       "packed_pairs",    "inner_product",
+                                       "plain",  "batched", "matmul" };
+/* Plain sums, our own in chains as short as strict wants, and the library's. */
+static const char *const own[] = { "tiles", "depthwise", "planes", "rows", "groups", "gemm", "packed", "batched" };
+static const char *const library[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
+
+/* Are there loops of our own for this CPU, as far as the process may use it? */
+static bool has_loops(void)
+{
+#if defined(__x86_64__)
+    return !is_below_avx2();
+#else
+    return false;
+#endif
+}
+
+static bool is_one_of(const char *name, size_t n, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(list[i]) == n && strncmp(name, list[i], n) == 0)
+            return true;
+    return false;
+}
+
+static rig open_as(const char *script, const char *providers, const char *precision, const char *option,
+                   const char *value)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 22);
+    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
+                                               "precision", precision, option, value, NULL });
+}
+
+/* All kernels that are told of are plain; *count grows by how many there are. */
+static void expect_plain(const char *script, const char *kernel, bool ours, int *count)
+{
+    static const char mark[] = "\"kernel\": {\"name\": \"";
+    const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
+    told t = { 0 };
+
+    if (inlay_session_explain_ex(r.session, &how, told_keep, &t, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    for (const char *at = t.data; (at = strstr(at, mark)) != NULL; (*count)++) {
+        size_t n;
+
+        at += sizeof mark - 1;
+        n = strcspn(at, "\"");
+        if (!is_one_of(at, n, own, sizeof own / sizeof *own) &&
+            (ours || !is_one_of(at, n, library, sizeof library / sizeof *library)))
+            fail_msg("with kernel %s, '%.*s' runs under strict in\n%s", kernel, (int)n, at, script);
+    }
+    told_free(&t);
+    rig_close(&r);
+}
+
+static void plain_sums_alone(void **state)
+{
+    const size_t count = sizeof layers / sizeof *layers;
+
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+            int found = 0;
+
+            if (!region_has_kernel(options[k]) || (!REGION_HAS_LIBRARY && !layers[i].ours))
+                continue; /* volumes, which a library alone has a kernel for */
+            expect_plain(layers[i].script, options[k], layers[i].ours && has_loops(), &found);
+            if (found != 1)
+                fail_msg("%d kernels are told of in\n%s", found, layers[i].script);
+        }
+}
+
+/* ------------------------------------------------------------------ chains */
+
+/* A product [m, k] by [k, n], or a convolution by windows of `side` x `side` of `in` channels in each of `groups`. */
+typedef struct sums {
+    const char *script; /* its outputs are y, w and x */
+    int64_t groups, in, out, side;
+} sums;
+
+static const float *output(const rig *r, uint32_t i)
+{
+    return inlay_value_data(inlay_context_output(r->context, i));
+}
+
+/* The root of the mean square of errors beside sums in double, each beside the magnitudes of its terms. */
+static double error_of(const rig *r, const sums *s)
+{
+    const inlay_value *x_value = inlay_context_output(r->context, 2), *y_value = inlay_context_output(r->context, 0);
+    const int64_t *x_dims = inlay_value_dims(x_value), *y_dims = inlay_value_dims(y_value);
+    const bool image = s->side > 0;
+    const int64_t side = image ? s->side : 1, width = image ? x_dims[3] : 1, plane = image ? x_dims[2] * width : 1;
+    const int64_t y_width = image ? y_dims[3] : 1, y_plane = image ? y_dims[2] * y_width : 1, k = s->in * side * side;
+    const float *x = output(r, 2), *y = output(r, 0), *w = output(r, 1);
+    const int64_t count = inlay_value_count(y_value);
+    double total = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t channel = image ? i / y_plane : i % s->out, group = channel / (s->out / s->groups);
+        const int64_t pixel = image ? i % y_plane / y_width * width + i % y_width : i / s->out * s->in;
+        double sum = 0, size = 0;
+
+        for (int64_t t = 0; t < k; t++) {
+            const int64_t tap = t / side % side * width + t % side;
+            const int64_t at = image ? (group * s->in + t / (side * side)) * plane + tap : t;
+            const double term = (double)x[pixel + at] * (double)w[image ? channel * k + t : t * s->out + channel];
+
+            sum += term;
+            size += fabs(term);
+        }
+        total += pow(((double)y[i] - sum) / size, 2);
+    }
+    return sqrt(total / (double)count) / 0x1p-24;
+}
+
+static double error_by(const sums *s, const char *providers, const char *precision, const char *option,
+                       const char *value)
+{
+    rig r = open_as(s->script, providers, precision, option, value);
+    double error;
+
+    script_feed(&r, 3);
+    rig_run(&r);
+    error = error_of(&r, s);
+    rig_close(&r);
+    return error;
+}
+
+#define MORE "u = Identity(x)\n-> y, v, u"
+#define ENDING "v = Identity(w)\n" MORE
+
+/* Sums of some hundred terms: strict is off by what short chains are, and by much less than in one chain. */
+static void short_chains(void **state)
+{
+    static const struct {
+        sums s;
+        const char *kernel; /* NULL: of any provider */
+    } rows[] = {
+        { { "x : 40,768\nw = [768,150]\ny = MatMul(x, w)\n" ENDING, 1, 768, 150, 0 }, "packed" },
+        { { "x : 40,768\nz : 768,150\ny = MatMul(x, z)\nv = Identity(z)\n" MORE, 1, 768, 150, 0 }, "batched" },
+        { { "x : 1,512,6,6\nw = [64,512,1,1]\ny = Conv(x, w)\n" ENDING, 1, 512, 64, 1 }, "gemm" },
+        { { "x : 1,512,6,6\nw = [64,512,1,1]\ny = Conv(x, w)\n" ENDING, 1, 512, 64, 1 }, "tiles" },
+        { { "x : 1,64,9,9\nw = [40,64,3,3]\ny = Conv(x, w)\n" ENDING, 1, 64, 40, 3 }, "tiles" },
+        { { "x : 1,64,9,9\nw = [40,64,3,3]\ny = Conv(x, w)\n" ENDING, 1, 64, 40, 3 }, "gemm" },
+        { { "x : 1,96,9,9\nw = [80,48,3,3]\ny = Conv(x, w) group=2\n" ENDING, 2, 48, 80, 3 }, "groups" },
+    };
+    const char *providers[] = { REGION ",reference", "openblas,reference", "reference" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const sums *s = &rows[i].s;
+        const double most = 1.2; /* eps; in chains of 384 it is 2 and more, for terms of one sign */
+
+        for (int p = has_loops() ? 0 : 1; p < 3; p++) {
+            const double strict = error_by(s, providers[p], "strict", p == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+            const double f32 = error_by(s, providers[p], "f32", p == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+
+            if (!(strict <= most) || !(strict <= 0.8 * f32))
+                fail_msg("%s: strict is off by %g eps, f32 by %g, in\n%s", providers[p], strict, f32, s->script);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plain_sums_alone), cmocka_unit_test(short_chains) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

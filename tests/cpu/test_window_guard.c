@@ -1,0 +1,306 @@
+/* Winograd's convolutions on pictures that their transforms are bad at: each result is as near to the sum in double as
+ * its own terms justify, whatever lies beside them, and is the same on any number of threads. */
+#include "region_provider.h"
+#include "beside.h"
+#include "told.h"
+#include <float.h>
+
+enum { IMAGES = 2, IN = 20, OUT = 24, HEIGHT = 14, WIDTH = 19, TAPS = 9 };
+enum { PIXELS = HEIGHT * WIDTH, X_COUNT = IMAGES * IN * PIXELS, Y_COUNT = IMAGES * OUT * PIXELS };
+enum { W_COUNT = OUT * IN * TAPS };
+
+static float weights[W_COUNT], x[X_COUNT], residual[Y_COUNT];
+static double sums[Y_COUNT], terms[Y_COUNT];
+
+static float signed_noise(uint32_t *seed)
+{
+    return 2 * script_random(seed) - 1;
+}
+
+/* y and z: without and with an ending that has it all. */
+static const char *make_script(void)
+{
+    static char text[W_COUNT * 16 + 512];
+    uint32_t seed = 3;
+    size_t at = (size_t)snprintf(text, sizeof text, "x : %d,%d,%d,%d\nr : %d,%d,%d,%d\nw = [%d,%d,3,3] ", IMAGES, IN,
+                                 HEIGHT, WIDTH, IMAGES, OUT, HEIGHT, WIDTH, OUT, IN);
+
+    for (int i = 0; i < W_COUNT; i++) {
+        weights[i] = signed_noise(&seed);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9g", i > 0 ? "," : "", (double)weights[i]);
+    }
+    at += (size_t)snprintf(text + at, sizeof text - at,
+                           "\nc = [%d]\ny = Conv(x, w) pads=1,1,1,1\nk = Conv(x, w, c) pads=1,1,1,1\na = Add(k, r)\n"
+                           "z = Relu(a)\ns = Sigmoid(k)\nu = Mul(k, s)\n-> y, z, u",
+                           OUT);
+    assert_true(at < sizeof text);
+    return text;
+}
+
+static void sum_exactly(void)
+{
+    for (int n = 0; n < Y_COUNT; n++) {
+        const int image = n / PIXELS / OUT, o = n / PIXELS % OUT, h = n % PIXELS / WIDTH, q = n % WIDTH;
+
+        sums[n] = terms[n] = 0;
+        for (int i = 0; i < IN; i++) {
+            for (int t = 0; t < TAPS; t++) {
+                const int row = h + t / 3 - 1, column = q + t % 3 - 1;
+                double term;
+
+                if (row < 0 || row >= HEIGHT || column < 0 || column >= WIDTH)
+                    continue;
+                term = (double)x[((image * IN + i) * HEIGHT + row) * WIDTH + column] *
+                       (double)weights[(o * IN + i) * TAPS + t];
+                sums[n] += term;
+                terms[n] += fabs(term);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ pictures */
+
+static float *pixel_of(int image, int channel, int h, int q)
+{
+    return &x[((image * IN + channel) * HEIGHT + h) * WIDTH + q];
+}
+
+static void noise(void)
+{
+    uint32_t seed = 11;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed);
+}
+
+static void bright_pixel(void)
+{
+    noise();
+    for (int c = 0; c < IN; c++)
+        *pixel_of(0, c, 6, 7) = 1e4F;
+}
+
+static void bright_channel_of_a_pixel(void)
+{
+    noise();
+    *pixel_of(1, 3, 0, 0) = -1e6F;
+    *pixel_of(1, 3, HEIGHT - 1, WIDTH - 1) = 3e7F;
+}
+
+static void step(void)
+{
+    uint32_t seed = 5;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed) * (i % WIDTH < 9 ? 1e-4F : 1e4F);
+}
+
+static void unequal_channels(void)
+{
+    uint32_t seed = 7;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed) * powf(10, (float)(i / PIXELS % IN) / 2 - 5);
+}
+
+static void steep(void)
+{
+    uint32_t seed = 9;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed) * expf((float)(i % WIDTH + i / WIDTH % HEIGHT));
+}
+
+static void one_colour(void)
+{
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = 1 + (float)(i / PIXELS % IN) / IN;
+}
+
+static void tiny(void)
+{
+    uint32_t seed = 13;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed) * 1e-37F;
+}
+
+static void enormous(void)
+{
+    uint32_t seed = 15;
+
+    for (int i = 0; i < X_COUNT; i++)
+        x[i] = signed_noise(&seed) * 1e36F;
+}
+
+static void mostly_zeros(void)
+{
+    uint32_t seed = 17;
+
+    for (int i = 0; i < X_COUNT; i++) {
+        x[i] = signed_noise(&seed);
+        x[i] = script_random(&seed) < 0.98F ? 0 : x[i];
+    }
+}
+
+static void no_numbers(void)
+{
+    noise();
+    *pixel_of(0, 2, 3, 4) = NAN;
+    *pixel_of(1, 0, 9, 9) = INFINITY;
+    *pixel_of(1, 5, 0, 18) = -INFINITY;
+}
+
+static const struct {
+    const char *name;
+    void (*draw)(void);
+} pictures[] = {
+    { "noise", noise },
+    { "a bright pixel", bright_pixel },
+    { "a bright channel of one pixel", bright_channel_of_a_pixel },
+    { "a step", step },
+    { "channels of unequal size", unequal_channels },
+    { "an exponential slope", steep },
+    { "one colour", one_colour },
+    { "tiny numbers", tiny },
+    { "enormous numbers", enormous },
+    { "zeros but for a few", mostly_zeros },
+    { "NaN and infinities", no_numbers },
+};
+
+/* ------------------------------------------------------------------ runs */
+
+static rig open_with(const char *script, const char *kernel, const char *threads, const char *precision)
+{
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                               threads, REGION ".kernel", kernel, "precision", precision, NULL });
+}
+
+static void feed(rig *r)
+{
+    char shape[64];
+
+    (void)snprintf(shape, sizeof shape, "%d,%d,%d,%d", IMAGES, IN, HEIGHT, WIDTH);
+    rig_floats(r, 0, shape, x);
+    (void)snprintf(shape, sizeof shape, "%d,%d,%d,%d", IMAGES, OUT, HEIGHT, WIDTH);
+    rig_floats(r, 1, shape, residual);
+}
+
+static const float *result(const rig *r, uint32_t output)
+{
+    return inlay_value_data(inlay_context_output(r->context, output));
+}
+
+/* By element: what a sum of so many terms of this size may lose, or what underflow takes from each of them. */
+static void expect_close(const rig *r, const char *kernel, const char *picture)
+{
+    const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS), least = IN * TAPS * (double)FLT_TRUE_MIN;
+    const float *y = result(r, 0);
+
+    for (int n = 0; n < Y_COUNT; n++) {
+        if (!isfinite(sums[n])) {
+            if (isnan(sums[n]) ? !isnan(y[n]) : (double)y[n] != sums[n])
+                fail_msg("%s, %s: result %d is %g, not %g", kernel, picture, n, (double)y[n], sums[n]);
+        } else if (!(fabs((double)y[n] - sums[n]) <= share * terms[n] + least)) {
+            fail_msg("%s, %s: result %d is %.9g, not %.9g, %.1f times what its terms justify", kernel, picture, n,
+                     (double)y[n], sums[n], fabs((double)y[n] - sums[n]) / (share * terms[n]));
+        }
+    }
+}
+
+static void expect_same(const rig *a, const rig *b, const char *kernel, const char *picture)
+{
+    for (uint32_t o = 0; o < 3; o++)
+        if (memcmp(result(a, o), result(b, o), Y_COUNT * sizeof(float)) != 0)
+            fail_msg("%s, %s: output %u has other bits on several threads", kernel, picture, o);
+}
+
+/* z and u are y with an ending. */
+static void expect_ending(const rig *r, const float *bias, const char *kernel, const char *picture)
+{
+    for (int n = 0; n < Y_COUNT; n++) {
+        const double k = (double)result(r, 0)[n] + (double)bias[n / PIXELS % OUT], a = k + (double)residual[n];
+        const double relu = a > 0 || isnan(a) ? a : 0, size = fabs(k) + terms[n] + fabs((double)residual[n]) + 2;
+        const double z = (double)result(r, 1)[n], u = (double)result(r, 2)[n], silu = k / (1 + exp(-k));
+
+        if (isfinite(k) && !(fabs(z - relu) <= 2e-5 * size && fabs(u - silu) <= 2e-5 * size))
+            fail_msg("%s, %s: result %d ends as %g and %g, not %g and %g", kernel, picture, n, z, u, relu, silu);
+    }
+}
+
+static void guarded(void **unused)
+{
+    static const char *const kernels[] = { "winograd_4x4", "winograd_2x2", "auto", "tiles", "library" };
+    static const char *const threads[] = { "2", "3" };
+    const char *script = make_script();
+    float bias[OUT];
+    uint32_t seed = 7;
+
+    (void)unused;
+    for (int o = 0; o < OUT; o++) /* as script_model makes it */
+        bias[o] = 0.5F + script_random(&seed);
+    for (int i = 0; i < Y_COUNT; i++)
+        residual[i] = signed_noise(&seed);
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        rig alone;
+
+        if (!region_has_kernel(kernels[k]))
+            continue;
+        alone = open_with(script, kernels[k], "1", "f32");
+        for (size_t p = 0; p < sizeof pictures / sizeof *pictures; p++) {
+            pictures[p].draw();
+            sum_exactly();
+            feed(&alone);
+            rig_run(&alone);
+            expect_close(&alone, kernels[k], pictures[p].name);
+            expect_ending(&alone, bias, kernels[k], pictures[p].name);
+            for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+                rig several = open_with(script, kernels[k], threads[t], "f32");
+
+                feed(&several);
+                rig_run(&several);
+                expect_same(&alone, &several, kernels[k], pictures[p].name);
+                rig_close(&several);
+            }
+        }
+        rig_close(&alone);
+    }
+}
+
+/* The pictures are hard indeed: without the guard some would fail. */
+static void unguarded(void **unused)
+{
+    const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);
+    const char *script = make_script();
+    rig r = open_with(script, "winograd_4x4", "1", "fast");
+    told t = { 0 };
+    const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int off = 0;
+
+    (void)unused;
+    if (inlay_session_explain_ex(r.session, &how, told_keep, &t, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    if (strstr(t.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it */
+        bright_pixel();
+        sum_exactly();
+        feed(&r);
+        rig_run(&r);
+        for (int n = 0; n < Y_COUNT; n++)
+            off += fabs((double)result(&r, 0)[n] - sums[n]) > 10 * share * terms[n];
+        assert_true(off > 0);
+    }
+    told_free(&t);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(guarded), cmocka_unit_test(unguarded) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* How far Winograd's convolutions are off with the weights at hand. */
+#include "choice/kernels.h"
+#include "convolution/tiles.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+/* ------------------------------------------------------------------ errors with the weights at hand */
+
+enum { ORDINARY, NOTHING, WHOLE, CANCELLING, INFINITE, NOT_A_NUMBER, TINY, HUGE_ONES };
+
+/* Weights by number; CANCELLING: the second half of the input channels takes away what the first has given. */
+static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
+{
+    const int64_t half = in / 2, like = kind == CANCELLING && i >= half ? i - half : i;
+    const float w = (float)(((o * in + like) * 9 + t) * 7919 % 1009) / 1009 - 0.5f;
+
+    if (kind == NOTHING)
+        return 0;
+    if (kind == CANCELLING)
+        return i == 2 * half ? 0 : i >= half ? -w : w;
+    if ((kind == INFINITE || kind == NOT_A_NUMBER) && o == 5 && i == in - 1 && t == 8)
+        return kind == INFINITE ? -INFINITY : NAN;
+    if (kind == WHOLE)
+        return rintf(8 * w);
+    return kind == TINY ? 1e-20f * w : kind == HUGE_ONES ? 1e20f * w : w;
+}
+
+/* free(): the caller's */
+static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
+{
+    const int64_t dims[] = { out, in, 3, 3 };
+    const rg_state state = { .winograd = true };
+    char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* files align nothing */
+    tile_trust *trust = malloc(tiles_trust_bytes(in));
+    int before = rg_threads_set(1);
+    rg_md plain;
+
+    assert_non_null(odd);
+    assert_non_null(trust);
+    for (int64_t k = 0; k < out * in * 9; k++) {
+        float w = weight(kind, k / 9 / in, k / 9 % in, k % 9, in);
+
+        memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
+    }
+    rg_md_plain(&plain, 4, dims);
+    assert_true(tiles_measure_trust(&state, &plain, odd + 1, points, trust));
+    rg_threads_restore(before);
+    free(odd);
+    return trust;
+}
+
+static void expect_verdict(int kind, uint32_t verdict)
+{
+    const rg_state fast = { .fast = true }, usual = { .fast = false };
+    tile_trust *t = trust_with(kind, 33, 17, 6);
+    char text[100] = "";
+
+    assert_int_equal(t->verdict, verdict);
+    assert_false(tiles_are_trusted(&usual, t));
+    assert_false(tiles_are_trusted(&fast, t));
+    tiles_say_distrust(&usual, t, text, sizeof text);
+    assert_true(strlen(text) > 10);
+    free(t);
+}
+
+static void verdicts(void **unused)
+{
+    (void)unused;
+    if (tiles_of_cpu() == NULL)
+        skip();
+    expect_verdict(NOTHING, TILE_INTEGERS);
+    expect_verdict(WHOLE, TILE_INTEGERS);
+    expect_verdict(INFINITE, TILE_NO_NUMBERS);
+    expect_verdict(NOT_A_NUMBER, TILE_NO_NUMBERS);
+    expect_verdict(TINY, TILE_EXTREME);
+    expect_verdict(HUGE_ONES, TILE_EXTREME);
+}
+
+static void errors(void **unused)
+{
+    static const int64_t sizes[][2] = { { 16, 16 }, { 33, 17 }, { 64, 100 }, { 20, 801 }, { 48, 384 } };
+    const rg_state state = { .winograd = true };
+
+    (void)unused;
+    if (tiles_of_cpu() == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int64_t points = 4; points <= 6; points += 2) {
+            const int64_t out = sizes[i][0], in = sizes[i][1];
+            tile_trust *t = trust_with(ORDINARY, out, in, points), *odd = trust_with(CANCELLING, out, in, points);
+
+            if (!(t->error > 1e-8 && t->error < TILE_MOST_ERROR && t->times_plain < TILE_MOST_TIMES && t->uneven > 0 &&
+                  tiles_are_trusted(&state, t)))
+                fail_msg("%lld by %lld, %lld points: off by %g, %g times a plain sum, %g uneven", (long long)out,
+                         (long long)in, (long long)points, t->error, t->times_plain, t->uneven);
+            assert_true(odd->error > 5 * t->error);
+            for (int64_t c = 0; c < in; c++)
+                assert_true(t->weight[c] > 0.5f && t->weight[c] <= 1);
+            free(t);
+            free(odd);
+        }
+    }
+}
+
+/* A host that keeps one pack. */
+static struct {
+    uint64_t data[64];
+    uint64_t key[8], key_bytes;
+    int taken, kept;
+} store;
+
+static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                         uint32_t *out_known)
+{
+    (void)ctx, (void)compile;
+    assert_true(bytes <= sizeof store.data);
+    assert_true(key_bytes <= sizeof store.key);
+    *out_known = store.kept > 0 && key_bytes == store.key_bytes && memcmp(key, store.key, key_bytes) == 0;
+    memcpy(store.key, key, key_bytes);
+    store.key_bytes = key_bytes;
+    store.taken++;
+    *out_data = store.data;
+    return INLAY_OK;
+}
+
+static void keep(void *ctx, void *compile, const void *data)
+{
+    (void)ctx, (void)compile;
+    assert_ptr_equal(data, store.data);
+    store.kept++;
+}
+
+static void kept_trust(void **unused)
+{
+    const int64_t dims[] = { 16, 16, 3, 3 };
+    const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
+    const inlay_host host = { .struct_size = sizeof host };
+    const rg_state state = { .winograd = true, .packs = &packs, .host = &host };
+    inlay_compiled c = { .state = &state, .compiling = &store };
+    float *w = malloc(16 * 16 * 9 * sizeof *w);
+    rg_constant first = { .data = w, .bytes = 16 * 16 * 9 * sizeof *w, .content_hash = 77 };
+    rg_constant later = { .bytes = first.bytes, .content_hash = 77 }, other = { .data = w, .bytes = first.bytes };
+    int before = rg_threads_set(1);
+    const tile_trust *trust = NULL, *again = NULL;
+    rg_md plain;
+
+    (void)unused;
+    assert_non_null(w);
+    for (int64_t k = 0; k < 16 * 16 * 9; k++)
+        w[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
+    rg_md_plain(&plain, 4, dims);
+    assert_int_equal(rg_constant_trust(&c, &first, &plain, 6, &trust, NULL), INLAY_OK);
+    assert_int_equal(store.taken + store.kept, 2);
+    assert_int_equal(rg_constant_trust(&c, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
+    assert_ptr_equal(again, trust);
+    assert_int_equal(store.taken + store.kept, 2);
+    assert_int_equal(rg_constant_trust(&c, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
+    assert_ptr_not_equal(again, trust);
+    assert_memory_equal(again, trust, tiles_trust_bytes(16));
+    assert_int_equal(store.kept, 1);
+    assert_int_equal(rg_constant_trust(&c, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(store.taken, 2);
+    rg_constant_deinit(&first);
+    rg_constant_deinit(&later);
+    rg_constant_deinit(&other);
+    rg_threads_restore(before);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(errors),
+                                        cmocka_unit_test(kept_trust) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
