@@ -33,7 +33,7 @@ finds() {
 # with FAULT VALUE   sets `run`: the planted provider wherever it can, with that fault in the node that makes VALUE.
 with() {
     run=(--plugin-dirs "$plugins" --providers planted,reference --policy priority
-        --option "planted.fault=$1" --option "planted.at=$2" --no-config --cache-dir "")
+        --option "planted.fault=$1" --option "planted.at=$2" --no-config --cache-dir "" --probe never)
 }
 node() { # VALUE OP   the node that makes VALUE is named alone, by the operator and what differs in it
     echo ".stage == \"node\" and .provider == \"planted\" and (.nodes | length) == 1 and .nodes[0].op == \"$2\" and
@@ -102,7 +102,7 @@ finds 1 '.stage == "region" and .pass == "no_op" and .rewrite == 1 and ([.nodes[
 
 # ---- a pass
 inlay=$planted_inlay
-plain=(--providers reference --no-config --cache-dir "")
+plain=(--providers reference --no-config --cache-dir "" --probe never)
 for level in "--level 0" "--against level=0" ""; do
     # shellcheck disable=SC2086
     finds 1 '.stage == "pass" and .pass == "merge_casts" and .rewrite > 1 and (.text | contains("Add"))' \

@@ -21,6 +21,7 @@ static const struct {
     { "vulkan", device, true },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
+static rig held[SETTINGS]; /* keeps the plugins loaded between the tests' own sessions */
 static bool there[SETTINGS];
 
 static bool try_open(const char *script, const char *const *options, rig *out)
@@ -39,14 +40,18 @@ static int find_providers(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        rig r;
-
-        there[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &r);
-        if (there[i])
-            rig_close(&r);
-        else if (!settings[i].optional)
+        there[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &held[i]);
+        if (!there[i] && !settings[i].optional)
             return 1;
     }
+    return 0;
+}
+
+static int release_providers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SETTINGS; i++)
+        rig_close(&held[i]);
     return 0;
 }
 
@@ -57,8 +62,15 @@ typedef struct plant {
     float value;
 } plant;
 
-static void feed(rig *r, const plant *plants, size_t count)
+typedef struct planted {
+    const char *what;
+    plant plants[6];
+    size_t count;
+} planted;
+
+static void feed(rig *r, const void *fed)
 {
+    const planted *with = fed;
     uint32_t state = 5;
 
     for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
@@ -71,9 +83,9 @@ static void feed(rig *r, const plant *plants, size_t count)
         data = inlay_value_data(v);
         for (int64_t k = 0; k < inlay_value_count(v); k++)
             data[k] = 2 * script_random(&state) - 1;
-        for (size_t k = 0; k < count; k++)
-            if (strcmp(plants[k].input, info.name) == 0)
-                data[plants[k].at % inlay_value_count(v)] = plants[k].value;
+        for (size_t k = 0; k < with->count; k++)
+            if (strcmp(with->plants[k].input, info.name) == 0)
+                data[with->plants[k].at % inlay_value_count(v)] = with->plants[k].value;
         rig_bind(r, i, v);
     }
 }
@@ -100,27 +112,28 @@ static void compare(const rig *got, const rig *want, const char *setting, const 
     }
 }
 
-/* few: only where a session opens fast. */
-static void expect_same(const char *script, const char *what, const plant *plants, size_t count, bool few)
+/* The sessions of one script; each is opened when it is first asked for, and runs all that the script is fed. */
+enum { LEVEL_0 = SETTINGS, SESSIONS };
+typedef struct sessions {
+    const char *script;
+    rig each[SESSIONS]; /* by settings, and at level 0 */
+} sessions;
+
+static const rig *sessions_run(sessions *s, size_t setting, void (*feeder)(rig *, const void *), const void *fed)
 {
-    rig want;
+    rig *r = &s->each[setting];
 
-    assert_true(try_open(script, plain, &want));
-    feed(&want, plants, count);
-    rig_run(&want);
-    for (size_t i = 0; i < SETTINGS; i++) {
-        rig got;
+    if (r->session == NULL && !try_open(s->script, setting == LEVEL_0 ? plain : settings[setting].options, r))
+        fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, s->script);
+    feeder(r, fed);
+    rig_run(r);
+    return r;
+}
 
-        if (!there[i] || (few && settings[i].options == device))
-            continue;
-        if (!try_open(script, settings[i].options, &got))
-            fail_msg("%s does not open\n%s", settings[i].name, script);
-        feed(&got, plants, count);
-        rig_run(&got);
-        compare(&got, &want, settings[i].name, what, script);
-        rig_close(&got);
-    }
-    rig_close(&want);
+static void sessions_close(sessions *s)
+{
+    for (size_t i = 0; i < SESSIONS; i++)
+        rig_close(&s->each[i]);
 }
 
 static void expect_none_wrong(void)
@@ -148,11 +161,7 @@ static const char *const masks[] = {
 static const char *const lows[] = { "-1e9", "-inf", "-3.4028235e38", "-10", "5" };
 static const char *const guards[] = { "w = Identity(p)", "e = IsNaN(p)\nw = Where(e, zero, p)" };
 
-static const struct {
-    const char *what;
-    plant plants[6];
-    size_t count;
-} attended[] = {
+static const planted attended[] = {
     { "ordinary numbers", { { "q", 0, 0.5f } }, 1 },
     { "a query that is NaN", { { "q", 9, NAN } }, 1 },
     { "a key that is NaN", { { "k", 33, NAN } }, 1 },
@@ -198,14 +207,21 @@ static void attention(void **state)
             for (size_t g = 0; g < 2; g++) {
                 const char *low = lows[l];
                 char script[1600];
+                sessions s = { .script = script };
 
                 if (l > 0 && strstr(masks[i], "low") == NULL && (strstr(masks[i], "tri") == NULL || l > 2))
                     continue;
                 assert_true((size_t)snprintf(script, sizeof script, shape, low, low, low, low, low, low, low, low, low,
                                              low, low, masks[i], guards[g]) < sizeof script);
-                for (size_t k = 0; k < sizeof attended / sizeof *attended; k++)
-                    expect_same(script, attended[k].what, attended[k].plants, attended[k].count,
-                                (i + l + g + k) % 8 != 0);
+                for (size_t k = 0; k < sizeof attended / sizeof *attended; k++) {
+                    const rig *want = sessions_run(&s, LEVEL_0, feed, &attended[k]);
+
+                    for (size_t p = 0; p < SETTINGS; p++)
+                        if (there[p] && (settings[p].options != device || (i + l + g + k) % 8 == 0))
+                            compare(sessions_run(&s, p, feed, &attended[k]), want, settings[p].name, attended[k].what,
+                                    script);
+                }
+                sessions_close(&s);
             }
     expect_none_wrong();
 }
@@ -281,7 +297,7 @@ static void texts(void **state)
 
             (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
             assert_true(try_open(script, k == 0 ? plain : reference, &r));
-            feed(&r, &(plant){ "x", 0, rows[i].value }, 1);
+            feed(&r, &(planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
             rig_run(&r);
             y = inlay_value_data(inlay_context_output(r.context, 0));
             if (y->bytes != strlen(rows[i].text) || memcmp(y->data, rows[i].text, (size_t)y->bytes) != 0)
@@ -519,8 +535,9 @@ static void fill_range(float *x, int row, size_t set)
         x[i] = odd[set - ODD_SETS];
 }
 
-static void feed_range(rig *r, size_t set)
+static void feed_range(rig *r, const void *fed)
 {
+    const size_t set = *(const size_t *)fed;
     float *x;
     inlay_value *v = NULL;
 
@@ -557,19 +574,6 @@ static void compare_range(const rig *got, const rig *want, const char *op, const
         }
 }
 
-static void expect_range(const rig *want, const char *op, const char *setting, const char *script,
-                         const char *const *options, size_t set)
-{
-    rig got;
-
-    if (!try_open(script, options, &got))
-        fail_msg("%s does not open\n%s", setting, script);
-    feed_range(&got, set);
-    rig_run(&got);
-    compare_range(&got, want, op, setting, set);
-    rig_close(&got);
-}
-
 static void write_range(char *script, size_t room, const char *op, bool wide)
 {
     const bool images = *op == '4';
@@ -590,29 +594,31 @@ static void whole_range(void **state)
 {
     (void)state;
     wrong = 0;
-    for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++)
-        for (size_t set = 0; set < SETS; set++) {
-            char script[1024], wide[1400];
-            rig level_0, exact;
+    for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++) {
+        const char *op = ranged[i];
+        char script[1024], wide[1400];
+        sessions s = { .script = script };
+        rig exact;
+        bool has_exact;
 
-            write_range(script, sizeof script, ranged[i], false);
-            write_range(wide, sizeof wide, ranged[i], true);
-            if (!try_open(script, plain, &level_0))
-                fail_msg("does not open:\n%s", script);
-            feed_range(&level_0, set);
-            rig_run(&level_0);
-            if (set != OVERFLOWING && set < LARGEST && try_open(wide, plain, &exact)) { /* Celu is of float alone */
-                feed_range(&exact, set);
+        write_range(script, sizeof script, op, false);
+        write_range(wide, sizeof wide, op, true);
+        has_exact = try_open(wide, plain, &exact); /* Celu is of float alone */
+        for (size_t set = 0; set < SETS; set++) {
+            const rig *level_0 = sessions_run(&s, LEVEL_0, feed_range, &set);
+
+            if (has_exact && set != OVERFLOWING && set < LARGEST) {
+                feed_range(&exact, &set);
                 rig_run(&exact);
-                compare_range(&level_0, &exact, ranged[i], "level 0 beside double", set);
-                rig_close(&exact);
+                compare_range(level_0, &exact, op, "level 0 beside double", set);
             }
             for (size_t k = 0; k < SETTINGS; k++)
-                if (there[k] &&
-                    (settings[k].options != device || (set + i) % 4 == 2 || (*ranged[i] == '~' && set < ODD_SETS)))
-                    expect_range(&level_0, ranged[i], settings[k].name, script, settings[k].options, set);
-            rig_close(&level_0);
+                if (there[k] && (settings[k].options != device || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
+                    compare_range(sessions_run(&s, k, feed_range, &set), level_0, op, settings[k].name, set);
         }
+        rig_close(&exact);
+        sessions_close(&s);
+    }
     expect_none_wrong();
 }
 
@@ -625,7 +631,7 @@ static void tiny_cell(void **state)
     assert_true(
         try_open("x : 1,1,1\nw = [1,1,1] 1\nr = [1,1,1] 0\ny = RNN(x, w, r) hidden_size=1 activations='Elu\n-> y",
                  reference, &r));
-    feed(&r, &(plant){ "x", 0, -1e-20f }, 1);
+    feed(&r, &(planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
     rig_run(&r);
     assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(r.context, 0)), -1e-20f, 0));
     rig_close(&r);
@@ -639,5 +645,5 @@ int main(void)
         cmocka_unit_test(tiny_cell),
     };
 
-    return cmocka_run_group_tests(tests, find_providers, NULL);
+    return cmocka_run_group_tests(tests, find_providers, release_providers);
 }

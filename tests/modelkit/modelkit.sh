@@ -6,7 +6,7 @@ set -u
 plugins=$3
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
-common=(--no-config --cache-dir "" --intra-threads 1 --providers reference)
+common=(--no-config --cache-dir "" --intra-threads 1 --providers reference --probe never)
 
 # does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
 does() {
@@ -105,7 +105,7 @@ does 0 '.functions == [] and .operators[0].operator == "Add" and .initializers =
 does 1 '[.changes[] | select(.side == "a") | .in] | index("function my.twice nodes") != null' diff function.onnx out.onnx
 rm -f out.onnx
 # A node that one provider refuses lies between its regions.
-two=(--no-config --cache-dir "" --plugin-dirs "$plugins" --providers "planted,reference" --policy priority)
+two=(--no-config --cache-dir "" --probe never --plugin-dirs "$plugins" --providers "planted,reference" --policy priority)
 does 0 '[.findings[] | select(.code == "region-split")] | length == 1 and .[0].nodes == ["Exp#1"] and .[0].cost_ms > 0' \
     doctor split.onnx "${two[@]}" --seconds 0.02 --quiet
 # Where the other one could have all of it for about as much, it is not the model that splits.
@@ -244,7 +244,7 @@ does 0 'length == 3' extract clean2.onnx --split 3 -o third.onnx "${common[@]}" 
 chain clean2.onnx third.0.onnx third.1.onnx third.2.onnx
 
 # ---- bench --sweep
-fast=(--seconds 0.03 --warmup 1 --quiet --no-config --cache-dir "" --providers reference)
+fast=(--seconds 0.03 --warmup 1 --quiet --no-config --cache-dir "" --probe never --providers reference)
 does 0 '[.points[] | [.batch, .threads]] as $p | ($p | any(. == [4,1])) and ($p | any(. == [1,2]))
     and (.points | all(.low <= .items_per_s and .items_per_s <= .high and .p95_ms >= .median_ms))
     and (.best as $b | .points | any(.items_per_s == $b.items_per_s and .batch == $b.batch and .threads == $b.threads))' \

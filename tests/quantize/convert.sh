@@ -5,7 +5,8 @@
 set -u
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
-common=(--no-config --cache-dir "" --intra-threads 1)
+# Plugins are not tried first: that is tested elsewhere, and would be done again for each of hundreds of processes.
+common=(--no-config --cache-dir "" --intra-threads 1 --probe never)
 
 # same MODEL OPSET FROM   out.onnx is of that opset and makes what FROM makes.
 same() {

@@ -6,7 +6,7 @@ inlay=$1 peak_of=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
-common=(--no-config --cache-dir "" --intra-threads 1 --quiet)
+common=(--no-config --cache-dir "" --intra-threads 1 --quiet --probe never)
 "$2" "$work" || exit 1
 cd "$work" || exit 1
 wrong=0
