@@ -36,7 +36,7 @@ static rig open_script(const char *script, const char *inter, const char *more, 
 
 static uint32_t branches_of(const rig *r)
 {
-    const plan *p = r->session->main->plans;
+    const plan *p = r->session->main->kept.plans;
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < p->wave_count; k++)
@@ -154,7 +154,7 @@ static void same_bits(void **state)
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
-                p = many.session->main->plans;
+                p = many.session->main->kept.plans;
                 for (uint32_t k = 0; k < p->wave_count; k++) {
                     expect_whole(&p->waves[k]);
                     expect_apart(p, &p->waves[k]);

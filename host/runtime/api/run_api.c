@@ -27,14 +27,15 @@ static bool is_output(const inlay_context *c, const inlay_value *value)
 void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
 {
     const program *p = c->session->main;
-    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
+    const uint32_t domain = p->uses.read_in[v],
+                   i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
     inlay_buffer there;
 
     in->alias = (inlay_buffer){ 0 };
     if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
         in->buffer.bytes == 0 || is_output(c, value) || !stay_lend(c->runner, value, domain, &there))
         return;
-    if (p->read_here[v])
+    if (p->uses.read_here[v])
         in->alias = there;
     else
         in->buffer = there;

@@ -13,7 +13,7 @@ static bool lies_at(const loop *l, uint32_t i, uint32_t domain)
     if (x->kind != INLAY_KIND_TENSOR || x->dtype == INLAY_STRING)
         return true;
     return x->buffer.domain == (shared ? (uint32_t)INLAY_DOMAIN_HOST : domain) &&
-           (!shared || l->body->prog->read_in[l->g->inputs[l->first_input + i]] != domain || x->alias.handle != 0);
+           (!shared || l->body->prog->uses.read_in[l->g->inputs[l->first_input + i]] != domain || x->alias.handle != 0);
 }
 
 static void see_from_home(rt_value *x)
@@ -31,7 +31,7 @@ static void see_from_home(rt_value *x)
 static uint32_t read_after(const loop *l, uint32_t i)
 {
     const inlay_node_info *n = &l->c->node->info;
-    const uint32_t within = l->body->prog->read_in[l->g->inputs[l->first_input + i]];
+    const uint32_t within = l->body->prog->uses.read_in[l->g->inputs[l->first_input + i]];
     const uint32_t behind = i < n->output_count && n->outputs[i] != INLAY_NONE
                                 ? stay_next_domain(l->c->r, n->outputs[i])
                                 : (uint32_t)INLAY_DOMAIN_HOST;

@@ -146,7 +146,7 @@ uint32_t stay_unless_lost(const program_env *env, uint32_t domain)
 uint32_t stay_next_domain(const runner *r, uint32_t v)
 {
     const uint32_t k = r->prog->output_of[v];
-    uint32_t domain = r->prog->read_in[v];
+    uint32_t domain = r->prog->uses.read_in[v];
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
         domain = r->wanted[k] == NULL && r->homes != NULL ? r->homes[k] : runner_wanted(r, k);
@@ -195,7 +195,7 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
 void stay_begin(runner *r, bound *b, uint32_t v)
 {
     const rt_value x = runner_value(b, v);
-    const uint32_t domain = stay_unless_lost(r->prog->env, r->prog->taken_in[v]);
+    const uint32_t domain = stay_unless_lost(r->prog->env, r->prog->uses.taken_in[v]);
     const part_provider *p =
         domain != INLAY_DOMAIN_HOST ? &r->prog->env->providers[plan_owner_of(r->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
@@ -354,7 +354,7 @@ bool stay_share(runner *r)
         const uint32_t v = g->outputs[k], made = stay_can(g, v) ? stay_made_in(p, v) : (uint32_t)INLAY_DOMAIN_HOST;
 
         r->shares[k].made = made != INLAY_DOMAIN_HOST;
-        r->shares[k].domain = made != INLAY_DOMAIN_HOST || !stay_can(g, v) ? made : p->read_in[v];
+        r->shares[k].domain = made != INLAY_DOMAIN_HOST || !stay_can(g, v) ? made : p->uses.read_in[v];
         if (!stay_is_shared(p->env, r->shares[k].domain))
             r->shares[k].domain = INLAY_DOMAIN_HOST;
     }

@@ -193,9 +193,9 @@ static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_
     if (late == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", r->prog->graph->name);
     late_mark(r->prog, (uint32_t)(r->late_step - r->prog->steps), &r->late_why, late);
-    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    (void)pthread_mutex_lock(&r->prog->kept.lock);
     status = late_remember(r->prog, r->key, count, late, r->late_why.text, diag);
-    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    (void)pthread_mutex_unlock(&r->prog->kept.lock);
     free(late);
     return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
 }
@@ -218,9 +218,9 @@ static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, co
         late[o] = p->parts.offers[o].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
-    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    (void)pthread_mutex_lock(&r->prog->kept.lock);
     status = late_remember(r->prog, r->key, count, late, text, NULL);
-    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    (void)pthread_mutex_unlock(&r->prog->kept.lock);
     free(late);
     if (status == INLAY_OK)
         status = late_instead(r->prog, r->key, count, out, NULL);
@@ -236,7 +236,7 @@ static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
     const uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
 
     if (x->alias.handle == 0 ||
-        (x->alias.domain == INLAY_DOMAIN_HOST ? !p->read_here[v] : p->read_in[v] != x->alias.domain))
+        (x->alias.domain == INLAY_DOMAIN_HOST ? !p->uses.read_here[v] : p->uses.read_in[v] != x->alias.domain))
         return 0;
     return 1 + x->alias.domain;
 }

@@ -42,8 +42,8 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
     p->graph = g;
     p->model = g->model;
     p->env = env;
-    (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_mutex_init(&p->plan_lock, NULL);
+    (void)pthread_mutex_init(&p->constants.lock, NULL);
+    (void)pthread_mutex_init(&p->kept.lock, NULL);
     p->path = arena_string(&p->a, path);
     INLAY_TRY(graph_snapshot(g, &p->a, &p->snapshot, diag));
     p->bodies_of = arena_array(&p->a, (size_t)g->node_count + 1, sizeof *p->bodies_of);

@@ -18,17 +18,17 @@ static inlay_status make_instead(program *p, const late_shapes *s, program **out
         status = late_no_memory(p, diag);
         goto done;
     }
-    other->base = p;
+    other->fallback.base = p;
     other->graph = p->graph;
     other->model = p->model;
     other->env = p->env;
     other->path = p->path;
     other->snapshot = p->snapshot;
     other->bodies_of = p->bodies_of;
-    (void)pthread_mutex_init(&other->lock, NULL);
-    (void)pthread_mutex_init(&other->plan_lock, NULL);
-    other->without = arena_copy(&other->a, s->late, p->parts.offer_count);
-    if (other->without == NULL ||
+    (void)pthread_mutex_init(&other->constants.lock, NULL);
+    (void)pthread_mutex_init(&other->kept.lock, NULL);
+    other->fallback.without = arena_copy(&other->a, s->late, p->parts.offer_count);
+    if (other->fallback.without == NULL ||
         !late_take_back(&p->parts, s->late, "specialize at these shapes", s->text, &other->a, &heard)) {
         status = late_no_memory(p, diag);
         goto done;
@@ -41,8 +41,8 @@ static inlay_status make_instead(program *p, const late_shapes *s, program **out
         goto done;
     }
     INLAY_TRY(program_compile(other, diag));
-    other->next_instead = p->instead;
-    p->instead = other;
+    other->fallback.next = p->fallback.programs;
+    p->fallback.programs = other;
     *out = other;
     other = NULL;
 done:
@@ -54,10 +54,10 @@ done:
 /* One that was made without the same offers, for other shapes. */
 static program *find_made(const program *p, const late_shapes *s)
 {
-    program *made = p->instead;
+    program *made = p->fallback.programs;
 
-    while (made != NULL && memcmp(made->without, s->late, p->parts.offer_count) != 0)
-        made = made->next_instead;
+    while (made != NULL && memcmp(made->fallback.without, s->late, p->parts.offer_count) != 0)
+        made = made->fallback.next;
     return made;
 }
 
@@ -76,10 +76,10 @@ inlay_status late_instead(program *p, const plan_input *inputs, uint32_t count, 
     late_shapes *s;
 
     *out = NULL;
-    if (__atomic_load_n(&p->late, __ATOMIC_ACQUIRE) == NULL)
+    if (__atomic_load_n(&p->fallback.shapes, __ATOMIC_ACQUIRE) == NULL)
         return INLAY_OK;
-    (void)pthread_mutex_lock(&p->plan_lock);
-    for (s = p->late; s != NULL && !plan_fits(&s->key, inputs, count); s = s->next)
+    (void)pthread_mutex_lock(&p->kept.lock);
+    for (s = p->fallback.shapes; s != NULL && !plan_fits(&s->key, inputs, count); s = s->next)
         continue;
     if (s != NULL && s->instead == NULL && !s->impossible) {
         s->instead = find_made(p, s);
@@ -97,6 +97,6 @@ inlay_status late_instead(program *p, const plan_input *inputs, uint32_t count, 
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", s->text);
     if (s != NULL && status == INLAY_OK)
         *out = s->instead;
-    (void)pthread_mutex_unlock(&p->plan_lock);
+    (void)pthread_mutex_unlock(&p->kept.lock);
     return status;
 }

@@ -12,7 +12,7 @@ uint32_t planner_place(planner *b, plan_place place)
     plan *p = b->p;
 
     if (p->place_count == p->place_capacity) {
-        uint32_t capacity = p->place_capacity == 0 ? b->prog->place_hint + 64 : p->place_capacity * 2;
+        uint32_t capacity = p->place_capacity == 0 ? b->prog->planning.place_hint + 64 : p->place_capacity * 2;
         plan_place *places = arena_array(&p->a, capacity, sizeof *places);
         if (places == NULL)
             return INLAY_NONE;
@@ -32,7 +32,7 @@ plan_step *planner_step(planner *b, uint32_t kind, const program_step *s)
     plan_step *step;
 
     if (p->step_count == p->step_capacity) {
-        uint32_t capacity = p->step_capacity == 0 ? b->prog->step_hint + 16 : p->step_capacity * 2;
+        uint32_t capacity = p->step_capacity == 0 ? b->prog->planning.step_hint + 16 : p->step_capacity * 2;
         plan_step *steps = arena_array(&p->a, capacity, sizeof *steps);
         if (steps == NULL)
             return NULL;
@@ -165,7 +165,7 @@ uint32_t planner_place_in(planner *b, uint32_t v, uint32_t domain)
                                         .bytes = p->places[from].bytes,
                                         .first = p->step_count,
                                         .last = p->step_count,
-                                        .last_use = b->prog->last_use[v] });
+                                        .last_use = b->prog->uses.last[v] });
     if (to != INLAY_NONE && b->output_of[v] != INLAY_NONE && domain == planner_wanted(b, b->output_of[v])) {
         p->places[to].source = PLACE_OUTPUT;
         p->places[to].index = b->output_of[v];
@@ -200,7 +200,7 @@ uint32_t planner_output_place(planner *b, uint32_t v, uint32_t domain, inlay_dty
                          .domain = domain,
                          .first = b->p->step_count,
                          .last = b->p->step_count,
-                         .last_use = b->prog->last_use[v] };
+                         .last_use = b->prog->uses.last[v] };
 
     if (place.last_use == INLAY_NONE)
         place.last_use = 0; /* nobody reads it */
@@ -223,7 +223,7 @@ uint32_t planner_dynamic_place(planner *b, uint32_t v)
 void planner_share_place(planner *b, uint32_t v, uint32_t place)
 {
     plan_place *pl = &b->p->places[place];
-    uint32_t last = b->prog->last_use[v];
+    uint32_t last = b->prog->uses.last[v];
     size_t bytes;
 
     b->p->values[v].place = place;

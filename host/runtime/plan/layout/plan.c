@@ -82,7 +82,7 @@ static uint32_t read_at(planner *b, const program_step *s, uint32_t i)
     const bool has_place = b->p->places[now].source != PLACE_DYNAMIC && b->p->values[v].known;
 
     if (has_place && program_hands_on(s, v)) {
-        planner_lend(b, now, b->prog->read_in[v]);
+        planner_lend(b, now, b->prog->uses.read_in[v]);
         return now;
     }
     return planner_place_in(b, v,
@@ -448,7 +448,7 @@ static void mark_handed_on(program *prog)
 
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
-            prog->handed_on[g->outputs[i]] = true;
+            prog->planning.handed_on[g->outputs[i]] = true;
     for (uint32_t i = 0; i < prog->step_count; i++) {
         const graph_node *n = prog->steps[i].node;
 
@@ -456,9 +456,9 @@ static void mark_handed_on(program *prog)
             continue;
         for (uint32_t k = 0; k < n->info.input_count; k++)
             if (n->info.inputs[k] != INLAY_NONE)
-                prog->handed_on[n->info.inputs[k]] = true;
+                prog->planning.handed_on[n->info.inputs[k]] = true;
         for (uint32_t k = 0; k < n->capture_count; k++)
-            prog->handed_on[n->captures[k]] = true;
+            prog->planning.handed_on[n->captures[k]] = true;
     }
 }
 
@@ -469,19 +469,20 @@ static bool start_program(planner *b)
     const graph *g = prog->graph;
     uint32_t domains = 1;
 
-    if (prog->first_infos != NULL)
+    if (prog->planning.first_infos != NULL)
         return true;
     for (uint32_t i = 0; i < prog->env->provider_count; i++) {
         const part_provider *pr = &prog->env->providers[i];
         if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > domains)
             domains = pr->first_domain + pr->table->domain_count;
     }
-    prog->domain_count = domains;
-    prog->handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->handed_on);
+    prog->planning.domain_count = domains;
+    prog->planning.handed_on = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->planning.handed_on);
     prog->output_of = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->output_of);
-    prog->infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->infos);
-    prog->copies = arena_array(&prog->a, (size_t)g->value_count * domains + 1, sizeof *prog->copies);
-    if (prog->handed_on == NULL || prog->output_of == NULL || prog->infos == NULL || prog->copies == NULL)
+    prog->planning.infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *prog->planning.infos);
+    prog->planning.copies = arena_array(&prog->a, (size_t)g->value_count * domains + 1, sizeof *prog->planning.copies);
+    if (prog->planning.handed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
+        prog->planning.copies == NULL)
         return false;
     mark_handed_on(prog);
     memset(prog->output_of, 0xff, g->value_count * sizeof *prog->output_of);
@@ -499,24 +500,24 @@ static inlay_status start_values(planner *b)
 
     if (!start_program(b))
         return planner_no_memory(b);
-    b->infos = b->prog->infos;
+    b->infos = b->prog->planning.infos;
     b->output_of = b->prog->output_of;
-    b->copies = b->prog->copies;
-    p->domain_count = b->prog->domain_count;
-    p->states = arena_copy(&p->a, b->prog->first_states, ((size_t)g->value_count + 1) * sizeof *p->states);
+    b->copies = b->prog->planning.copies;
+    p->domain_count = b->prog->planning.domain_count;
+    p->states = arena_copy(&p->a, b->prog->planning.first_states, ((size_t)g->value_count + 1) * sizeof *p->states);
     p->values = arena_array(&p->a, (size_t)g->value_count + 1, sizeof *p->values);
     p->slab_bytes = arena_array(&p->a, p->domain_count, sizeof *p->slab_bytes);
     if (p->states == NULL || p->values == NULL || p->slab_bytes == NULL)
         return planner_no_memory(b);
     memset(b->copies, 0xff, (size_t)g->value_count * p->domain_count * sizeof *b->copies);
-    memcpy(b->infos, b->prog->first_infos, g->value_count * sizeof *b->infos);
+    memcpy(b->infos, b->prog->planning.first_infos, g->value_count * sizeof *b->infos);
     for (uint32_t v = 0; v < g->value_count; v++) {
         const void *data;
 
         p->values[v].place = INLAY_NONE;
         if ((b->infos[v].flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = b->prog->handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
+        data = b->prog->planning.handed_on[v] ? program_constant(b->prog, v) : b->infos[v].data;
         p->values[v].place = data == NULL ? INLAY_NONE : planner_data_place(b, data, b->infos[v].data_bytes);
         if (p->values[v].place == INLAY_NONE)
             return planner_no_memory(b);
@@ -529,14 +530,14 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
     planner b = { .prog = prog,
-                  .scratch = &prog->scratch,
+                  .scratch = &prog->planning.scratch,
                   .inputs = inputs,
                   .diag = diag,
                   .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
-    b.p = __atomic_exchange_n(&prog->spare, NULL, __ATOMIC_ACQUIRE);
+    b.p = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
     if (b.p == NULL)
         b.p = calloc(1, sizeof *b.p);
     if (b.p == NULL)
@@ -569,8 +570,8 @@ inlay_status plan_build(program *prog, const plan_input *inputs, uint32_t count,
             goto done;
         }
     }
-    prog->place_hint = b.p->place_count;
-    prog->step_hint = b.p->step_count;
+    prog->planning.place_hint = b.p->place_count;
+    prog->planning.step_hint = b.p->step_count;
     *out_plan = b.p;
     b.p = NULL;
 done:

@@ -12,18 +12,18 @@ static uint32_t most_plans(const program *prog)
 
 static bool keeps_too_many(const program *prog)
 {
-    if (prog->plan_count <= FEW_PLANS_KEPT)
+    if (prog->kept.plan_count <= FEW_PLANS_KEPT)
         return false;
-    return !prog->sizes_return || prog->plan_count > most_plans(prog) || prog->plan_bytes > PLANS_BYTES;
+    return !prog->kept.sizes_return || prog->kept.plan_count > most_plans(prog) || prog->kept.bytes > PLANS_BYTES;
 }
 
 /* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
 static bool has_gone(const program *prog, uint64_t hash)
 {
-    const uint64_t kept = prog->plans_gone < PLANS_REMEMBERED ? prog->plans_gone : PLANS_REMEMBERED;
+    const uint64_t kept = prog->kept.gone < PLANS_REMEMBERED ? prog->kept.gone : PLANS_REMEMBERED;
 
     for (uint64_t i = 0; i < kept; i++)
-        if (prog->gone[i] == hash)
+        if (prog->kept.hash[i] == hash)
             return true;
     return false;
 }
@@ -32,8 +32,8 @@ void plan_drop_idle(program *prog)
 {
     plan *gone = NULL;
 
-    pthread_mutex_lock(&prog->plan_lock);
-    for (plan **link = &prog->plans; *link != NULL;) {
+    pthread_mutex_lock(&prog->kept.lock);
+    for (plan **link = &prog->kept.plans; *link != NULL;) {
         plan *p = *link;
 
         if (__atomic_load_n(&p->references, __ATOMIC_RELAXED) > 1) {
@@ -41,12 +41,12 @@ void plan_drop_idle(program *prog)
             continue;
         }
         *link = p->next;
-        prog->plan_count--;
-        prog->plan_bytes -= p->a.total_bytes;
+        prog->kept.plan_count--;
+        prog->kept.bytes -= p->a.total_bytes;
         p->next = gone;
         gone = p;
     }
-    pthread_mutex_unlock(&prog->plan_lock);
+    pthread_mutex_unlock(&prog->kept.lock);
     while (gone != NULL) {
         plan *next = gone->next;
 
@@ -60,15 +60,15 @@ void plan_drop_idle(program *prog)
 /* The least recently used plan leaves the list; runs that hold it keep it alive. */
 static void drop_oldest(program *prog)
 {
-    plan **link = &prog->plans, *oldest;
+    plan **link = &prog->kept.plans, *oldest;
 
     while ((*link)->next != NULL)
         link = &(*link)->next;
     oldest = *link;
     *link = NULL;
-    prog->plan_count--;
-    prog->plan_bytes -= oldest->a.total_bytes;
-    prog->gone[prog->plans_gone++ % PLANS_REMEMBERED] = oldest->hash;
+    prog->kept.plan_count--;
+    prog->kept.bytes -= oldest->a.total_bytes;
+    prog->kept.hash[prog->kept.gone++ % PLANS_REMEMBERED] = oldest->hash;
     plan_unref(oldest);
 }
 
@@ -78,8 +78,8 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
     inlay_status status = INLAY_OK;
     plan *found = NULL;
 
-    pthread_mutex_lock(&prog->plan_lock);
-    for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
+    pthread_mutex_lock(&prog->kept.lock);
+    for (plan **link = &prog->kept.plans; *link != NULL; link = &(*link)->next) {
         if ((*link)->hash == hash && plan_fits(*link, inputs, count)) {
             found = *link;
             *link = found->next;
@@ -93,20 +93,20 @@ inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, p
         if (status == INLAY_OK) {
             found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
             found->hash = hash;
-            prog->sizes_return = prog->sizes_return || has_gone(prog, hash);
-            prog->plan_count++;
-            prog->plan_bytes += found->a.total_bytes;
-            prog->plans_made++;
+            prog->kept.sizes_return = prog->kept.sizes_return || has_gone(prog, hash);
+            prog->kept.plan_count++;
+            prog->kept.bytes += found->a.total_bytes;
+            prog->kept.made++;
         }
     }
     if (found != NULL) {
-        found->next = prog->plans;
-        prog->plans = found;
+        found->next = prog->kept.plans;
+        prog->kept.plans = found;
         (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
         while (keeps_too_many(prog))
             drop_oldest(prog);
     }
-    pthread_mutex_unlock(&prog->plan_lock);
+    pthread_mutex_unlock(&prog->kept.lock);
     *out_plan = found;
     return status;
 }

@@ -176,7 +176,7 @@ bool planner_settle_constants(planner *b)
         infos[v].elements = NULL;
         infos[v].element_count = 0;
     }
-    prog->first_states = states;
-    prog->first_infos = infos;
+    prog->planning.first_states = states;
+    prog->planning.first_infos = infos;
     return true;
 }

@@ -201,7 +201,7 @@ static inlay_status choose_rows(wave_search *s, uint32_t *out_count)
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
-                s->b->prog->waves[p->steps[i].step - s->b->prog->steps] = *out_count;
+                s->b->prog->planning.waves[p->steps[i].step - s->b->prog->steps] = *out_count;
         }
     return INLAY_OK;
 }
@@ -232,7 +232,7 @@ static void price_steps(wave_search *s)
     }
     for (uint32_t j = 0; j < p->step_count; j++)
         if (p->steps[j].step != NULL)
-            prog->alone_ns[p->steps[j].step - prog->steps] = s->alone[j];
+            prog->planning.alone_ns[p->steps[j].step - prog->steps] = s->alone[j];
 }
 
 /* The rows of the program, found with its first plan. */
@@ -242,15 +242,15 @@ static inlay_status find_rows(wave_search *s)
     uint32_t rows = 0;
     inlay_status status;
 
-    prog->waves = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->waves);
-    prog->alone_ns = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->alone_ns);
-    if (prog->waves == NULL || prog->alone_ns == NULL) {
-        prog->waves = NULL;
+    prog->planning.waves = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->planning.waves);
+    prog->planning.alone_ns = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
+    if (prog->planning.waves == NULL || prog->planning.alone_ns == NULL) {
+        prog->planning.waves = NULL;
         return planner_no_memory(s->b);
     }
     price_steps(s);
     status = choose_rows(s, &rows);
-    prog->no_waves = status == INLAY_OK && rows == 0;
+    prog->planning.no_waves = status == INLAY_OK && rows == 0;
     memset(s->user, 0xff, ((size_t)s->b->p->place_count + 1) * sizeof *s->user);
     return status;
 }
@@ -384,7 +384,7 @@ static bool fits(const planner *b)
 
 static uint32_t row_of(const planner *b, uint32_t step)
 {
-    return b->prog->waves[b->p->steps[step].step - b->prog->steps];
+    return b->prog->planning.waves[b->p->steps[step].step - b->prog->steps];
 }
 
 inlay_status planner_find_waves(planner *b)
@@ -395,13 +395,13 @@ inlay_status planner_find_waves(planner *b)
     inlay_status status = INLAY_OK;
 
     p->wave_count = 0;
-    if (side_threads(prog) < 2 || prog->no_waves || p->step_count < 2 || prog->env->state_count > 0)
+    if (side_threads(prog) < 2 || prog->planning.no_waves || p->step_count < 2 || prog->env->state_count > 0)
         return INLAY_OK;
     if (!start_search(&s))
         return planner_no_memory(b);
-    if (prog->waves == NULL)
+    if (prog->planning.waves == NULL)
         status = find_rows(&s);
-    if (status != INLAY_OK || prog->no_waves)
+    if (status != INLAY_OK || prog->planning.no_waves)
         return status;
     p->waves = arena_array(&p->a, (size_t)prog->step_count + 1, sizeof *p->waves);
     if (p->waves == NULL)
@@ -409,7 +409,9 @@ inlay_status planner_find_waves(planner *b)
     for (uint32_t i = 0; i < p->step_count; i++) {
         const uint32_t k = p->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(p->steps[i].step - prog->steps);
 
-        s.alone[i] = k != INLAY_NONE && prog->waves[k] > 0 && may_branch(b, &p->steps[i]) ? prog->alone_ns[k] : -1;
+        s.alone[i] = k != INLAY_NONE && prog->planning.waves[k] > 0 && may_branch(b, &p->steps[i])
+                         ? prog->planning.alone_ns[k]
+                         : -1;
     }
     for (uint32_t i = 0, end; i < p->step_count; i = end) {
         end = i + 1;

@@ -247,16 +247,16 @@ static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scr
 
 static bool find_last_uses(program *p)
 {
-    p->last_use = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->last_use);
-    if (p->last_use == NULL)
+    p->uses.last = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.last);
+    if (p->uses.last == NULL)
         return false;
-    memset(p->last_use, 0xff, p->graph->value_count * sizeof *p->last_use);
+    memset(p->uses.last, 0xff, p->graph->value_count * sizeof *p->uses.last);
     for (uint32_t i = 0; i < p->step_count; i++)
         for (uint32_t k = 0; k < p->steps[i].region->input_count; k++)
-            p->last_use[p->steps[i].region->inputs[k]] = i;
+            p->uses.last[p->steps[i].region->inputs[k]] = i;
     for (uint32_t k = 0; k < p->graph->output_count; k++)
         if (p->graph->outputs[k] != INLAY_NONE)
-            p->last_use[p->graph->outputs[k]] = p->step_count;
+            p->uses.last[p->graph->outputs[k]] = p->step_count;
     return true;
 }
 
@@ -271,20 +271,20 @@ static uint32_t read_in_bodies(const program_step *s, uint32_t v)
 
         for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == v)
-                domain = p->read_in[body->capture_inner[i]];
+                domain = p->uses.read_in[body->capture_inner[i]];
         for (uint32_t i = 0; i < s->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
             if (s->node->info.inputs[i] == v && i < p->graph->input_count)
-                domain = p->read_in[p->graph->inputs[i]];
+                domain = p->uses.read_in[p->graph->inputs[i]];
     }
     return domain;
 }
 
 static bool find_readers(program *p)
 {
-    p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
-    p->taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->taken_in);
-    p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
-    if (p->read_in == NULL || p->taken_in == NULL || p->read_here == NULL)
+    p->uses.read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.read_in);
+    p->uses.taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.taken_in);
+    p->uses.read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->uses.read_here);
+    if (p->uses.read_in == NULL || p->uses.taken_in == NULL || p->uses.read_here == NULL)
         return false;
     for (uint32_t i = 0; i < p->step_count; i++) {
         const program_step *s = &p->steps[i];
@@ -294,15 +294,16 @@ static bool find_readers(program *p)
             const uint32_t domain = s->provider != NULL ? s->placements[k].domain : read_in_bodies(s, v);
 
             if (domain != INLAY_DOMAIN_HOST)
-                p->read_in[v] = domain;
+                p->uses.read_in[v] = domain;
             if (domain != INLAY_DOMAIN_HOST && s->provider != NULL)
-                p->taken_in[v] = domain;
-            p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
+                p->uses.taken_in[v] = domain;
+            p->uses.read_here[v] |=
+                domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
         }
     }
     for (uint32_t k = 0; k < p->graph->output_count; k++)
         if (p->graph->outputs[k] != INLAY_NONE)
-            p->read_here[p->graph->outputs[k]] = true;
+            p->uses.read_here[p->graph->outputs[k]] = true;
     return true;
 }
 
@@ -315,7 +316,7 @@ static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_decline
 
     *out_declined = INLAY_NONE;
     for (uint32_t i = 0; i < p->parts.region_count; i++) {
-        if (env->progress != NULL && p->base == NULL && p->steps[i].compiled == NULL)
+        if (env->progress != NULL && p->fallback.base == NULL && p->steps[i].compiled == NULL)
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
         p->declined->code = INLAY_OK;
         status = make_step(p, i, fates, &scratch, diag);
@@ -340,10 +341,10 @@ inlay_status program_compile(program *p, inlay_diag *diag)
     if (p->compiled)
         return INLAY_OK;
     p->declined = &declined;
-    p->aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
+    p->constants.aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
     if (p->steps == NULL)
         p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
-    if (p->steps == NULL || p->aligned == NULL || fates == NULL)
+    if (p->steps == NULL || p->constants.aligned == NULL || fates == NULL)
         return program_no_memory(p->graph, diag);
     p->step_count = p->parts.region_count; /* destroy releases what was compiled */
     do {

@@ -6,16 +6,16 @@
 /* Keeps a heap block until the program goes. */
 static bool own(program *p, void *block)
 {
-    if (p->owned_count == p->owned_capacity) {
-        uint32_t capacity = p->owned_capacity == 0 ? 64 : p->owned_capacity * 2;
-        void **owned = realloc(p->owned, capacity * sizeof(void *));
+    if (p->constants.owned_count == p->constants.owned_capacity) {
+        uint32_t capacity = p->constants.owned_capacity == 0 ? 64 : p->constants.owned_capacity * 2;
+        void **owned = realloc(p->constants.owned, capacity * sizeof(void *));
 
         if (owned == NULL)
             return false;
-        p->owned = owned;
-        p->owned_capacity = capacity;
+        p->constants.owned = owned;
+        p->constants.owned_capacity = capacity;
     }
-    p->owned[p->owned_count++] = block;
+    p->constants.owned[p->constants.owned_count++] = block;
     return true;
 }
 
@@ -82,18 +82,18 @@ const void *program_align_constant(program *p, uint32_t value, uint32_t alignmen
         return NULL;
     if ((uintptr_t)v->data % alignment == 0)
         return v->data;
-    pthread_mutex_lock(&p->lock);
-    if (p->aligned[value] == NULL || (uintptr_t)p->aligned[value] % alignment != 0) {
+    pthread_mutex_lock(&p->constants.lock);
+    if (p->constants.aligned[value] == NULL || (uintptr_t)p->constants.aligned[value] % alignment != 0) {
         const void *copy = aligned_copy(p, v, alignment);
 
         if (copy == NULL) {
-            pthread_mutex_unlock(&p->lock);
+            pthread_mutex_unlock(&p->constants.lock);
             return NULL;
         }
-        p->aligned[value] = copy;
+        p->constants.aligned[value] = copy;
     }
-    found = p->aligned[value];
-    pthread_mutex_unlock(&p->lock);
+    found = p->constants.aligned[value];
+    pthread_mutex_unlock(&p->constants.lock);
     return found;
 }
 

@@ -44,7 +44,7 @@ static void free_shapes(late_shapes *s)
 inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count, const uint8_t *late, const char *text,
                            inlay_diag *diag)
 {
-    late_shapes *s = calloc(1, sizeof *s), **link = &p->late;
+    late_shapes *s = calloc(1, sizeof *s), **link = &p->fallback.shapes;
     uint32_t kept = 0;
 
     if (s == NULL)
@@ -55,8 +55,8 @@ inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count,
         free_shapes(s);
         return late_no_memory(p, diag);
     }
-    s->next = p->late;
-    __atomic_store_n(&p->late, s, __ATOMIC_RELEASE);
+    s->next = p->fallback.shapes;
+    __atomic_store_n(&p->fallback.shapes, s, __ATOMIC_RELEASE);
     for (; *link != NULL; link = &(*link)->next, kept++) {
         if (kept < SHAPES_KEPT)
             continue;
@@ -90,8 +90,8 @@ uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char 
 {
     uint32_t count = 0;
 
-    (void)pthread_mutex_lock(&p->plan_lock);
-    for (const late_shapes *s = p->late; s != NULL; s = s->next, count++) {
+    (void)pthread_mutex_lock(&p->kept.lock);
+    for (const late_shapes *s = p->fallback.shapes; s != NULL; s = s->next, count++) {
         char shapes[160];
 
         if (count >= most)
@@ -99,16 +99,16 @@ uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char 
         name_shapes(&s->key, shapes, sizeof shapes);
         say(ctx, shapes, s->text);
     }
-    (void)pthread_mutex_unlock(&p->plan_lock);
+    (void)pthread_mutex_unlock(&p->kept.lock);
     return count;
 }
 
 void late_forget(program *p)
 {
-    while (p->late != NULL) {
-        late_shapes *next = p->late->next;
+    while (p->fallback.shapes != NULL) {
+        late_shapes *next = p->fallback.shapes->next;
 
-        free_shapes(p->late);
-        p->late = next;
+        free_shapes(p->fallback.shapes);
+        p->fallback.shapes = next;
     }
 }

@@ -29,7 +29,7 @@ INLAY_NODISCARD inlay_status late_assign(program *p, uint32_t step, const inlay_
 void late_mark(const program *p, uint32_t step, const inlay_diag *why, uint8_t *late);
 
 inlay_status late_no_memory(const program *p, inlay_diag *diag);
-/* Remembers that these offers are not to be had at these shapes. p->plan_lock is held. */
+/* Remembers that these offers are not to be had at these shapes. p->kept.lock is held. */
 INLAY_NODISCARD inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count, const uint8_t *late,
                                            const char *text, inlay_diag *diag);
 

@@ -78,7 +78,7 @@ static void keep_memory(plan *p)
     if (memory.total_bytes <= KEPT_BYTES) {
         arena_reset(&memory);
         *p = (plan){ .a = memory };
-        other = __atomic_exchange_n(&prog->spare, p, __ATOMIC_ACQ_REL);
+        other = __atomic_exchange_n(&prog->kept.spare, p, __ATOMIC_ACQ_REL);
     }
     if (other != NULL)
         arena_deinit(&other->a);

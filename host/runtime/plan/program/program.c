@@ -66,9 +66,9 @@ const part_provider *program_device(const program *p)
     for (uint32_t i = 0; p != NULL && found == NULL && i < p->step_count; i++)
         if (p->steps[i].provider != NULL && p->steps[i].provider->table->domain_count > 0)
             found = p->steps[i].provider;
-    for (uint32_t i = 0; p != NULL && found == NULL && p->base == NULL && i < p->body_count; i++)
+    for (uint32_t i = 0; p != NULL && found == NULL && p->fallback.base == NULL && i < p->body_count; i++)
         found = program_device(p->bodies[i]);
-    for (const program *o = p != NULL ? p->instead : NULL; found == NULL && o != NULL; o = o->next_instead)
+    for (const program *o = p != NULL ? p->fallback.programs : NULL; found == NULL && o != NULL; o = o->fallback.next)
         found = program_device(o);
     return found;
 }
@@ -83,15 +83,15 @@ static bool is_free(pthread_mutex_t *lock)
 
 bool program_inherit(program *p)
 {
-    bool idle = p == NULL || (is_free(&p->lock) && is_free(&p->plan_lock));
+    bool idle = p == NULL || (is_free(&p->constants.lock) && is_free(&p->kept.lock));
 
     if (p == NULL)
         return true;
-    for (uint32_t i = 0; idle && p->base == NULL && i < p->body_count; i++)
+    for (uint32_t i = 0; idle && p->fallback.base == NULL && i < p->body_count; i++)
         idle = program_inherit(p->bodies[i]);
-    for (program *other = p->instead; idle && other != NULL; other = other->next_instead)
+    for (program *other = p->fallback.programs; idle && other != NULL; other = other->fallback.next)
         idle = program_inherit(other);
-    if (idle && p->graph->parent == NULL && p->base == NULL)
+    if (idle && p->graph->parent == NULL && p->fallback.base == NULL)
         packs_inherit(p->packs);
     return idle;
 }
@@ -113,33 +113,33 @@ void program_destroy(program *p)
 {
     if (p == NULL)
         return;
-    while (p->instead != NULL) {
-        program *next = p->instead->next_instead;
+    while (p->fallback.programs != NULL) {
+        program *next = p->fallback.programs->fallback.next;
 
-        program_destroy(p->instead);
-        p->instead = next;
+        program_destroy(p->fallback.programs);
+        p->fallback.programs = next;
     }
     late_forget(p);
-    while (p->plans != NULL) {
-        plan *next = p->plans->next;
-        plan_unref(p->plans);
-        p->plans = next;
+    while (p->kept.plans != NULL) {
+        plan *next = p->kept.plans->next;
+        plan_unref(p->kept.plans);
+        p->kept.plans = next;
     }
     for (uint32_t i = 0; p->steps != NULL && i < p->step_count; i++)
         program_release_step(p->env, &p->steps[i]);
-    for (uint32_t i = 0; p->base == NULL && i < p->body_count; i++)
+    for (uint32_t i = 0; p->fallback.base == NULL && i < p->body_count; i++)
         program_destroy(p->bodies[i]);
-    for (uint32_t i = 0; i < p->owned_count; i++)
-        free(p->owned[i]);
-    free(p->owned);
-    if (p->graph->parent == NULL && p->base == NULL)
+    for (uint32_t i = 0; i < p->constants.owned_count; i++)
+        free(p->constants.owned[i]);
+    free(p->constants.owned);
+    if (p->graph->parent == NULL && p->fallback.base == NULL)
         packs_close(p->packs);
-    if (p->spare != NULL)
-        arena_deinit(&p->spare->a);
-    free(p->spare);
-    arena_deinit(&p->scratch);
+    if (p->kept.spare != NULL)
+        arena_deinit(&p->kept.spare->a);
+    free(p->kept.spare);
+    arena_deinit(&p->planning.scratch);
     arena_deinit(&p->a);
-    (void)pthread_mutex_destroy(&p->lock);
-    (void)pthread_mutex_destroy(&p->plan_lock);
+    (void)pthread_mutex_destroy(&p->constants.lock);
+    (void)pthread_mutex_destroy(&p->kept.lock);
     free(p);
 }
