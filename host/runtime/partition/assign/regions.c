@@ -108,7 +108,7 @@ static bool list_regions(problem *x, const uint32_t *choice, arena *a, uint32_t 
             *offers++ = offer;
             r->offer_count++;
             r->cost_ns += o->cost.ns;
-            r->launch_ns = x->launch[o->provider];
+            r->launch_ns = x->prices.launch[o->provider];
             p->offers[offer].chosen = true;
         }
     }
@@ -132,8 +132,8 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
 {
     uint32_t first = INLAY_NONE;
 
-    for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++) {
-        uint32_t n = x->readers[i], domain = part_read_in(x, n, choice[n], v);
+    for (uint32_t i = x->links.reader_at[v]; i < x->links.reader_at[v + 1]; i++) {
+        uint32_t n = x->links.readers[i], domain = part_read_in(x, n, choice[n], v);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
@@ -148,11 +148,11 @@ static uint32_t first_reader_in(const problem *x, const uint32_t *choice, const 
  * it. */
 static bool add_border(problem *x, const uint32_t *choice, const uint32_t *region_of, uint32_t v, part_hop hop)
 {
-    bool leaves = hop.from >= x->memory_domains;
+    bool leaves = hop.from >= x->domains.memory_count;
     uint32_t region =
-        leaves ? region_of[part_maker_of(x->g, v)] : first_reader_in(x, choice, region_of, v, hop, x->hops, 0);
+        leaves ? region_of[part_maker_of(x->g, v)] : first_reader_in(x, choice, region_of, v, hop, x->domains.hops, 0);
 
-    if (!leaves && hop.to < x->memory_domains)
+    if (!leaves && hop.to < x->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
         x->p->regions[region].border_ns += part_hop_ns(x, v, hop);
@@ -165,7 +165,7 @@ static bool add_border(problem *x, const uint32_t *choice, const uint32_t *regio
  */
 static bool is_free(const problem *x, uint32_t v, part_hop hop)
 {
-    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domain_owner[device];
+    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, p = x->domains.owner[device];
     const part_provider *owner = p != INLAY_NONE ? &x->request->providers[p] : NULL;
     const inlay_domain_info *at = owner == NULL ? NULL
                                                 : INLAY_AT(inlay_domain_info, owner->table->domains,
@@ -182,26 +182,27 @@ static bool list_copies(problem *x, const uint32_t *choice, const uint32_t *regi
     partition *p = x->p;
     size_t total = 0;
 
-    for (uint32_t v = 0; x->memory_domains > 1 && v < x->values; v++)
+    for (uint32_t v = 0; x->domains.memory_count > 1 && v < x->values; v++)
         total += part_hops(x, choice, v);
     p->copies = arena_array(a, total + 1, sizeof *p->copies);
-    for (uint32_t v = 0; p->copies != NULL && x->domains > 1 && v < x->values; v++) {
+    for (uint32_t v = 0; p->copies != NULL && x->domains.count > 1 && v < x->values; v++) {
         uint32_t maker = part_maker_of(x->g, v), count = part_hops(x, choice, v);
 
         for (uint32_t k = 0; k < count; k++) {
             part_copy *c;
 
-            if (add_border(x, choice, region_of, v, x->hops[k]) || is_free(x, v, x->hops[k]))
+            if (add_border(x, choice, region_of, v, x->domains.hops[k]) || is_free(x, v, x->domains.hops[k]))
                 continue;
             c = &p->copies[p->copy_count++];
             *c = (part_copy){ .value = v,
                               .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
-                              .to_region = first_reader_in(x, choice, region_of, v, x->hops[k], x->hops, count),
-                              .from_domain = x->hops[k].from,
-                              .to_domain = x->hops[k].to,
+                              .to_region =
+                                  first_reader_in(x, choice, region_of, v, x->domains.hops[k], x->domains.hops, count),
+                              .from_domain = x->domains.hops[k].from,
+                              .to_domain = x->domains.hops[k].to,
                               .bytes = cost_value_bytes(&p->profile[v]),
-                              .ns = part_hop_ns(x, v, x->hops[k]),
-                              .once = x->hops[k].once };
+                              .ns = part_hop_ns(x, v, x->domains.hops[k]),
+                              .once = x->domains.hops[k].once };
             p->cost_ns += c->ns;
             p->once_ns += c->once ? c->ns : 0;
         }

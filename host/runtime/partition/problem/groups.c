@@ -136,7 +136,7 @@ static uint32_t bare_nodes(const problem *x, const part_offer *o)
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < o->node_count; k++)
-        count += x->cheapest[(size_t)o->provider * x->nodes + o->nodes[k]] == INLAY_NONE;
+        count += x->picks.cheapest[(size_t)o->provider * x->nodes + o->nodes[k]] == INLAY_NONE;
     return count;
 }
 
@@ -144,11 +144,11 @@ static uint32_t bare_nodes(const problem *x, const part_offer *o)
 static double gain_of(const problem *x, uint32_t offer)
 {
     const part_offer *o = &x->p->offers[offer];
-    double ns = -x->price[offer];
+    double ns = -x->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t single = x->cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
-        ns += single == INLAY_NONE ? 0 : x->price[single];
+        uint32_t single = x->picks.cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
+        ns += single == INLAY_NONE ? 0 : x->prices.offer[single];
     }
     return ns;
 }
@@ -187,7 +187,7 @@ bool part_untangle(problem *x, uint32_t *choice)
             return false;
         tell_circle(x, list[i], "and another one would form a cycle together: one of them is not taken");
         for (uint32_t k = 0; k < o->node_count; k++)
-            choice[o->nodes[k]] = x->cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
+            choice[o->nodes[k]] = x->picks.cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
     }
     return true;
 }
@@ -201,7 +201,7 @@ static bool is_better(const problem *x, bool by_priority, uint32_t a, uint32_t b
 
     if (by_priority && p->provider != q->provider)
         return p->provider < q->provider;
-    return x->price[a] / p->node_count < x->price[b] / q->node_count;
+    return x->prices.offer[a] / p->node_count < x->prices.offer[b] / q->node_count;
 }
 
 /* Is the node in the offer? */
@@ -249,9 +249,9 @@ static bool has_priority(const problem *x, uint32_t offer, const uint32_t *choic
         uint32_t now = choice[o->nodes[k]];
         if (x->p->offers[now].provider < o->provider)
             return false;
-        own += x->p->offers[now].provider == o->provider ? x->price[now] : INFINITY;
+        own += x->p->offers[now].provider == o->provider ? x->prices.offer[now] : INFINITY;
     }
-    return x->price[offer] < own;
+    return x->prices.offer[offer] < own;
 }
 
 uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice)
@@ -261,29 +261,29 @@ uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice)
     forget_groups(x);
     for (uint32_t n = 0; n < x->nodes; n++) {
         choice[n] = INLAY_NONE;
-        for (uint32_t i = x->first_single[n]; i < x->first_single[n + 1]; i++)
-            if (choice[n] == INLAY_NONE || is_better(x, by_priority, x->singles[i], choice[n]))
-                choice[n] = x->singles[i];
+        for (uint32_t i = x->picks.first_single[n]; i < x->picks.first_single[n + 1]; i++)
+            if (choice[n] == INLAY_NONE || is_better(x, by_priority, x->picks.singles[i], choice[n]))
+                choice[n] = x->picks.singles[i];
     }
     for (uint32_t n = 0; n < x->nodes; n++) {
         uint32_t best = INLAY_NONE;
 
         if (choice[n] != INLAY_NONE || !x->candidates[n])
             continue;
-        for (uint32_t i = 0; i < x->group_count; i++) {
-            const part_offer *o = &x->p->offers[x->groups[i]];
-            if (holds(o, n) && is_free(x, x->groups[i]) &&
-                (best == INLAY_NONE || is_better(x, by_priority, x->groups[i], best)))
-                best = x->groups[i];
+        for (uint32_t i = 0; i < x->picks.group_count; i++) {
+            const part_offer *o = &x->p->offers[x->picks.groups[i]];
+            if (holds(o, n) && is_free(x, x->picks.groups[i]) &&
+                (best == INLAY_NONE || is_better(x, by_priority, x->picks.groups[i], best)))
+                best = x->picks.groups[i];
         }
         if (best == INLAY_NONE)
             missing = missing == INLAY_NONE ? n : missing;
         else
             settle_group(x, best, choice);
     }
-    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < x->group_count; i++)
-        if (has_priority(x, x->groups[i], choice) && is_free(x, x->groups[i]))
-            settle_group(x, x->groups[i], choice);
+    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < x->picks.group_count; i++)
+        if (has_priority(x, x->picks.groups[i], choice) && is_free(x, x->picks.groups[i]))
+            settle_group(x, x->picks.groups[i], choice);
     return missing;
 }
 
@@ -305,25 +305,26 @@ static int by_gain(const void *a, const void *b)
 
 uint32_t part_families(problem *x, uint32_t provider, uint32_t *family)
 {
-    ranked *list = arena_array(x->scratch, (size_t)x->group_count + 1, sizeof *list);
+    ranked *list = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *list);
     uint32_t *next = x->grouping->seen, count = 0, families = 0;
 
     if (list == NULL) {
         x->failed = true;
         return 0;
     }
-    for (uint32_t i = 0; i < x->group_count; i++) {
-        const part_offer *o = &x->p->offers[x->groups[i]];
+    for (uint32_t i = 0; i < x->picks.group_count; i++) {
+        const part_offer *o = &x->p->offers[x->picks.groups[i]];
 
         family[i] = INLAY_NONE;
         if (o->provider == provider)
-            list[count++] = (ranked){ bare_nodes(x, o) > 0 ? INFINITY : gain_of(x, x->groups[i]) / o->node_count, i };
+            list[count++] =
+                (ranked){ bare_nodes(x, o) > 0 ? INFINITY : gain_of(x, x->picks.groups[i]) / o->node_count, i };
     }
     qsort(list, count, sizeof *list, by_gain);
     /* Each group joins the first family in which its nodes are free. next[n]: families below it have node n already. */
     memset(next, 0, x->nodes * sizeof *next);
     for (uint32_t i = 0; i < count; i++) {
-        const part_offer *o = &x->p->offers[x->groups[list[i].index]];
+        const part_offer *o = &x->p->offers[x->picks.groups[list[i].index]];
         uint32_t f = 0;
 
         for (uint32_t k = 0; k < o->node_count; k++)
@@ -345,8 +346,8 @@ uint32_t part_cheapest_single(const problem *x, uint32_t node)
     uint32_t best = INLAY_NONE;
 
     for (uint32_t p = 0; p < x->providers; p++) {
-        uint32_t o = x->cheapest[(size_t)p * x->nodes + node];
-        if (o != INLAY_NONE && (best == INLAY_NONE || x->price[o] < x->price[best]))
+        uint32_t o = x->picks.cheapest[(size_t)p * x->nodes + node];
+        if (o != INLAY_NONE && (best == INLAY_NONE || x->prices.offer[o] < x->prices.offer[best]))
             best = o;
     }
     return best;
@@ -359,16 +360,16 @@ void part_best_family(problem *x, uint32_t *family)
     double *gain = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *gain);
     uint32_t *pick = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *pick);
     uint32_t *first = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *first);
-    uint32_t *next = arena_array(x->scratch, (size_t)x->group_count + 1, sizeof *next);
+    uint32_t *next = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *next);
 
     if (gain == NULL || pick == NULL || first == NULL || next == NULL) {
         x->failed = true;
         return;
     }
     memset(first, 0xff, x->nodes * sizeof *first);
-    memset(family, 0xff, x->group_count * sizeof *family);
-    for (uint32_t i = x->group_count; i-- > 0;) {
-        const part_offer *o = &x->p->offers[x->groups[i]];
+    memset(family, 0xff, x->picks.group_count * sizeof *family);
+    for (uint32_t i = x->picks.group_count; i-- > 0;) {
+        const part_offer *o = &x->p->offers[x->picks.groups[i]];
         next[i] = first[o->nodes[o->node_count - 1]];
         first[o->nodes[o->node_count - 1]] = i;
     }
@@ -376,12 +377,12 @@ void part_best_family(problem *x, uint32_t *family)
         gain[n + 1] = gain[n];
         pick[n] = INLAY_NONE;
         for (uint32_t i = first[n]; i != INLAY_NONE; i = next[i]) {
-            const part_offer *o = &x->p->offers[x->groups[i]];
-            double ns = gain[o->nodes[0]] - x->price[x->groups[i]];
+            const part_offer *o = &x->p->offers[x->picks.groups[i]];
+            double ns = gain[o->nodes[0]] - x->prices.offer[x->picks.groups[i]];
 
             for (uint32_t k = 0; k < o->node_count; k++) {
                 uint32_t single = part_cheapest_single(x, o->nodes[k]);
-                ns += single == INLAY_NONE ? 1e15 : x->price[single]; /* nodes that only groups run come first */
+                ns += single == INLAY_NONE ? 1e15 : x->prices.offer[single]; /* nodes that only groups run come first */
             }
             if (ns > gain[n + 1]) {
                 gain[n + 1] = ns;
@@ -397,6 +398,6 @@ void part_best_family(problem *x, uint32_t *family)
             continue;
         }
         family[i] = 0;
-        n = x->p->offers[x->groups[i]].nodes[0];
+        n = x->p->offers[x->picks.groups[i]].nodes[0];
     }
 }

@@ -8,7 +8,7 @@
 static bool is_direct(const problem *x, uint32_t from, uint32_t to)
 {
     return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST ||
-           (x->domain_owner[from] == x->domain_owner[to] && x->domain_owner[from] != INLAY_NONE);
+           (x->domains.owner[from] == x->domains.owner[to] && x->domains.owner[from] != INLAY_NONE);
 }
 
 static bool is_chosen(const problem *x, const uint32_t *choice, uint32_t node)
@@ -61,20 +61,20 @@ double part_share(const problem *x, bool once)
 /* Lists how the value gets from home to there, unless it has been there. */
 static uint32_t travel(problem *x, uint32_t count, uint32_t home, uint32_t to, bool once)
 {
-    const uint32_t mark = x->mark;
+    const uint32_t mark = x->domains.mark;
 
-    if (x->domain_mark[to] == mark)
+    if (x->domains.marked[to] == mark)
         return count;
-    x->domain_mark[to] = mark;
+    x->domains.marked[to] = mark;
     if (is_direct(x, home, to)) {
-        x->hops[count++] = (part_hop){ home, to, once };
+        x->domains.hops[count++] = (part_hop){ home, to, once };
         return count;
     }
-    if (x->domain_mark[INLAY_DOMAIN_HOST] != mark) {
-        x->domain_mark[INLAY_DOMAIN_HOST] = mark;
-        x->hops[count++] = (part_hop){ home, INLAY_DOMAIN_HOST, once };
+    if (x->domains.marked[INLAY_DOMAIN_HOST] != mark) {
+        x->domains.marked[INLAY_DOMAIN_HOST] = mark;
+        x->domains.hops[count++] = (part_hop){ home, INLAY_DOMAIN_HOST, once };
     }
-    x->hops[count++] = (part_hop){ INLAY_DOMAIN_HOST, to, once };
+    x->domains.hops[count++] = (part_hop){ INLAY_DOMAIN_HOST, to, once };
     return count;
 }
 
@@ -93,12 +93,12 @@ uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
                                !part_merges(x, offer) && home == INLAY_DOMAIN_HOST))
         return 0;
     if (h.next != INLAY_NONE && h.lies != INLAY_NONE) { /* there before the first iteration */
-        x->domain_mark[h.lies] = ++x->mark;
+        x->domains.marked[h.lies] = ++x->domains.mark;
         count = travel(x, count, h.lies, home, true);
     }
-    x->domain_mark[home] = ++x->mark;
-    for (uint32_t i = x->reader_at[value]; i < x->reader_at[value + 1]; i++) {
-        const uint32_t reader = x->readers[i];
+    x->domains.marked[home] = ++x->domains.mark;
+    for (uint32_t i = x->links.reader_at[value]; i < x->links.reader_at[value + 1]; i++) {
+        const uint32_t reader = x->links.readers[i];
         uint32_t to;
 
         if (!is_chosen(x, choice, reader) ||
@@ -107,7 +107,7 @@ uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value)
         to = part_read_in(x, reader, choice[reader], value);
         count = to != INLAY_NONE ? travel(x, count, home, to, h.once) : count;
     }
-    if (x->leaves[value])
+    if (x->links.leaves[value])
         count = travel(x, count, home, part_goes_to(x, value, home), h.once);
     return count;
 }
@@ -117,9 +117,9 @@ double part_hop_ns(const problem *x, uint32_t value, part_hop hop)
     const part_request *r = x->request;
 
     if (hop.to == INLAY_DOMAIN_HOST)
-        return x->up[(size_t)value * x->domains + hop.from];
+        return x->domains.up[(size_t)value * x->domains.count + hop.from];
     if (hop.from == INLAY_DOMAIN_HOST)
-        return x->down[(size_t)value * x->domains + hop.to];
+        return x->domains.down[(size_t)value * x->domains.count + hop.to];
     return cost_copy_ns(r->costs, r->providers, r->provider_count, hop.from, hop.to,
                         cost_value_bytes(&x->p->profile[value]));
 }
@@ -152,7 +152,7 @@ static uint32_t position_of(const measure *m, uint32_t node)
 
 static void count_stay(const measure *m, uint32_t domain, stay s, uint64_t bytes)
 {
-    uint32_t owner = m->x->domain_owner[domain], units = m->x->schedule.unit_count;
+    uint32_t owner = m->x->domains.owner[domain], units = m->x->schedule.unit_count;
     size_t row;
 
     if (owner == INLAY_NONE)
@@ -179,10 +179,10 @@ static void count_value(const measure *m, uint32_t v)
     }
     count = part_hops(x, m->choice, v);
     for (uint32_t d = 0; d <= count; d++) {
-        uint32_t domain = d == count ? home : x->hops[d].to, first = UINT32_MAX, last = 0;
+        uint32_t domain = d == count ? home : x->domains.hops[d].to, first = UINT32_MAX, last = 0;
 
-        for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++) {
-            uint32_t n = x->readers[i], at = position_of(m, n), region = s->region_of[at];
+        for (uint32_t i = x->links.reader_at[v]; i < x->links.reader_at[v + 1]; i++) {
+            uint32_t n = x->links.readers[i], at = position_of(m, n), region = s->region_of[at];
             stay use = region == own ? (stay){ at, at } : region_stay(m, region);
 
             if (part_domain_at(x, m->choice[n], v) != domain && (domain != home || region == own))
@@ -197,7 +197,7 @@ static void count_value(const measure *m, uint32_t v)
                 count_stay(m, domain, (stay){ first, last }, bytes);
             continue;
         }
-        if (x->leaves[v])
+        if (x->links.leaves[v])
             last = s->unit_count;
         at_home.last = last > at_home.last ? last : at_home.last;
         count_stay(m, home, at_home, bytes);
@@ -231,8 +231,8 @@ static void count_host_values(const measure *m, uint32_t v)
     if (provider == INLAY_NONE || part_memory_of(x, part_domain_at(x, m->choice[maker], v)) != INLAY_DOMAIN_HOST)
         return;
     last = position_of(m, maker);
-    for (uint32_t i = x->reader_at[v]; i < x->reader_at[v + 1]; i++)
-        last = position_of(m, x->readers[i]) > last ? position_of(m, x->readers[i]) : last;
+    for (uint32_t i = x->links.reader_at[v]; i < x->links.reader_at[v + 1]; i++)
+        last = position_of(m, x->links.readers[i]) > last ? position_of(m, x->links.readers[i]) : last;
     row = (size_t)provider * (units + 2);
     m->grows[row + position_of(m, maker)] += cost_value_bytes(&x->p->profile[v]);
     m->shrinks[row + last + 1] += cost_value_bytes(&x->p->profile[v]);
@@ -258,11 +258,11 @@ bool part_measure(problem *x, const uint32_t *choice, part_memory *out)
     }
     m.begins[s->region_count] = s->unit_count;
     for (uint32_t p = 0; p < x->providers; p++)
-        out[p] = (part_memory){ .limit_bytes = x->limit[p] == UINT64_MAX ? 0 : x->limit[p] };
+        out[p] = (part_memory){ .limit_bytes = x->bounds.limit[p] == UINT64_MAX ? 0 : x->bounds.limit[p] };
     count_offers(&m, out);
     for (uint32_t v = 0; v < x->values; v++) {
         if (part_is_constant(x->g, v) ||
-            (part_maker_of(x->g, v) == INLAY_NONE && x->reader_at[v] == x->reader_at[v + 1]))
+            (part_maker_of(x->g, v) == INLAY_NONE && x->links.reader_at[v] == x->links.reader_at[v + 1]))
             continue;
         count_value(&m, v);
         count_host_values(&m, v);
@@ -288,19 +288,19 @@ double part_base_price(problem *x, const uint32_t *choice)
 
     for (uint32_t n = 0; n < x->nodes; n++)
         if (choice[n] != INLAY_NONE && x->p->offers[choice[n]].nodes[0] == n)
-            price += x->price[choice[n]];
-    for (uint32_t value = 0; x->domains > 1 && value < x->values; value++)
+            price += x->prices.offer[choice[n]];
+    for (uint32_t value = 0; x->domains.count > 1 && value < x->values; value++)
         for (uint32_t count = part_hops(x, choice, value); count > 0; count--)
-            price += part_hop_ns(x, value, x->hops[count - 1]) * part_share(x, x->hops[count - 1].once);
+            price += part_hop_ns(x, value, x->domains.hops[count - 1]) * part_share(x, x->domains.hops[count - 1].once);
     return price;
 }
 
 static bool meets_requirement(const problem *x, const uint32_t *choice)
 {
-    if (x->required == INLAY_NONE)
+    if (x->bounds.required == INLAY_NONE)
         return true;
     for (uint32_t n = 0; n < x->nodes; n++)
-        if (part_provider_of(x, choice[n]) == x->required)
+        if (part_provider_of(x, choice[n]) == x->bounds.required)
             return true;
     return false;
 }
@@ -309,10 +309,10 @@ bool part_keeps_memory(problem *x, const uint32_t *choice)
 {
     bool keeps = true;
 
-    x->failed |= x->limited && !part_measure(x, choice, x->memory);
-    for (uint32_t p = 0; x->limited && p < x->providers; p++)
-        keeps &= x->memory[p].resident_bytes <= x->limit[p] &&
-                 x->memory[p].peak_bytes <= x->limit[p] - x->memory[p].resident_bytes;
+    x->failed |= x->bounds.limited && !part_measure(x, choice, x->memory);
+    for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++)
+        keeps &= x->memory[p].resident_bytes <= x->bounds.limit[p] &&
+                 x->memory[p].peak_bytes <= x->bounds.limit[p] - x->memory[p].resident_bytes;
     return keeps;
 }
 
@@ -320,13 +320,13 @@ part_verdict part_judge(problem *x, const uint32_t *choice)
 {
     part_verdict v = { .price = part_base_price(x, choice), .runs = true, .feasible = meets_requirement(x, choice) };
 
-    if (!x->ordered && x->group_count == 0)
+    if (!x->ordered && x->picks.group_count == 0)
         return v;
     if (!part_schedule_choice(x, choice, x->nodes <= 64))
         return (part_verdict){ .price = v.price };
-    v.price += x->schedule.launch_ns + x->boundary_ns * x->schedule.stretches;
-    if (x->max_partitions > 0)
-        v.feasible &= x->schedule.stretches <= x->max_partitions;
+    v.price += x->schedule.launch_ns + x->prices.boundary_ns * x->schedule.stretches;
+    if (x->bounds.max_partitions > 0)
+        v.feasible &= x->schedule.stretches <= x->bounds.max_partitions;
     v.feasible &= part_keeps_memory(x, choice);
     return v;
 }

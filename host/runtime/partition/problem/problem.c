@@ -20,8 +20,8 @@ uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value)
     for (uint32_t i = 0; x->odd[offer] && i < o->placement_count; i++)
         if (o->placements[i].value == value && part_is_plain(&o->placements[i]))
             return o->placements[i].domain;
-    if (part_merges(x, offer) && x->layout_of[o->provider] != INLAY_DOMAIN_HOST)
-        return x->layout_of[o->provider];
+    if (part_merges(x, offer) && x->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
+        return x->domains.layout_of[o->provider];
     return part_default_domain(&x->request->providers[o->provider]);
 }
 
@@ -43,9 +43,9 @@ static bool find_readers(problem *x)
     const graph *g = x->g;
     uint32_t *last = arena_array(x->scratch, (size_t)x->values + 1, sizeof *last), total = 0;
 
-    x->reader_at = arena_array(x->scratch, (size_t)x->values + 2, sizeof *x->reader_at);
-    x->leaves = arena_array(x->scratch, (size_t)x->values + 1, sizeof *x->leaves);
-    if (last == NULL || x->reader_at == NULL || x->leaves == NULL)
+    x->links.reader_at = arena_array(x->scratch, (size_t)x->values + 2, sizeof *x->links.reader_at);
+    x->links.leaves = arena_array(x->scratch, (size_t)x->values + 1, sizeof *x->links.leaves);
+    if (last == NULL || x->links.reader_at == NULL || x->links.leaves == NULL)
         return false;
     for (uint32_t pass = 0; pass < 2; pass++) {
         memset(last, 0xff, x->values * sizeof *last);
@@ -56,22 +56,22 @@ static bool find_readers(problem *x)
                     continue;
                 last[v] = n;
                 if (pass == 0)
-                    x->reader_at[v + 2]++, total++;
+                    x->links.reader_at[v + 2]++, total++;
                 else
-                    x->readers[x->reader_at[v + 1]++] = n;
+                    x->links.readers[x->links.reader_at[v + 1]++] = n;
             }
         }
         if (pass > 0)
             break;
         for (uint32_t v = 0; v < x->values; v++)
-            x->reader_at[v + 2] += x->reader_at[v + 1];
-        x->readers = arena_array(x->scratch, (size_t)total + 1, sizeof *x->readers);
-        if (x->readers == NULL)
+            x->links.reader_at[v + 2] += x->links.reader_at[v + 1];
+        x->links.readers = arena_array(x->scratch, (size_t)total + 1, sizeof *x->links.readers);
+        if (x->links.readers == NULL)
             return false;
     }
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
-            x->leaves[g->outputs[i]] = 1;
+            x->links.leaves[g->outputs[i]] = 1;
     return true;
 }
 
@@ -81,8 +81,8 @@ static bool find_parents(problem *x)
 {
     uint32_t orphan = INLAY_NONE;
 
-    x->parent = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *x->parent);
-    if (x->parent == NULL)
+    x->links.parent = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *x->links.parent);
+    if (x->links.parent == NULL)
         return false;
     for (uint32_t n = 0; n < x->nodes; n++) {
         uint32_t best = INLAY_NONE;
@@ -96,7 +96,7 @@ static bool find_parents(problem *x)
             best = orphan;
             orphan = n;
         }
-        x->parent[n] = best;
+        x->links.parent[n] = best;
     }
     return true;
 }
@@ -130,7 +130,7 @@ static void price_layouts(problem *x)
 
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
-        uint32_t d = x->layout_of[offer->provider];
+        uint32_t d = x->domains.layout_of[offer->provider];
 
         if (d == INLAY_DOMAIN_HOST || !part_merges(x, o))
             continue;
@@ -140,13 +140,14 @@ static void price_layouts(problem *x)
             for (uint32_t i = 0; i < n->input_count; i++) {
                 uint32_t v = n->inputs[i];
                 if (v != INLAY_NONE && !part_is_constant(x->g, v))
-                    raise(&x->down[(size_t)v * x->domains + d],
+                    raise(&x->domains.down[(size_t)v * x->domains.count + d],
                           cost_border_ns(snapshot, offer, x->p->profile, v, true));
             }
             for (uint32_t i = 0; i < n->output_count; i++) {
                 uint32_t v = n->outputs[i];
                 if (v != INLAY_NONE)
-                    raise(&x->up[(size_t)v * x->domains + d], cost_border_ns(snapshot, offer, x->p->profile, v, false));
+                    raise(&x->domains.up[(size_t)v * x->domains.count + d],
+                          cost_border_ns(snapshot, offer, x->p->profile, v, false));
             }
         }
     }
@@ -157,41 +158,42 @@ static bool find_domains(problem *x)
     const part_request *r = x->request;
     size_t cells;
 
-    x->domains = 1;
-    x->layout_of = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *x->layout_of);
-    if (x->layout_of == NULL)
+    x->domains.count = 1;
+    x->domains.layout_of = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *x->domains.layout_of);
+    if (x->domains.layout_of == NULL)
         return false;
     for (uint32_t p = 0; p < r->provider_count; p++)
         if (r->providers[p].table->domain_count > 0 &&
-            r->providers[p].first_domain + r->providers[p].table->domain_count > x->domains)
-            x->domains = r->providers[p].first_domain + r->providers[p].table->domain_count;
-    x->memory_domains = x->domains;
+            r->providers[p].first_domain + r->providers[p].table->domain_count > x->domains.count)
+            x->domains.count = r->providers[p].first_domain + r->providers[p].table->domain_count;
+    x->domains.memory_count = x->domains.count;
     for (uint32_t p = 0; p < x->providers; p++)
-        x->layout_of[p] = has_layouts(x, p) ? x->domains++ : INLAY_DOMAIN_HOST;
-    cells = (size_t)x->values * x->domains + 1;
-    x->domain_owner = arena_array(x->scratch, x->domains, sizeof *x->domain_owner);
-    x->domain_mark = arena_array(x->scratch, x->domains, sizeof *x->domain_mark);
-    x->hops = arena_array(x->scratch, (size_t)x->domains * 2 + 4, sizeof *x->hops);
-    x->up = arena_array(x->scratch, cells, sizeof *x->up);
-    x->down = arena_array(x->scratch, cells, sizeof *x->down);
-    if (x->domain_owner == NULL || x->domain_mark == NULL || x->hops == NULL || x->up == NULL || x->down == NULL)
+        x->domains.layout_of[p] = has_layouts(x, p) ? x->domains.count++ : INLAY_DOMAIN_HOST;
+    cells = (size_t)x->values * x->domains.count + 1;
+    x->domains.owner = arena_array(x->scratch, x->domains.count, sizeof *x->domains.owner);
+    x->domains.marked = arena_array(x->scratch, x->domains.count, sizeof *x->domains.marked);
+    x->domains.hops = arena_array(x->scratch, (size_t)x->domains.count * 2 + 4, sizeof *x->domains.hops);
+    x->domains.up = arena_array(x->scratch, cells, sizeof *x->domains.up);
+    x->domains.down = arena_array(x->scratch, cells, sizeof *x->domains.down);
+    if (x->domains.owner == NULL || x->domains.marked == NULL || x->domains.hops == NULL || x->domains.up == NULL ||
+        x->domains.down == NULL)
         return false;
-    memset(x->domain_owner, 0xff, x->domains * sizeof *x->domain_owner);
+    memset(x->domains.owner, 0xff, x->domains.count * sizeof *x->domains.owner);
     for (uint32_t p = 0; p < r->provider_count; p++)
         for (uint32_t d = 0; d < r->providers[p].table->domain_count; d++)
-            x->domain_owner[r->providers[p].first_domain + d] = p;
-    x->domain_owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
-    for (uint32_t v = 0; x->domains > 1 && v < x->values; v++) {
+            x->domains.owner[r->providers[p].first_domain + d] = p;
+    x->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
+    for (uint32_t v = 0; x->domains.count > 1 && v < x->values; v++) {
         uint64_t bytes = cost_value_bytes(&x->p->profile[v]);
 
         if (part_is_constant(x->g, v))
             continue;
-        for (uint32_t d = 1; d < x->memory_domains; d++) {
-            if (x->domain_owner[d] == INLAY_NONE)
+        for (uint32_t d = 1; d < x->domains.memory_count; d++) {
+            if (x->domains.owner[d] == INLAY_NONE)
                 continue;
-            x->up[(size_t)v * x->domains + d] =
+            x->domains.up[(size_t)v * x->domains.count + d] =
                 fmin(cost_copy_ns(r->costs, r->providers, r->provider_count, d, 0, bytes), DEAREST_NS);
-            x->down[(size_t)v * x->domains + d] =
+            x->domains.down[(size_t)v * x->domains.count + d] =
                 fmin(cost_copy_ns(r->costs, r->providers, r->provider_count, 0, d, bytes), DEAREST_NS);
         }
     }
@@ -267,8 +269,8 @@ static bool price_offers(problem *x)
     if (all == NULL || known == NULL || measured == NULL || unmeasured == NULL)
         return false;
     for (uint32_t p = 0; p < x->providers; p++) {
-        x->launch[p] = fmin(cost_launch_ns(x->request->costs, &x->request->providers[p]), DEAREST_NS);
-        x->ordered |= x->launch[p] > 0;
+        x->prices.launch[p] = fmin(cost_launch_ns(x->request->costs, &x->request->providers[p]), DEAREST_NS);
+        x->ordered |= x->prices.launch[p] > 0;
     }
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
@@ -280,10 +282,10 @@ static bool price_offers(problem *x)
         if (is_known) /* those before it that nobody has measured have a margin of their own */
             places -= unmeasured[(size_t)offer->provider * x->nodes + offer->nodes[0]];
         x->odd[o] = is_odd(x, offer);
-        x->margin_ns[o] = ns * margin * fmax(places, 0);
-        x->base_price[o] = ns + x->margin_ns[o] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
+        x->prices.margin_ns[o] = ns * margin * fmax(places, 0);
+        x->prices.base[o] = ns + x->prices.margin_ns[o] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
         if (!part_merges(x, o))
-            x->base_price[o] += x->launch[offer->provider];
+            x->prices.base[o] += x->prices.launch[offer->provider];
     }
     return true;
 }
@@ -292,19 +294,20 @@ static bool list_singles(problem *x)
 {
     uint32_t *at, count = 0;
 
-    x->first_single = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *x->first_single);
-    x->singles = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->singles);
-    x->groups = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->groups);
-    x->cheapest = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *x->cheapest);
-    if (x->first_single == NULL || x->singles == NULL || x->groups == NULL || x->cheapest == NULL)
+    x->picks.first_single = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *x->picks.first_single);
+    x->picks.singles = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->picks.singles);
+    x->picks.groups = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *x->picks.groups);
+    x->picks.cheapest = arena_array(x->scratch, (size_t)x->providers * x->nodes + 1, sizeof *x->picks.cheapest);
+    if (x->picks.first_single == NULL || x->picks.singles == NULL || x->picks.groups == NULL ||
+        x->picks.cheapest == NULL)
         return false;
-    memset(x->cheapest, 0xff, (size_t)x->providers * x->nodes * sizeof *x->cheapest);
-    at = x->first_single;
+    memset(x->picks.cheapest, 0xff, (size_t)x->providers * x->nodes * sizeof *x->picks.cheapest);
+    at = x->picks.first_single;
     for (uint32_t o = 0; o < x->offers; o++)
         if (x->usable[o] && x->p->offers[o].node_count == 1)
             at[x->p->offers[o].nodes[0] + 1]++;
         else if (x->usable[o])
-            x->groups[x->group_count++] = o;
+            x->picks.groups[x->picks.group_count++] = o;
     for (uint32_t n = 0; n < x->nodes; n++)
         at[n + 1] += at[n];
     for (uint32_t o = x->offers; o-- > 0;) { /* backwards, so that first_single ends up where it started */
@@ -313,10 +316,10 @@ static bool list_singles(problem *x)
 
         if (!x->usable[o] || offer->node_count != 1)
             continue;
-        x->singles[--at[offer->nodes[0] + 1]] = o;
+        x->picks.singles[--at[offer->nodes[0] + 1]] = o;
         count++;
-        best = &x->cheapest[(size_t)offer->provider * x->nodes + offer->nodes[0]];
-        if (!x->odd[o] && (*best == INLAY_NONE || x->base_price[o] <= x->base_price[*best]))
+        best = &x->picks.cheapest[(size_t)offer->provider * x->nodes + offer->nodes[0]];
+        if (!x->odd[o] && (*best == INLAY_NONE || x->prices.base[o] <= x->prices.base[*best]))
             *best = o;
     }
     /* at[n + 1] is now where n's begin. */
@@ -333,34 +336,34 @@ static bool list_labels(problem *x)
     if (most == NULL)
         return false;
     for (uint32_t n = 0; n < x->nodes; n++) {
-        for (uint32_t i = x->first_single[n]; i < x->first_single[n + 1]; i++) {
-            uint32_t p = x->p->offers[x->singles[i]].provider, odd = 0;
+        for (uint32_t i = x->picks.first_single[n]; i < x->picks.first_single[n + 1]; i++) {
+            uint32_t p = x->p->offers[x->picks.singles[i]].provider, odd = 0;
 
-            for (uint32_t k = x->first_single[n]; k <= i; k++)
-                odd += x->odd[x->singles[k]] && x->p->offers[x->singles[k]].provider == p;
+            for (uint32_t k = x->picks.first_single[n]; k <= i; k++)
+                odd += x->odd[x->picks.singles[k]] && x->p->offers[x->picks.singles[k]].provider == p;
             most[p] = odd > most[p] ? odd : most[p];
         }
     }
     for (uint32_t p = 0; p < x->providers; p++)
         count += 1 + most[p];
-    x->labels = arena_array(x->scratch, (size_t)count + 1, sizeof *x->labels);
-    if (x->labels == NULL)
+    x->picks.labels = arena_array(x->scratch, (size_t)count + 1, sizeof *x->picks.labels);
+    if (x->picks.labels == NULL)
         return false;
     for (uint32_t p = 0; p < x->providers; p++)
         for (uint32_t k = 0; k <= most[p]; k++)
-            x->labels[x->label_count++] = (part_label){ p, k };
+            x->picks.labels[x->picks.label_count++] = (part_label){ p, k };
     return true;
 }
 
 void problem_set_prices(problem *x, const double *per_byte)
 {
-    double total = x->boundary_ns * x->nodes;
+    double total = x->prices.boundary_ns * x->nodes;
 
     for (uint32_t o = 0; o < x->offers; o++) {
         const part_offer *offer = &x->p->offers[o];
         double weight = 0;
 
-        x->price[o] = x->base_price[o];
+        x->prices.offer[o] = x->prices.base[o];
         if (per_byte != NULL && per_byte[offer->provider] > 0) {
             weight = (double)offer->resident_bytes + (double)offer->workspace_bytes;
             for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -369,15 +372,15 @@ void problem_set_prices(problem *x, const double *per_byte)
                     if (n->outputs[i] != INLAY_NONE)
                         weight += (double)cost_value_bytes(&x->p->profile[n->outputs[i]]);
             }
-            x->price[o] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
+            x->prices.offer[o] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
         }
-        total += x->price[o];
+        total += x->prices.offer[o];
     }
-    for (size_t i = 0; i < (size_t)x->values * x->domains; i++)
-        total += x->up[i] + x->down[i];
+    for (size_t i = 0; i < (size_t)x->values * x->domains.count; i++)
+        total += x->domains.up[i] + x->domains.down[i];
     for (uint32_t p = 0; p < x->providers; p++)
-        total += x->launch[p] * x->nodes;
-    x->scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
+        total += x->prices.launch[p] * x->nodes;
+    x->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
 }
 
 /* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
@@ -396,14 +399,16 @@ static void find_limits(problem *x)
         for (uint32_t i = 0; r->rules != NULL && i < r->rules->limit_count; i++)
             if (strcmp(r->rules->limits[i].provider, provider->name) == 0)
                 bytes = r->rules->limits[i].bytes;
-        x->limit[p] = bytes == 0 ? UINT64_MAX : bytes > used ? bytes - used : 0;
-        x->limited |= bytes != 0;
+        x->bounds.limit[p] = bytes == 0 ? UINT64_MAX : bytes > used ? bytes - used : 0;
+        x->bounds.limited |= bytes != 0;
     }
-    x->max_partitions = r->max_partitions > 0 ? r->max_partitions : r->rules != NULL ? r->rules->max_partitions : 0;
+    x->bounds.max_partitions = r->max_partitions > 0 ? r->max_partitions
+                               : r->rules != NULL    ? r->rules->max_partitions
+                                                     : 0;
     for (uint32_t p = 0; r->must_run != NULL && p < r->provider_count; p++)
         if (strcmp(r->providers[p].name, r->must_run) == 0)
-            x->required = p;
-    x->ordered |= x->limited || x->max_partitions > 0;
+            x->bounds.required = p;
+    x->ordered |= x->bounds.limited || x->bounds.max_partitions > 0;
 }
 
 bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
@@ -422,18 +427,18 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
                     .values = request->graph->value_count,
                     .providers = request->provider_count,
                     .offers = p->offer_count,
-                    .required = INLAY_NONE,
+                    .bounds.required = INLAY_NONE,
                     .exact_steps = EXACT_STEPS };
     x->odd = arena_array(scratch, offers, sizeof *x->odd);
-    x->base_price = arena_array(scratch, offers, sizeof *x->base_price);
-    x->margin_ns = arena_array(scratch, offers, sizeof *x->margin_ns);
-    x->price = arena_array(scratch, offers, sizeof *x->price);
-    x->launch = arena_array(scratch, providers, sizeof *x->launch);
-    x->limit = arena_array(scratch, providers, sizeof *x->limit);
+    x->prices.base = arena_array(scratch, offers, sizeof *x->prices.base);
+    x->prices.margin_ns = arena_array(scratch, offers, sizeof *x->prices.margin_ns);
+    x->prices.offer = arena_array(scratch, offers, sizeof *x->prices.offer);
+    x->prices.launch = arena_array(scratch, providers, sizeof *x->prices.launch);
+    x->bounds.limit = arena_array(scratch, providers, sizeof *x->bounds.limit);
     x->memory = arena_array(scratch, providers, sizeof *x->memory);
-    if (x->odd == NULL || x->base_price == NULL || x->margin_ns == NULL || x->price == NULL || x->launch == NULL ||
-        x->limit == NULL || x->memory == NULL || !find_domains(x) || !find_readers(x) || !find_parents(x) ||
-        !price_offers(x))
+    if (x->odd == NULL || x->prices.base == NULL || x->prices.margin_ns == NULL || x->prices.offer == NULL ||
+        x->prices.launch == NULL || x->bounds.limit == NULL || x->memory == NULL || !find_domains(x) ||
+        !find_readers(x) || !find_parents(x) || !price_offers(x))
         return false;
     price_layouts(x);
     find_limits(x);

@@ -41,6 +41,60 @@ typedef struct part_label {
     uint32_t provider, variant;
 } part_label;
 
+/* One movement of a value. */
+typedef struct part_hop {
+    uint32_t from, to;
+    bool once; /* part_copy.once */
+} part_hop;
+
+/* Where a value can be, and what moving it costs. */
+typedef struct part_domains {
+    uint32_t count;        /* memory domains, then the layouts of providers */
+    uint32_t memory_count; /* how many of these are memory */
+    uint32_t *layout_of;   /* [providers] the "domain" of values within its regions; the host's = row-major */
+    uint32_t *owner;       /* [count] provider; NONE = the host */
+    double *up, *down;     /* [values * count] copying from the domain to the host and back */
+    uint32_t *marked;      /* [count] scratch of part_hops */
+    uint32_t mark;
+    part_hop *hops; /* [2 * count] likewise */
+} part_domains;
+
+/* The graph, as choices look at it. */
+typedef struct part_links {
+    uint32_t *reader_at; /* [values + 1] into readers */
+    uint32_t *readers;   /* nodes, each once a value */
+    uint8_t *leaves;     /* [values] an output of the graph */
+    uint32_t *parent;    /* [nodes] the node whose region it would join first; NONE */
+} part_links;
+
+typedef struct part_prices {
+    double *base;       /* [offers] ns, margin, launch when it runs alone */
+    double *margin_ns;  /* [offers] the margin in it */
+    double *offer;      /* [offers] and what memory adds */
+    double *launch;     /* [providers] */
+    double scale;       /* ns -> the whole numbers of flow */
+    double boundary_ns; /* of a change of provider, for max_partitions */
+} part_prices;
+
+/* What there is to choose. */
+typedef struct part_picks {
+    uint32_t *cheapest;     /* [providers * nodes] usual single offer, NONE */
+    uint32_t *first_single; /* [nodes + 1] into singles */
+    uint32_t *singles;      /* usable offers of one node, by node */
+    uint32_t *groups;       /* [group_count] usable offers of several nodes */
+    uint32_t group_count;
+    part_label *labels;
+    uint32_t label_count;
+} part_picks;
+
+/* What a choice has to keep. */
+typedef struct part_bounds {
+    uint32_t max_partitions; /* 0 = any number */
+    uint32_t required;       /* a provider that must run something; NONE */
+    uint64_t *limit;         /* [providers] bytes; UINT64_MAX = none */
+    bool limited;            /* some limit is set */
+} part_bounds;
+
 /* Everything the search needs, made once from the offers. Prices change when memory or partitions get a multiplier. */
 typedef struct problem {
     const part_request *request;
@@ -48,54 +102,24 @@ typedef struct problem {
     partition *p;
     arena *scratch;
     uint32_t nodes, values, providers, offers;
-    uint32_t domains;          /* where a value can be: memory domains, then the layouts of providers */
-    uint32_t memory_domains;   /* how many of these are memory */
-    uint32_t *layout_of;       /* [providers] the "domain" of values within its regions; the host's = row-major */
     const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
     uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
     uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
-    double *base_price;        /* [offers] ns, margin, launch when it runs alone */
-    double *margin_ns;         /* [offers] the margin in it */
-    double *price;             /* [offers] and what memory adds */
-    double *launch;            /* [providers] */
-    double *up, *down;         /* [values * domains] copying from the domain to the host and back */
-    uint32_t *domain_owner;    /* [domains] provider; NONE = the host */
-    uint32_t *reader_at;       /* [values + 1] into readers */
-    uint32_t *readers;         /* nodes, each once a value */
-    uint8_t *leaves;           /* [values] an output of the graph */
-    uint32_t *parent;          /* [nodes] the node whose region it would join first; NONE */
-    uint32_t *cheapest;        /* [providers * nodes] usual single offer, NONE */
-    uint32_t *first_single;    /* [nodes + 1] into singles */
-    uint32_t *singles;         /* usable offers of one node, by node */
-    uint32_t *groups;          /* [group_count] usable offers of several nodes */
-    uint32_t group_count;
-    part_label *labels;
-    uint32_t label_count;
-    double scale;            /* ns -> the whole numbers of flow */
-    double boundary_ns;      /* price of a change of provider, for max_partitions */
-    uint32_t max_partitions; /* 0 = any number */
-    uint64_t *limit;         /* [providers] bytes; UINT64_MAX = none */
-    bool limited;            /* some limit is set */
-    bool ordered;            /* the price depends on the order */
-    uint32_t required;       /* a provider that must run something; NONE */
-    uint32_t exact_steps;    /* how long small graphs are searched to the end */
-    part_memory *memory;     /* [providers] of the choice judged last, where limits are set */
-    part_schedule schedule;  /* of the choice judged last */
-    uint32_t *domain_mark;   /* [domains] scratch of part_hops */
-    uint32_t mark;
-    struct part_hop *hops; /* [2 * domains] likewise */
+    part_domains domains;
+    part_links links;
+    part_prices prices;
+    part_picks picks;
+    part_bounds bounds;
+    uint32_t exact_steps;   /* how long small graphs are searched to the end */
+    part_memory *memory;    /* [providers] of the choice judged last, where limits are set */
+    part_schedule schedule; /* of the choice judged last */
     struct grouping *grouping;
     struct fusion *fusion;
-    bool forms;  /* the order is the one that regions are made of */
-    bool lists;  /* copies are listed: those that bodies make are theirs */
-    bool failed; /* memory ran out on the way: nothing found counts */
+    bool ordered; /* the price depends on the order */
+    bool forms;   /* the order is the one that regions are made of */
+    bool lists;   /* copies are listed: those that bodies make are theirs */
+    bool failed;  /* memory ran out on the way: nothing found counts */
 } problem;
-
-/* One movement of a value. */
-typedef struct part_hop {
-    uint32_t from, to;
-    bool once; /* part_copy.once */
-} part_hop;
 
 /* What decides where a value lies: where the offer of `node` makes `made`. */
 typedef struct part_source {
@@ -106,7 +130,7 @@ typedef struct part_source {
 /* The memory of a domain: a layout is one of host memory. */
 static inline uint32_t part_memory_of(const problem *x, uint32_t domain)
 {
-    return domain < x->memory_domains ? domain : INLAY_DOMAIN_HOST;
+    return domain < x->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
 }
 
 /* Of a graph without homes, all lies in the host's memory. */
@@ -136,7 +160,7 @@ bool problem_init(problem *out, const part_request *request, partition *p, const
  * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host
  * memory. */
 uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
-/* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
+/* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
 void problem_set_prices(problem *x, const double *per_byte);
 
 /* ------------------------------------------------------------------ price.c */

@@ -86,10 +86,10 @@ static bool is_source(const problem *x, const uint32_t *choice, uint32_t unit)
         if (n->inputs[i] != INLAY_NONE && (x->g->values[n->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
             return false;
     for (uint32_t i = 0; i < n->output_count; i++)
-        for (uint32_t r = n->outputs[i] == INLAY_NONE ? 0 : x->reader_at[n->outputs[i]];
-             n->outputs[i] != INLAY_NONE && r < x->reader_at[n->outputs[i] + 1]; r++) {
+        for (uint32_t r = n->outputs[i] == INLAY_NONE ? 0 : x->links.reader_at[n->outputs[i]];
+             n->outputs[i] != INLAY_NONE && r < x->links.reader_at[n->outputs[i] + 1]; r++) {
             is_read = true;
-            if (class_of(x, choice[x->readers[r]]) != class)
+            if (class_of(x, choice[x->links.readers[r]]) != class)
                 return false;
         }
     return is_read;
@@ -121,9 +121,9 @@ static void make_units(problem *x, const uint32_t *choice)
     for (uint32_t v = 0; v < x->values; v++) {
         uint32_t maker = part_maker_of(x->g, v);
 
-        for (uint32_t i = x->reader_at[v]; maker != INLAY_NONE && i < x->reader_at[v + 1]; i++)
-            if (s->unit_of[x->readers[i]] != s->unit_of[maker])
-                s->waits_at_first[s->unit_of[x->readers[i]]]++;
+        for (uint32_t i = x->links.reader_at[v]; maker != INLAY_NONE && i < x->links.reader_at[v + 1]; i++)
+            if (s->unit_of[x->links.readers[i]] != s->unit_of[maker])
+                s->waits_at_first[s->unit_of[x->links.readers[i]]]++;
     }
     for (uint32_t u = 0; u < s->unit_count; u++)
         s->root[u] = is_source(x, choice, u) ? IS_SOURCE : 0;
@@ -150,8 +150,9 @@ static void release(problem *x, const uint32_t *choice, uint32_t unit)
 
         for (uint32_t i = 0; i < n->output_count; i++) {
             uint32_t v = n->outputs[i];
-            for (uint32_t r = v == INLAY_NONE ? 0 : x->reader_at[v]; v != INLAY_NONE && r < x->reader_at[v + 1]; r++) {
-                uint32_t u = s->unit_of[x->readers[r]];
+            for (uint32_t r = v == INLAY_NONE ? 0 : x->links.reader_at[v];
+                 v != INLAY_NONE && r < x->links.reader_at[v + 1]; r++) {
+                uint32_t u = s->unit_of[x->links.readers[r]];
                 if (u != unit && --s->waits[u] == 0)
                     make_ready(x, choice, u);
             }
@@ -191,7 +192,7 @@ static uint32_t next_class(const problem *x, uint32_t last, bool loners_first)
 
     if (last < x->providers && s->heap_count[last] > 0)
         return last;
-    if (x->max_partitions > 0 && last < 2 * x->providers) {
+    if (x->bounds.max_partitions > 0 && last < 2 * x->providers) {
         uint32_t other = last < x->providers ? last + x->providers : last - x->providers;
         if (s->heap_count[last] > 0)
             return last;
@@ -232,7 +233,7 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
 
         if (!joins) {
             s->region_count++;
-            s->launch_ns += class < x->providers ? x->launch[class] : 0;
+            s->launch_ns += class < x->providers ? x->prices.launch[class] : 0;
         }
         if (provider != INLAY_NONE && (done == 0 || provider != before))
             s->stretches++;
@@ -250,16 +251,18 @@ static bool order_units(problem *x, const uint32_t *choice, uint32_t first)
  * price. */
 static double region_ns(const problem *x)
 {
-    return x->forms && x->memory_domains > 1 ? 1e-3 : 0;
+    return x->forms && x->domains.memory_count > 1 ? 1e-3 : 0;
 }
 
 /* What an order costs; one of too many stretches is worse than all others. */
 static double cost_of_order(const problem *x)
 {
     const part_schedule *s = &x->schedule;
-    uint32_t above = x->max_partitions > 0 && s->stretches > x->max_partitions ? s->stretches - x->max_partitions : 0;
+    uint32_t above = x->bounds.max_partitions > 0 && s->stretches > x->bounds.max_partitions
+                         ? s->stretches - x->bounds.max_partitions
+                         : 0;
 
-    return s->launch_ns + x->boundary_ns * s->stretches + region_ns(x) * s->region_count + 1e18 * above;
+    return s->launch_ns + x->prices.boundary_ns * s->stretches + region_ns(x) * s->region_count + 1e18 * above;
 }
 
 /* What any order costs at least: one launch for each provider with something to merge, one stretch for each
@@ -271,7 +274,7 @@ static double least_of_orders(const problem *x)
 
     for (uint32_t p = 0; p < x->providers; p++) {
         bool merges = at[p + 1] > at[p], alone = at[x->providers + p + 1] > at[x->providers + p];
-        least += (merges ? x->launch[p] + region_ns(x) : 0) + (merges || alone ? x->boundary_ns : 0);
+        least += (merges ? x->prices.launch[p] + region_ns(x) : 0) + (merges || alone ? x->prices.boundary_ns : 0);
     }
     return least;
 }
@@ -297,8 +300,8 @@ static void join_units(problem *x)
     for (uint32_t v = 0; v < x->values; v++) {
         uint32_t maker = part_maker_of(x->g, v), from;
 
-        for (uint32_t i = x->reader_at[v]; maker != INLAY_NONE && i < x->reader_at[v + 1]; i++) {
-            uint32_t to = root_of(s, s->unit_of[x->readers[i]]);
+        for (uint32_t i = x->links.reader_at[v]; maker != INLAY_NONE && i < x->links.reader_at[v + 1]; i++) {
+            uint32_t to = root_of(s, s->unit_of[x->links.readers[i]]);
 
             from = root_of(s, s->unit_of[maker]);
             if (s->waits[from] == s->waits[to] && from != to)
@@ -341,7 +344,7 @@ static void split_regions(problem *x, const uint32_t *choice)
             if (split && s->waits[root] == INLAY_NONE)
                 continue; /* with the part that it belongs to */
             if (split && i > begin)
-                s->launch_ns += x->launch[x->p->offers[choice[s->head[s->order[i]]]].provider];
+                s->launch_ns += x->prices.launch[x->p->offers[choice[s->head[s->order[i]]]].provider];
             regions += split || i == begin;
             for (uint32_t k = i; k < (split ? end : i + 1); k++) {
                 if (split && root_of(s, s->order[k]) != root)

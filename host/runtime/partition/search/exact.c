@@ -24,27 +24,27 @@ static bool branch_init(branch *b, problem *x, uint32_t *best)
     b->least = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *b->least);
     b->travel = arena_array(x->scratch, (size_t)x->values + 1, sizeof *b->travel);
     b->first_group = at = arena_array(x->scratch, (size_t)x->nodes + 2, sizeof *b->first_group);
-    b->by_head = arena_array(x->scratch, (size_t)x->group_count + 1, sizeof *b->by_head);
+    b->by_head = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *b->by_head);
     if (b->choice == NULL || b->least == NULL || b->travel == NULL || at == NULL || b->by_head == NULL)
         return false;
     memset(b->choice, 0xff, x->nodes * sizeof *b->choice);
     for (uint32_t n = 0; n < x->nodes; n++)
         b->least[n] = x->candidates[n] ? INFINITY : 0;
     for (uint32_t n = 0; n < x->nodes; n++)
-        for (uint32_t i = x->first_single[n]; i < x->first_single[n + 1]; i++)
-            b->least[n] = fmin(b->least[n], x->price[x->singles[i]]);
-    for (uint32_t i = 0; i < x->group_count; i++) {
-        const part_offer *o = &x->p->offers[x->groups[i]];
+        for (uint32_t i = x->picks.first_single[n]; i < x->picks.first_single[n + 1]; i++)
+            b->least[n] = fmin(b->least[n], x->prices.offer[x->picks.singles[i]]);
+    for (uint32_t i = 0; i < x->picks.group_count; i++) {
+        const part_offer *o = &x->p->offers[x->picks.groups[i]];
         for (uint32_t k = 0; k < o->node_count; k++)
-            b->least[o->nodes[k]] = fmin(b->least[o->nodes[k]], x->price[x->groups[i]] / o->node_count);
+            b->least[o->nodes[k]] = fmin(b->least[o->nodes[k]], x->prices.offer[x->picks.groups[i]] / o->node_count);
         at[o->nodes[0] + 1]++;
     }
     for (uint32_t n = 0; n < x->nodes; n++)
         at[n + 1] += at[n];
-    for (uint32_t i = x->group_count; i-- > 0;)
-        b->by_head[--at[x->p->offers[x->groups[i]].nodes[0] + 1]] = x->groups[i];
+    for (uint32_t i = x->picks.group_count; i-- > 0;)
+        b->by_head[--at[x->p->offers[x->picks.groups[i]].nodes[0] + 1]] = x->picks.groups[i];
     memmove(at, at + 1, x->nodes * sizeof *at);
-    at[x->nodes] = x->group_count;
+    at[x->nodes] = x->picks.group_count;
     return true;
 }
 
@@ -53,10 +53,11 @@ static double recount(branch *b, uint32_t v)
 {
     double before = b->travel[v], ns = 0;
 
-    if (v == INLAY_NONE || b->x->domains == 1)
+    if (v == INLAY_NONE || b->x->domains.count == 1)
         return 0;
     for (uint32_t count = part_hops(b->x, b->choice, v); count > 0; count--)
-        ns += part_hop_ns(b->x, v, b->x->hops[count - 1]) * part_share(b->x, b->x->hops[count - 1].once);
+        ns +=
+            part_hop_ns(b->x, v, b->x->domains.hops[count - 1]) * part_share(b->x, b->x->domains.hops[count - 1].once);
     b->travel[v] = ns;
     return ns - before;
 }
@@ -81,7 +82,7 @@ static double put(branch *b, uint32_t offer, bool there)
 
     for (uint32_t k = 0; k < o->node_count; k++)
         b->choice[o->nodes[k]] = there ? offer : INLAY_NONE;
-    for (uint32_t k = 0; b->x->domains > 1 && k < o->node_count; k++) {
+    for (uint32_t k = 0; b->x->domains.count > 1 && k < o->node_count; k++) {
         const graph_node *n = b->x->g->nodes[o->nodes[k]];
         for (uint32_t i = 0; i < part_reads(n); i++)
             ns += part_read_at(n, i) == INLAY_NONE ? 0 : recount(b, part_read_at(n, i));
@@ -131,10 +132,11 @@ static void search_from(branch *b, uint32_t n, double spent, double rest, uint32
         judge_leaf(b);
         return;
     }
-    singles = x->first_single[n + 1] - x->first_single[n];
+    singles = x->picks.first_single[n + 1] - x->picks.first_single[n];
     all = singles + b->first_group[n + 1] - b->first_group[n];
     for (uint32_t i = 0; i < all && !b->cut_short; i++) {
-        uint32_t offer = i < singles ? x->singles[x->first_single[n] + i] : b->by_head[b->first_group[n] + i - singles];
+        uint32_t offer =
+            i < singles ? x->picks.singles[x->picks.first_single[n] + i] : b->by_head[b->first_group[n] + i - singles];
         const part_offer *o = &x->p->offers[offer];
         double saved = 0, ns;
 
@@ -143,7 +145,7 @@ static void search_from(branch *b, uint32_t n, double spent, double rest, uint32
         for (uint32_t k = 0; k < o->node_count; k++)
             saved += b->least[o->nodes[k]];
         ns = put(b, offer, true);
-        search_from(b, n + 1, spent + x->price[offer] + ns, rest - saved, budget);
+        search_from(b, n + 1, spent + x->prices.offer[offer] + ns, rest - saved, budget);
         (void)put(b, offer, false);
     }
 }

@@ -45,7 +45,7 @@ void part_side_of(const problem *x, const uint32_t *choice, part_side *out)
         if (o == INLAY_NONE || x->p->offers[o].node_count == 1)
             continue;
         out->group[n] = o;
-        out->single[n] = x->odd[o] ? INLAY_NONE : x->cheapest[(size_t)x->p->offers[o].provider * x->nodes + n];
+        out->single[n] = x->odd[o] ? INLAY_NONE : x->picks.cheapest[(size_t)x->p->offers[o].provider * x->nodes + n];
     }
 }
 
@@ -56,7 +56,7 @@ static uint32_t offer_on(const part_side *s, uint32_t n)
 
 static int64_t whole(const problem *x, double ns)
 {
-    return (int64_t)(ns * x->scale + 0.5);
+    return (int64_t)(ns * x->prices.scale + 0.5);
 }
 
 /* The question of node n, and what it says when it is not asked. */
@@ -79,8 +79,8 @@ static void ask_nodes(problem *x)
             continue;
         f->var[n] = flow_add(&x->fusion->flow);
         flow_cost(&x->fusion->flow, f->var[n],
-                  f->now->single[n] == INLAY_NONE ? 0 : whole(x, x->price[f->now->single[n]]),
-                  f->then->single[n] == INLAY_NONE ? 0 : whole(x, x->price[f->then->single[n]]));
+                  f->now->single[n] == INLAY_NONE ? 0 : whole(x, x->prices.offer[f->now->single[n]]),
+                  f->then->single[n] == INLAY_NONE ? 0 : whole(x, x->prices.offer[f->then->single[n]]));
     }
 }
 
@@ -90,13 +90,13 @@ static void ask_group(problem *x, uint32_t offer, const part_side *side, bool an
 {
     const part_offer *o = &x->p->offers[offer];
     fusion *f = x->fusion;
-    double gain = -x->price[offer];
+    double gain = -x->prices.offer[offer];
     bool bare = false, asked = false, stays = false;
     uint32_t helper;
 
     for (uint32_t k = 0; k < o->node_count; k++) {
         uint32_t single = side->single[o->nodes[k]];
-        gain += single == INLAY_NONE ? 0 : x->price[single];
+        gain += single == INLAY_NONE ? 0 : x->prices.offer[single];
         bare |= single == INLAY_NONE;
         asked |= f->var[o->nodes[k]] != INLAY_NONE;
         stays |= single == INLAY_NONE && f->var[o->nodes[k]] == INLAY_NONE;
@@ -126,7 +126,7 @@ static void ask_groups(problem *x)
 {
     fusion *f = x->fusion;
 
-    for (uint32_t n = 0; x->group_count > 0 && n < x->nodes; n++) {
+    for (uint32_t n = 0; x->picks.group_count > 0 && n < x->nodes; n++) {
         uint32_t now = f->now->group[n], then = f->then->group[n];
 
         if (now != INLAY_NONE && x->p->offers[now].nodes[0] == n)
@@ -157,7 +157,7 @@ static bool calls(const problem *x, uint32_t reader, const part_side *side, uint
 /* The same of whoever gets what leaves the graph. */
 static bool leaving_calls(const problem *x, uint32_t value, uint32_t target, uint32_t home)
 {
-    const uint32_t to = x->leaves[value] ? part_goes_to(x, value, home) : home;
+    const uint32_t to = x->links.leaves[value] ? part_goes_to(x, value, home) : home;
 
     return target == INLAY_NONE ? to != home : to == target && to != home;
 }
@@ -174,8 +174,8 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
 
     if (cost == 0)
         return;
-    for (uint32_t i = x->reader_at[m->value]; !always && i < x->reader_at[m->value + 1]; i++) {
-        uint32_t r = x->readers[i];
+    for (uint32_t i = x->links.reader_at[m->value]; !always && i < x->links.reader_at[m->value + 1]; i++) {
+        uint32_t r = x->links.readers[i];
         bool now = calls(x, r, f->now, m->value, target, home);
         bool then = f->var[r] == INLAY_NONE ? now : calls(x, r, f->then, m->value, target, home);
 
@@ -195,8 +195,8 @@ static void charge(problem *x, const moving *m, double ns, uint32_t gate, uint32
     helper = only;
     if (at_0 + at_1 > 1) {
         helper = flow_add(w);
-        for (uint32_t i = x->reader_at[m->value]; i < x->reader_at[m->value + 1]; i++) {
-            uint32_t r = x->readers[i];
+        for (uint32_t i = x->links.reader_at[m->value]; i < x->links.reader_at[m->value + 1]; i++) {
+            uint32_t r = x->links.readers[i];
             if (f->var[r] != INLAY_NONE &&
                 calls(x, r, f->now, m->value, target, home) != calls(x, r, f->then, m->value, target, home))
                 flow_pair(w, zero ? f->var[r] : helper, zero ? helper : f->var[r], FLOW_NEVER);
@@ -216,10 +216,10 @@ static void ask_start(problem *x, const moving *m, uint32_t from)
     double ns[2] = { 0, 0 };
 
     for (uint32_t k = 0; k < 2 && from != INLAY_NONE && m->maker != INLAY_NONE; k++) {
-        const size_t row = (size_t)m->value * x->domains;
+        const size_t row = (size_t)m->value * x->domains.count;
 
         if (from != m->home[k])
-            ns[k] = x->up[row + from] + x->down[row + m->home[k]];
+            ns[k] = x->domains.up[row + from] + x->domains.down[row + m->home[k]];
     }
     if (ns[0] != ns[1])
         flow_cost(&x->fusion->flow, m->maker, whole(x, ns[0] * part_share(x, true)),
@@ -231,12 +231,12 @@ static void ask_down(problem *x, const moving *m, uint32_t to, uint32_t mark)
 {
     uint32_t gate;
 
-    if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || x->domain_mark[to] == mark ||
+    if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || x->domains.marked[to] == mark ||
         (to == m->home[0] && to == m->home[1]))
         return;
-    x->domain_mark[to] = mark;
+    x->domains.marked[to] = mark;
     gate = to == m->home[0] ? GATE_AT_1 : to == m->home[1] ? GATE_AT_0 : GATE_NONE;
-    charge(x, m, x->down[(size_t)m->value * x->domains + to], gate, to, INLAY_DOMAIN_HOST);
+    charge(x, m, x->domains.down[(size_t)m->value * x->domains.count + to], gate, to, INLAY_DOMAIN_HOST);
 }
 
 static void ask_value(problem *x, uint32_t v)
@@ -248,8 +248,8 @@ static void ask_value(problem *x, uint32_t v)
     bool asked = m.maker != INLAY_NONE;
     uint32_t mark;
 
-    for (uint32_t i = x->reader_at[v]; !asked && i < x->reader_at[v + 1]; i++)
-        asked = f->var[x->readers[i]] != INLAY_NONE;
+    for (uint32_t i = x->links.reader_at[v]; !asked && i < x->links.reader_at[v + 1]; i++)
+        asked = f->var[x->links.readers[i]] != INLAY_NONE;
     if (!asked)
         return;
     m.home[0] = m.home[1] = part_lies_in(x, s, v, s.node != INLAY_NONE ? offer_on(f->now, s.node) : INLAY_NONE);
@@ -263,16 +263,16 @@ static void ask_value(problem *x, uint32_t v)
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t gate = m.home[0] == m.home[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
         if (m.home[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
-            charge(x, &m, x->up[(size_t)v * x->domains + m.home[k]], gate, INLAY_NONE, m.home[k]);
+            charge(x, &m, x->domains.up[(size_t)v * x->domains.count + m.home[k]], gate, INLAY_NONE, m.home[k]);
     }
-    mark = ++x->mark;
-    for (uint32_t i = 2 * x->reader_at[v]; i < 2 * x->reader_at[v + 1]; i++) {
-        const uint32_t r = x->readers[i / 2];
+    mark = ++x->domains.mark;
+    for (uint32_t i = 2 * x->links.reader_at[v]; i < 2 * x->links.reader_at[v + 1]; i++) {
+        const uint32_t r = x->links.readers[i / 2];
 
         if (i % 2 == 0 || f->var[r] != INLAY_NONE)
             ask_down(x, &m, part_read_in(x, r, offer_on(i % 2 == 0 ? f->now : f->then, r), v), mark);
     }
-    if (x->leaves[v] && h.wanted != PART_ANYWHERE && !h.stacked)
+    if (x->links.leaves[v] && h.wanted != PART_ANYWHERE && !h.stacked)
         ask_down(x, &m, h.wanted, mark);
 }
 
@@ -287,14 +287,14 @@ static double seam(const problem *x, uint32_t parent, uint32_t n)
     if (p == INLAY_NONE || (n == parent && x->p->offers[n].node_count > 1))
         return 0;
     if (part_merges(x, n) && (p != q || !part_merges(x, parent)))
-        ns += x->launch[p];
-    return ns + (p != q ? x->boundary_ns : 0);
+        ns += x->prices.launch[p];
+    return ns + (p != q ? x->prices.boundary_ns : 0);
 }
 
 static void ask_seam(problem *x, uint32_t n)
 {
     fusion *f = x->fusion;
-    uint32_t parent = x->parent[n], offers[2][2], vp = var_of(f, parent), vn = f->var[n];
+    uint32_t parent = x->links.parent[n], offers[2][2], vp = var_of(f, parent), vn = f->var[n];
     double e00, e01, e10, e11; /* parent's answer, node's answer */
 
     if (vp == INLAY_NONE && vn == INLAY_NONE)
@@ -341,18 +341,18 @@ static bool is_whole(const problem *x, uint32_t offer, bool answer)
 bool part_fuse(problem *x, const part_side *now, const part_side *then, uint32_t *choice)
 {
     fusion *f = x->fusion;
-    bool seams = x->boundary_ns > 0;
+    bool seams = x->prices.boundary_ns > 0;
 
     f->now = now;
     f->then = then;
     flow_clear(&x->fusion->flow);
     ask_nodes(x);
     ask_groups(x);
-    for (uint32_t v = 0; x->domains > 1 && v < x->values; v++)
+    for (uint32_t v = 0; x->domains.count > 1 && v < x->values; v++)
         if (!part_is_constant(x->g, v))
             ask_value(x, v);
     for (uint32_t p = 0; p < x->providers; p++)
-        seams |= x->launch[p] > 0;
+        seams |= x->prices.launch[p] > 0;
     for (uint32_t n = 0; seams && n < x->nodes; n++)
         if (x->candidates[n])
             ask_seam(x, n);

@@ -34,7 +34,7 @@ static uint64_t excess_of(const problem *x, uint32_t p)
 
     if (__builtin_add_overflow(m->resident_bytes, m->peak_bytes, &need))
         need = UINT64_MAX;
-    return need > x->limit[p] ? need - x->limit[p] : 0;
+    return need > x->bounds.limit[p] ? need - x->bounds.limit[p] : 0;
 }
 
 /* At true prices. */
@@ -43,14 +43,14 @@ static part_verdict judge(bounds *b, const uint32_t *choice)
     problem *x = b->x;
     part_verdict v;
 
-    x->boundary_ns = 0;
+    x->prices.boundary_ns = 0;
     problem_set_prices(x, NULL);
     v = part_judge(x, choice);
     if (!v.runs)
         return v;
-    if (x->max_partitions > 0 && x->schedule.stretches < b->fewest)
+    if (x->bounds.max_partitions > 0 && x->schedule.stretches < b->fewest)
         b->fewest = x->schedule.stretches;
-    for (uint32_t p = 0; x->limited && p < x->providers; p++)
+    for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++)
         if (excess_of(x, p) < b->least_excess[p])
             b->least_excess[p] = excess_of(x, p);
     return v;
@@ -75,12 +75,12 @@ static double copies_around(problem *x, const uint32_t *choice, const part_offer
 {
     double ns = 0;
 
-    for (uint32_t k = 0; x->domains > 1 && k < o->node_count; k++) {
+    for (uint32_t k = 0; x->domains.count > 1 && k < o->node_count; k++) {
         const graph_node *n = x->g->nodes[o->nodes[k]];
         for (uint32_t i = 0; i < part_reads(n) + n->info.output_count; i++) {
             uint32_t v = i < part_reads(n) ? part_read_at(n, i) : n->info.outputs[i - part_reads(n)];
             for (uint32_t c = v == INLAY_NONE ? 0 : part_hops(x, choice, v); c > 0; c--)
-                ns += part_hop_ns(x, v, x->hops[c - 1]) * part_share(x, x->hops[c - 1].once);
+                ns += part_hop_ns(x, v, x->domains.hops[c - 1]) * part_share(x, x->domains.hops[c - 1].once);
         }
     }
     return ns;
@@ -92,10 +92,10 @@ static uint32_t elsewhere(const problem *x, uint32_t node, uint32_t provider)
     uint32_t best = INLAY_NONE;
 
     for (uint32_t p = 0; p < x->providers; p++) {
-        uint32_t o = x->cheapest[(size_t)p * x->nodes + node];
+        uint32_t o = x->picks.cheapest[(size_t)p * x->nodes + node];
         if (p == provider || o == INLAY_NONE)
             continue;
-        if (best == INLAY_NONE || (!part_by_priority(x->request) && x->price[o] < x->price[best]))
+        if (best == INLAY_NONE || (!part_by_priority(x->request) && x->prices.offer[o] < x->prices.offer[best]))
             best = o;
     }
     return best;
@@ -111,7 +111,7 @@ static void put(uint32_t *choice, const part_offer *o, uint32_t offer)
 static bool move_off(problem *x, uint32_t *choice, uint32_t offer, double *loss)
 {
     const part_offer *o = &x->p->offers[offer];
-    double ns = -x->price[offer];
+    double ns = -x->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
         if (elsewhere(x, o->nodes[k], o->provider) == INLAY_NONE)
@@ -119,7 +119,7 @@ static bool move_off(problem *x, uint32_t *choice, uint32_t offer, double *loss)
     ns -= copies_around(x, choice, o);
     for (uint32_t k = 0; k < o->node_count; k++) {
         choice[o->nodes[k]] = elsewhere(x, o->nodes[k], o->provider);
-        ns += x->price[choice[o->nodes[k]]];
+        ns += x->prices.offer[choice[o->nodes[k]]];
     }
     *loss = ns + copies_around(x, choice, o);
     return true;
@@ -196,7 +196,7 @@ static bool repair(bounds *b)
 
         if (!v.runs || v.feasible || x->failed)
             return v.runs && v.feasible;
-        for (uint32_t p = 0; x->limited && p < x->providers; p++)
+        for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++)
             if (excess_of(x, p) > 0 && (worst == INLAY_NONE || excess_of(x, p) > excess_of(x, worst)))
                 worst = p;
         if (worst == INLAY_NONE || !relieve(b, worst, excess_of(x, worst), list))
@@ -221,7 +221,7 @@ static void force_required(bounds *b)
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t offer = 0; offer < x->offers; offer++) {
             const part_offer *o = &x->p->offers[offer];
-            bool fits = x->usable[offer] && o->provider == x->required && (round == 0 || offer == best);
+            bool fits = x->usable[offer] && o->provider == x->bounds.required && (round == 0 || offer == best);
             double ns;
 
             /* Groups that the offer cuts into fall back to single offers. */
@@ -234,9 +234,9 @@ static void force_required(bounds *b)
                 }
             }
             if (fits) {
-                ns = x->price[offer] - copies_around(x, from, o);
+                ns = x->prices.offer[offer] - copies_around(x, from, o);
                 for (uint32_t k = 0; k < o->node_count; k++)
-                    ns -= x->price[b->trial[o->nodes[k]]];
+                    ns -= x->prices.offer[b->trial[o->nodes[k]]];
                 put(b->trial, o, offer);
                 ns += copies_around(x, b->trial, o);
                 if (round == 0 && (best == INLAY_NONE || ns < least)) {
@@ -246,7 +246,7 @@ static void force_required(bounds *b)
                 if (round == 1)
                     return;
             }
-            if (o->provider == x->required)
+            if (o->provider == x->bounds.required)
                 memcpy(b->trial, from, x->nodes * sizeof *from);
         }
     }
@@ -254,10 +254,10 @@ static void force_required(bounds *b)
 
 static bool has_required(const problem *x, const uint32_t *choice)
 {
-    if (x->required == INLAY_NONE)
+    if (x->bounds.required == INLAY_NONE)
         return true;
     for (uint32_t n = 0; n < x->nodes; n++)
-        if (part_provider_of(x, choice[n]) == x->required)
+        if (part_provider_of(x, choice[n]) == x->bounds.required)
             return true;
     return false;
 }
@@ -271,7 +271,7 @@ static part_verdict search_again(bounds *b)
     uint32_t uncovered, steps = x->exact_steps;
     bool ok;
 
-    x->boundary_ns = b->boundary_ns;
+    x->prices.boundary_ns = b->boundary_ns;
     problem_set_prices(x, b->per_byte);
     x->exact_steps = 0;
     ok = part_solve(x, b->trial, &uncovered);
@@ -289,13 +289,13 @@ static bool raise_multipliers(bounds *b, double total_ns)
     problem *x = b->x;
     bool raised = false;
 
-    for (uint32_t p = 0; x->limited && p < x->providers; p++) {
+    for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++) {
         if (excess_of(x, p) == 0)
             continue;
         raised = true;
         b->per_byte[p] = b->per_byte[p] > 0 ? b->per_byte[p] * 4 : total_ns / 64 / ((double)excess_of(x, p) + 1);
     }
-    if (x->max_partitions > 0 && x->schedule.stretches > x->max_partitions) {
+    if (x->bounds.max_partitions > 0 && x->schedule.stretches > x->bounds.max_partitions) {
         raised = true;
         b->boundary_ns = b->boundary_ns > 0 ? b->boundary_ns * 4 : total_ns / 64 / x->schedule.stretches + 1;
     }
@@ -336,7 +336,7 @@ static void try_one_provider(bounds *b)
         if (missing != INLAY_NONE)
             return;
         for (uint32_t n = 0; n < x->nodes; n++) {
-            uint32_t o = x->cheapest[(size_t)p * x->nodes + n];
+            uint32_t o = x->picks.cheapest[(size_t)p * x->nodes + n];
             if (o != INLAY_NONE && b->trial[n] != INLAY_NONE && x->p->offers[b->trial[n]].node_count == 1)
                 b->trial[n] = o;
         }
@@ -355,11 +355,11 @@ static void polish(bounds *b)
     for (uint32_t n = 0; n < x->nodes && b->verdict.feasible && !x->failed; n++) {
         if (x->nodes > POLISH_NODES && tries >= GIVE_BACK)
             return;
-        for (uint32_t i = x->first_single[n]; i < x->first_single[n + 1]; i++) {
-            uint32_t o = x->singles[i];
+        for (uint32_t i = x->picks.first_single[n]; i < x->picks.first_single[n + 1]; i++) {
+            uint32_t o = x->picks.singles[i];
 
             if (b->best[n] == INLAY_NONE || x->p->offers[b->best[n]].node_count > 1 || o == b->best[n] ||
-                (x->nodes > POLISH_NODES && x->price[o] >= x->price[b->best[n]]))
+                (x->nodes > POLISH_NODES && x->prices.offer[o] >= x->prices.offer[b->best[n]]))
                 continue;
             memcpy(b->trial, b->best, x->nodes * sizeof *b->trial);
             b->trial[n] = o;
@@ -374,23 +374,23 @@ static inlay_status out_of_bounds(const bounds *b, inlay_diag *diag)
     const problem *x = b->x;
     const part_request *r = x->request;
 
-    for (uint32_t p = 0; x->limited && p < x->providers; p++)
+    for (uint32_t p = 0; x->bounds.limited && p < x->providers; p++)
         if (b->least_excess[p] > 0)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                               "provider %s lacks %llu bytes for graph '%s': its memory is limited to %llu, and what it "
                               "alone can run, or must, needs more; raise memory_limit, or unpin nodes from it",
                               r->providers[p].name, (unsigned long long)b->least_excess[p], r->graph->name,
-                              (unsigned long long)x->limit[p]);
-    if (x->max_partitions > 0 && b->fewest > x->max_partitions)
+                              (unsigned long long)x->bounds.limit[p]);
+    if (x->bounds.max_partitions > 0 && b->fewest > x->bounds.max_partitions)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "max_partitions: graph '%s' needs %u partitions where %u are allowed; raise the limit, or "
                           "name a provider that runs more of its operators",
-                          r->graph->name, b->fewest, x->max_partitions);
-    if (x->required != INLAY_NONE && !has_required(x, b->best))
+                          r->graph->name, b->fewest, x->bounds.max_partitions);
+    if (x->bounds.required != INLAY_NONE && !has_required(x, b->best))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "require: provider %s can run no node of graph '%s' within the "
                           "other rules",
-                          r->providers[x->required].name, r->graph->name);
+                          r->providers[x->bounds.required].name, r->graph->name);
     return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                       "graph '%s': each limit can be kept, but not all at once; relax "
                       "memory_limit, max_partitions or require",
@@ -401,7 +401,7 @@ inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)
 {
     bounds b = { .x = x, .best = choice, .fewest = UINT32_MAX };
 
-    if (!x->limited && x->max_partitions == 0 && x->required == INLAY_NONE)
+    if (!x->bounds.limited && x->bounds.max_partitions == 0 && x->bounds.required == INLAY_NONE)
         return INLAY_OK;
     b.trial = arena_array(x->scratch, (size_t)x->nodes + 1, sizeof *b.trial);
     b.per_byte = arena_array(x->scratch, (size_t)x->providers + 1, sizeof *b.per_byte);
@@ -421,7 +421,7 @@ inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)
         search_with_multipliers(&b);
     if (!b.verdict.feasible && !x->failed)
         (void)repair(&b);
-    if (!b.verdict.feasible && x->max_partitions > 0 && !x->failed)
+    if (!b.verdict.feasible && x->bounds.max_partitions > 0 && !x->failed)
         try_one_provider(&b);
     if (!part_by_priority(x->request)) {
         polish(&b);

@@ -33,7 +33,7 @@ static bool search_init(search *s, problem *x, uint32_t *choice)
     s->now.group = arena_array(x->scratch, nodes, sizeof *s->now.group);
     s->then.single = arena_array(x->scratch, nodes, sizeof *s->then.single);
     s->then.group = arena_array(x->scratch, nodes, sizeof *s->then.group);
-    s->family = arena_array(x->scratch, (size_t)x->group_count + 1, sizeof *s->family);
+    s->family = arena_array(x->scratch, (size_t)x->picks.group_count + 1, sizeof *s->family);
     return s->trial != NULL && s->now.single != NULL && s->now.group != NULL && s->then.single != NULL &&
            s->then.group != NULL && s->family != NULL && (x->fusion != NULL || part_fuse_init(x));
 }
@@ -73,21 +73,21 @@ static void propose(search *s, part_label label, uint32_t family)
         uint32_t seen = 0;
 
         s->then.group[n] = INLAY_NONE;
-        s->then.single[n] = x->cheapest[(size_t)label.provider * x->nodes + n];
-        for (uint32_t i = x->first_single[n]; label.variant > 0 && i < x->first_single[n + 1]; i++) {
-            uint32_t o = x->singles[i];
+        s->then.single[n] = x->picks.cheapest[(size_t)label.provider * x->nodes + n];
+        for (uint32_t i = x->picks.first_single[n]; label.variant > 0 && i < x->picks.first_single[n + 1]; i++) {
+            uint32_t o = x->picks.singles[i];
             if (x->p->offers[o].provider == label.provider && x->odd[o] && ++seen == label.variant)
                 s->then.single[n] = o;
         }
     }
-    for (uint32_t i = 0; family != INLAY_NONE && i < x->group_count; i++) {
-        const part_offer *o = &x->p->offers[x->groups[i]];
+    for (uint32_t i = 0; family != INLAY_NONE && i < x->picks.group_count; i++) {
+        const part_offer *o = &x->p->offers[x->picks.groups[i]];
 
         if (s->family[i] != family)
             continue;
         for (uint32_t k = 0; k < o->node_count; k++) {
-            s->then.group[o->nodes[k]] = x->groups[i];
-            if (x->odd[x->groups[i]])
+            s->then.group[o->nodes[k]] = x->picks.groups[i];
+            if (x->odd[x->picks.groups[i]])
                 s->then.single[o->nodes[k]] = INLAY_NONE;
         }
     }
@@ -103,13 +103,14 @@ static void propose_cheapest(search *s)
         s->then.group[n] = INLAY_NONE;
         s->then.single[n] = part_cheapest_single(x, n);
     }
-    for (uint32_t i = 0; i < x->group_count; i++) {
-        const part_offer *o = &x->p->offers[x->groups[i]];
+    for (uint32_t i = 0; i < x->picks.group_count; i++) {
+        const part_offer *o = &x->p->offers[x->picks.groups[i]];
 
         for (uint32_t k = 0; s->family[i] == 0 && k < o->node_count; k++) {
-            s->then.group[o->nodes[k]] = x->groups[i];
-            s->then.single[o->nodes[k]] =
-                x->odd[x->groups[i]] ? INLAY_NONE : x->cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
+            s->then.group[o->nodes[k]] = x->picks.groups[i];
+            s->then.single[o->nodes[k]] = x->odd[x->picks.groups[i]]
+                                              ? INLAY_NONE
+                                              : x->picks.cheapest[(size_t)o->provider * x->nodes + o->nodes[k]];
         }
     }
 }
@@ -134,17 +135,17 @@ static bool sweep(search *s)
     problem *x = s->x;
     uint32_t round = 0;
 
-    if (x->group_count > 0 && s->round == 0) {
+    if (x->picks.group_count > 0 && s->round == 0) {
         propose_cheapest(s);
         (void)(!x->failed && fuse(s));
     }
-    for (uint32_t l = 0; l < x->label_count; l++) {
+    for (uint32_t l = 0; l < x->picks.label_count; l++) {
         uint32_t families = 0;
 
-        if (x->group_count > 0 && x->labels[l].variant == 0)
-            families = part_families(x, x->labels[l].provider, s->family);
+        if (x->picks.group_count > 0 && x->picks.labels[l].variant == 0)
+            families = part_families(x, x->picks.labels[l].provider, s->family);
         for (uint32_t f = 0; f == 0 || f < families; f++, round++)
-            if (!try_proposal(s, x->labels[l], families > 0 ? f : INLAY_NONE))
+            if (!try_proposal(s, x->picks.labels[l], families > 0 ? f : INLAY_NONE))
                 return false;
     }
     s->round = round;
@@ -179,7 +180,7 @@ static bool move_islands(search *s)
         region_of[n] = region_of[c->head[c->unit_of[n]]];
     for (uint32_t step = 1; step <= 4 && !better && !x->failed; step++) {
         for (uint32_t n = 0; n < x->nodes && tries * x->nodes < ISLAND_WORK && !better; n++) {
-            uint32_t parent = x->parent[n], provider;
+            uint32_t parent = x->links.parent[n], provider;
 
             if (size[region_of[n]] != step || parent == INLAY_NONE || region_of[parent] == region_of[n])
                 continue;
@@ -188,7 +189,7 @@ static bool move_islands(search *s)
                 continue;
             memcpy(s->trial, s->choice, x->nodes * sizeof *s->trial);
             for (uint32_t m = 0; m < x->nodes; m++) {
-                uint32_t other = x->cheapest[(size_t)provider * x->nodes + m];
+                uint32_t other = x->picks.cheapest[(size_t)provider * x->nodes + m];
                 if (region_of[m] == region_of[n] && other != INLAY_NONE && s->trial[m] != INLAY_NONE &&
                     x->p->offers[s->trial[m]].node_count == 1)
                     s->trial[m] = other;
@@ -216,10 +217,10 @@ static void descend(search *s)
 /* One offer for each node, and no groups: nothing to choose. */
 static bool is_settled(const problem *x)
 {
-    if (x->group_count > 0)
+    if (x->picks.group_count > 0)
         return false;
     for (uint32_t n = 0; n < x->nodes; n++)
-        if (x->first_single[n + 1] - x->first_single[n] > 1)
+        if (x->picks.first_single[n + 1] - x->picks.first_single[n] > 1)
             return false;
     return true;
 }
@@ -243,7 +244,7 @@ bool part_solve(problem *x, uint32_t *choice, uint32_t *uncovered)
         first = s.verdict;
         /* From the cheapest offer of each node another way may lead further down. With two providers the first is the
          * best already, but for groups and launches. */
-        if (x->nodes <= TWO_STARTS_NODES && (x->label_count > 2 || x->ordered || x->group_count > 0)) {
+        if (x->nodes <= TWO_STARTS_NODES && (x->picks.label_count > 2 || x->ordered || x->picks.group_count > 0)) {
             s.choice = other;
             if (part_first_choice(x, false, other) == INLAY_NONE)
                 descend(&s);

@@ -96,7 +96,7 @@ static double price_at(const steady *s, const uint32_t *choice, uint32_t n)
 {
     uint32_t offer = choice[n];
 
-    return offer != INLAY_NONE && s->x->p->offers[offer].nodes[0] == n ? s->x->price[offer] : 0;
+    return offer != INLAY_NONE && s->x->p->offers[offer].nodes[0] == n ? s->x->prices.offer[offer] : 0;
 }
 
 static void list_changes(steady *s)
@@ -165,7 +165,7 @@ static bool undo(steady *s, uint32_t first, uint32_t end, double bearable)
 
 bool part_steady(problem *x, uint32_t *choice)
 {
-    double *with_margins = x->price, *plain = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *plain);
+    double *with_margins = x->prices.offer, *plain = arena_array(x->scratch, (size_t)x->offers + 1, sizeof *plain);
     steady s;
 
     if (plain == NULL || !steady_init(&s, x, choice))
@@ -173,8 +173,8 @@ bool part_steady(problem *x, uint32_t *choice)
     if (part_first_choice(x, true, s.home) != INLAY_NONE)
         return true;
     for (uint32_t o = 0; o < x->offers; o++)
-        plain[o] = x->base_price[o] - x->margin_ns[o];
-    x->price = plain;
+        plain[o] = x->prices.base[o] - x->prices.margin_ns[o];
+    x->prices.offer = plain;
     find_parts(&s);
     list_changes(&s);
     if (s.count > 0) {
@@ -185,6 +185,6 @@ bool part_steady(problem *x, uint32_t *choice)
             for (uint32_t i = 0; i < s.count && !x->failed; i += step)
                 (void)undo(&s, i, i + step < s.count ? i + step : s.count, bearable);
     }
-    x->price = with_margins;
+    x->prices.offer = with_margins;
     return !x->failed;
 }
