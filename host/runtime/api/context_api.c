@@ -209,6 +209,6 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     inlay_value_ref(value);
     inlay_value_unref(context->wanted[index]);
     context->wanted[index] = value;
-    context->runner->wanted[index] = value;
+    context->runner->out.wanted[index] = value;
     return INLAY_OK;
 }

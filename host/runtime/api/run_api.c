@@ -211,7 +211,7 @@ static inlay_status run_kept(inlay_context *c, inlay_diag *diag)
 static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
-        const inlay_value *want = c->wanted[k], *made = c->runner->outputs[k];
+        const inlay_value *want = c->wanted[k], *made = c->runner->out.values[k];
 
         if (want == NULL || made == want)
             continue;
@@ -289,8 +289,8 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
                      : inlay_fail(diag, run_poll(&shared->run), "the run was cancelled before it began");
     if (status != INLAY_OK) {
         for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
-            inlay_value_unref(context->runner->outputs[k]);
-            context->runner->outputs[k] = NULL;
+            inlay_value_unref(context->runner->out.values[k]);
+            context->runner->out.values[k] = NULL;
         }
         return status;
     }
@@ -301,7 +301,7 @@ inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 {
     if (context->shared.unwinding || index >= inlay_session_output_count(context->session))
         return NULL;
-    return context->runner->outputs[index];
+    return context->runner->out.values[index];
 }
 
 inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)

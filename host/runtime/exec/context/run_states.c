@@ -243,9 +243,9 @@ static inlay_status bind_slot(run_states *s, uint32_t k, runner *r, rt_value *in
     if (in_place) {
         in[state->input].buffer.bytes = x->now->capacity;
         s->placed[state->output] = in[state->input].buffer;
-        r->placed = s->placed;
-    } else if (r->wanted[state->output] == NULL) {
-        r->wanted[state->output] = x->next;
+        r->out.placed = s->placed;
+    } else if (r->out.wanted[state->output] == NULL) {
+        r->out.wanted[state->output] = x->next;
     }
     return INLAY_OK;
 }
@@ -274,7 +274,7 @@ inlay_status run_states_bind(run_states *s, runner *r, rt_value *in, inlay_diag 
 static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag *diag)
 {
     const program_state *state = state_of(s, k);
-    inlay_value *made = r->outputs[state->output], *before;
+    inlay_value *made = r->out.values[state->output], *before;
     slot *x = &s->slots[k];
 
     if (x->room != 0) {
@@ -287,7 +287,7 @@ static inlay_status take(run_states *s, uint32_t k, const runner *r, inlay_diag 
     if (made == x->next) {
         x->now = made;
         x->next = before;
-    } else if (r->wanted[state->output] != NULL && made == r->wanted[state->output]) { /* the caller's */
+    } else if (r->out.wanted[state->output] != NULL && made == r->out.wanted[state->output]) { /* the caller's */
         inlay_status status = move_to(s, &(slot){ .now = made }, state->axis, 0, &x->now, diag);
 
         if (status != INLAY_OK) {
@@ -315,8 +315,8 @@ inlay_status run_states_take(run_states *s, runner *r, inlay_status status, bool
             continue;
         if (run == INLAY_OK && status == INLAY_OK)
             status = take(s, k, r, diag);
-        if (r->wanted[output] != NULL && (r->wanted[output] == x->next || r->wanted[output] == x->now))
-            r->wanted[output] = NULL;
+        if (r->out.wanted[output] != NULL && (r->out.wanted[output] == x->next || r->out.wanted[output] == x->now))
+            r->out.wanted[output] = NULL;
         if (run == INLAY_NOT_FOUND && s->placed[output].handle != 0 && s->attempts < MOST_ATTEMPTS) {
             s->least = 2 * x->room; /* the guess was too low */
             *out_again = true;
@@ -325,7 +325,7 @@ inlay_status run_states_take(run_states *s, runner *r, inlay_status status, bool
             s->dense = *out_again = true;
         s->placed[output] = (inlay_buffer){ 0 };
     }
-    r->placed = NULL;
+    r->out.placed = NULL;
     s->attempts = *out_again ? s->attempts + 1 : 0;
     if (!*out_again)
         s->least = 0;

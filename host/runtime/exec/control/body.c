@@ -36,7 +36,7 @@ rt_value *body_inputs(host_call *c, uint32_t body)
 {
     const graph_body *b = &c->node->bodies[body];
     const graph *g = b->graph;
-    rt_value *in = arena_array(&c->b->scratch, (size_t)g->input_count + g->captured_count + 1, sizeof *in);
+    rt_value *in = arena_array(&c->b->made.scratch, (size_t)g->input_count + g->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < g->captured_count; i++) {
         uint32_t k = i;
@@ -54,7 +54,7 @@ void pass_output(host_call *c, uint32_t o, const runner *body, uint32_t body_out
     uint32_t v = o < c->node->info.output_count ? c->node->info.outputs[o] : INLAY_NONE;
 
     if (v != INLAY_NONE)
-        runner_set(c->r, c->b, v, value_ref(body->outputs[body_output]));
+        runner_set(c->r, c->b, v, value_ref(body->out.values[body_output]));
 }
 
 inlay_status body_arity(const host_call *c, const graph *g, uint32_t inputs, uint32_t outputs)
@@ -230,7 +230,7 @@ inlay_status loop_run(loop *l)
 
     if (status == INLAY_OK)
         status = runner_run(l->body, l->in, l->c->diag);
-    if (l->body->homes != NULL && stay_lacks_room(status)) {
+    if (l->body->out.homes != NULL && stay_lacks_room(status)) {
         status = loop_ground(l);
         if (status == INLAY_OK)
             status = runner_run(l->body, l->in, l->c->diag);
@@ -245,7 +245,7 @@ void loop_deinit(loop *l)
 {
     if (l->body != NULL) {
         l->body->same_captures = false;
-        l->body->homes = NULL;
+        l->body->out.homes = NULL;
     }
     for (uint32_t i = 0; l->held != NULL && i < l->carried; i++)
         pool_give(l->c->r->shared, l->held[i]);
@@ -256,7 +256,7 @@ void loop_deinit(loop *l)
 inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output)
 {
     for (uint32_t i = 0; i < l->carried; i++) {
-        inlay_value *v = l->body->outputs[first_output + i];
+        inlay_value *v = l->body->out.values[first_output + i];
         if (v == NULL)
             return inlay_fail(l->c->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
                               l->c->node->info.name.data, first_output + i);
@@ -266,7 +266,7 @@ inlay_status loop_advance(loop *l, uint32_t first_input, uint32_t first_output)
         l->in[first_input + i] = rt_from_value(v);
     }
     for (uint32_t i = 0; i < l->scans; i++) {
-        const inlay_value *v = l->body->outputs[first_output + l->carried + i];
+        const inlay_value *v = l->body->out.values[first_output + l->carried + i];
         inlay_status status = stack_push(l->c, &l->stacks[i], v);
         if (status != INLAY_OK)
             return status;
@@ -308,8 +308,8 @@ inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans
         return status;
     l->g = l->body->prog->graph;
     l->in = body_inputs(c, body);
-    l->held = arena_array(&c->b->scratch, (size_t)carried + 1, sizeof(inlay_value *));
-    l->stacks = arena_array(&c->b->scratch, (size_t)scans + 1, sizeof *l->stacks);
+    l->held = arena_array(&c->b->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
+    l->stacks = arena_array(&c->b->made.scratch, (size_t)scans + 1, sizeof *l->stacks);
     if (l->in == NULL || l->held == NULL || l->stacks == NULL)
         return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", c->node->info.name.data);
     return INLAY_OK;

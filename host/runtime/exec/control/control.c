@@ -96,7 +96,7 @@ static inlay_status run_loop(host_call *c)
         l.in[1] = one_element(l.g, 1, INLAY_BOOL, &go_byte);
         INLAY_TRY(run_poll(&c->r->shared->run));
         INLAY_TRY(loop_run(&l));
-        again = rt_from_value(l.body->outputs[0]);
+        again = rt_from_value(l.body->out.values[0]);
         INLAY_TRY(read_bool(c, &again, "body's condition", &go));
         INLAY_TRY(loop_advance(&l, 2, 1));
     }
@@ -121,7 +121,7 @@ done:
 static inlay_status map_collect(host_call *c, const loop *l, inlay_value **items, int64_t at, int64_t length)
 {
     for (uint32_t o = 0; o < l->g->output_count; o++) {
-        inlay_value *v = l->body->outputs[o];
+        inlay_value *v = l->body->out.values[o];
         if (v == NULL)
             return inlay_fail(c->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
                               c->node->info.name.data, o);

@@ -27,7 +27,8 @@ inlay_status host_node_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     bool handled = false;
     inlay_status status;
 
-    arena_reset(&b->scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
+    arena_reset(
+        &b->made.scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
     status = bring_inputs(&c);
     if (status == INLAY_OK)
         status = control_run(&c, &handled);

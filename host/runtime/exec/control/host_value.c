@@ -11,7 +11,7 @@ rt_value host_value(const host_call *c, uint32_t v)
     if (pl == NULL || (x.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(pl)))
         return x;
     if (pl->source == PLACE_DYNAMIC)
-        return program_hands_on(c->s->plan->step, v) ? x : rt_from_value(c->b->twins[v]);
+        return program_hands_on(c->s->plan->step, v) ? x : rt_from_value(c->b->made.twins[v]);
     /* A device made it: the plan has put a copy before this step, unless bodies read it where it is. */
     for (uint32_t i = 0; i < r->input_count; i++)
         if (r->inputs[i] == v) {

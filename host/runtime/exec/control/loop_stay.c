@@ -44,7 +44,7 @@ static uint32_t read_after(const loop *l, uint32_t i)
 void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks)
 {
     const inlay_node_info *n = &l->c->node->info;
-    uint32_t *homes = arena_array(&l->c->b->scratch, (size_t)l->g->output_count + 1, sizeof *homes);
+    uint32_t *homes = arena_array(&l->c->b->made.scratch, (size_t)l->g->output_count + 1, sizeof *homes);
 
     if (homes == NULL)
         return; /* everything comes home: slower, and right */
@@ -66,7 +66,7 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
                  homes[k] != stay_domain(l->c->r, n->outputs[i]))
             homes[k] = INLAY_DOMAIN_HOST;
         if (homes[k] != INLAY_DOMAIN_HOST)
-            l->body->homes = homes;
+            l->body->out.homes = homes;
     }
     l->homes = homes + first_output;
 }
@@ -74,14 +74,14 @@ void loop_stay(loop *l, uint32_t first_input, uint32_t first_output, bool stacks
 void branch_stay(loop *l)
 {
     const inlay_node_info *n = &l->c->node->info;
-    uint32_t *homes = arena_array(&l->c->b->scratch, (size_t)l->g->output_count + 1, sizeof *homes);
+    uint32_t *homes = arena_array(&l->c->b->made.scratch, (size_t)l->g->output_count + 1, sizeof *homes);
 
     for (uint32_t k = 0; homes != NULL && k < l->g->output_count && k < n->output_count; k++) {
         if (n->outputs[k] == INLAY_NONE || !stay_can(l->g, l->g->outputs[k]))
             continue;
         homes[k] = stay_next_domain(l->c->r, n->outputs[k]);
         if (homes[k] != INLAY_DOMAIN_HOST)
-            l->body->homes = homes;
+            l->body->out.homes = homes;
     }
 }
 
@@ -101,7 +101,7 @@ static inlay_status lift(const loop *l, const rt_value *x, uint32_t domain, inla
 
 inlay_status loop_lift(loop *l)
 {
-    rt_value *before = arena_copy(&l->c->b->scratch, &l->in[l->first_input], (l->carried + 1) * sizeof *before);
+    rt_value *before = arena_copy(&l->c->b->made.scratch, &l->in[l->first_input], (l->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
     l->lifts = false;
@@ -117,7 +117,7 @@ inlay_status loop_lift(loop *l)
     if (status == INLAY_OK || before == NULL)
         return status;
     /* As it was: the body's runner sees to a device that fails. */
-    l->body->homes = NULL;
+    l->body->out.homes = NULL;
     for (uint32_t i = 0; i < l->carried; i++) {
         pool_give(l->c->r->shared, l->held[i]);
         l->held[i] = NULL;
@@ -129,7 +129,7 @@ inlay_status loop_lift(loop *l)
 inlay_status loop_ground(loop *l)
 {
     l->lifts = false;
-    l->body->homes = NULL;
+    l->body->out.homes = NULL;
     for (uint32_t i = 0; i < l->carried; i++) {
         rt_value *in = &l->in[l->first_input + i];
         inlay_value *here;
@@ -144,7 +144,7 @@ inlay_status loop_ground(loop *l)
         l->held[i] = here;
         *in = rt_from_value(here);
     }
-    stay_drop_results(l->body, l->body->outputs);
-    stay_drop_results(l->body, l->body->spares);
+    stay_drop_results(l->body, l->body->out.values);
+    stay_drop_results(l->body, l->body->out.spares);
     return INLAY_OK;
 }

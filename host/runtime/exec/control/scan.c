@@ -48,7 +48,7 @@ static inlay_status scan_prepare(host_call *c, scan_input *s, int64_t axis, bool
         s->slice.alias = (inlay_buffer){ 0 }; /* slices begin where the device can't address it */
     s->slice.buffer.bytes = (uint64_t)s->outer * s->inner;
     if (s->outer != 1) {
-        s->memory = arena_alloc(&c->b->scratch, (size_t)s->slice.buffer.bytes);
+        s->memory = arena_alloc(&c->b->made.scratch, (size_t)s->slice.buffer.bytes);
         if (s->memory == NULL)
             return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for a slice in node '%s'",
                               c->node->info.name.data);
@@ -137,7 +137,7 @@ inlay_status run_scan(host_call *c)
     const inlay_attr_info *attr = graph_attr(c->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i <= n->input_count ? (uint32_t)attr->i : 0;
     uint32_t states = n->input_count - count, outs = n->output_count > states ? n->output_count - states : 0;
-    scan_input *scans = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *scans);
+    scan_input *scans = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
     loop l = { .c = c };
 
@@ -193,7 +193,7 @@ static inlay_status put_entry(host_call *c, uint32_t o, int64_t b, int64_t batch
 {
     uint32_t v = c->node->info.outputs[o];
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *whole = c->b->dynamic[v].owner;
+    inlay_value *whole = c->b->made.values[v].owner;
     size_t stride;
     bool fits;
 
@@ -228,8 +228,8 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
 {
     const inlay_node_info *n = &c->node->info;
     uint32_t outs = n->output_count > states ? n->output_count - states : 0;
-    scan_input *scans = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *scans);
-    rt_value *wholes = arena_array(&c->b->scratch, (size_t)count + 1, sizeof *wholes);
+    scan_input *scans = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *scans);
+    rt_value *wholes = arena_array(&c->b->made.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
     loop l = { .c = c };
 

@@ -149,7 +149,7 @@ uint32_t stay_next_domain(const runner *r, uint32_t v)
     uint32_t domain = r->prog->uses.read_in[v];
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
-        domain = r->wanted[k] == NULL && r->homes != NULL ? r->homes[k] : runner_wanted(r, k);
+        domain = r->out.wanted[k] == NULL && r->out.homes != NULL ? r->out.homes[k] : runner_wanted(r, k);
     return stay_unless_lost(r->prog->env, domain);
 }
 
@@ -177,15 +177,15 @@ inlay_status stay_read(runner *r, bound *b, uint32_t v, uint32_t domain, rt_valu
     status = stay_arrive(r, b, v, diag);
     if (status != INLAY_OK)
         return status;
-    if (b->twins[v] == NULL || b->twins[v]->buffer.domain != domain) {
+    if (b->made.twins[v] == NULL || b->made.twins[v]->buffer.domain != domain) {
         status = stay_move(r, x, domain, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(r->shared, b->twins[v]);
-        b->twins[v] = made;
+        pool_give(r->shared, b->made.twins[v]);
+        b->made.twins[v] = made;
         b->has_objects = true;
     }
-    *x = rt_from_value(b->twins[v]);
+    *x = rt_from_value(b->made.twins[v]);
     return INLAY_OK;
 }
 
@@ -202,13 +202,13 @@ void stay_begin(runner *r, bound *b, uint32_t v)
     inlay_status status;
 
     if (p == NULL || (p->table->flags & INLAY_PROVIDER_ASYNC) == 0 || x.owner == NULL || x.kind != INLAY_KIND_TENSOR ||
-        x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING || x.buffer.bytes == 0 || b->twins[v] != NULL ||
-        (x.alias.handle != 0 && x.alias.domain == domain) ||
-        (b->arrival.timeline == 0 && timeline_create(&b->arrival.timeline, NULL) != INLAY_OK))
+        x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING || x.buffer.bytes == 0 ||
+        b->made.twins[v] != NULL || (x.alias.handle != 0 && x.alias.domain == domain) ||
+        (b->made.arrival.timeline == 0 && timeline_create(&b->made.arrival.timeline, NULL) != INLAY_OK))
         return;
     status = make_by(device_try, r, domain, x.dtype, x.rank, x.dims, &made, NULL);
     if (status == INLAY_OK) {
-        const inlay_fence before = b->arrival, done = { before.timeline, before.value + 1 };
+        const inlay_fence before = b->made.arrival, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
                                              .run = &r->shared->run,
                                              .copies = &(inlay_copy){ x.buffer, made->buffer },
@@ -223,27 +223,27 @@ void stay_begin(runner *r, bound *b, uint32_t v)
                      ? p->table->buffer_copies(p->state, &request, NULL)
                      : p->table->buffer_copy(p->state, request.run, &x.buffer, &made->buffer, request.waits,
                                              request.wait_count, done, NULL);
-        b->arrival = status == INLAY_OK ? done : before;
+        b->made.arrival = status == INLAY_OK ? done : before;
     }
     if (status != INLAY_OK) {
         pool_give(r->shared, made);
         return;
     }
-    b->twins[v] = made;
-    b->arrivals[v] = b->arrival;
+    b->made.twins[v] = made;
+    b->made.arrivals[v] = b->made.arrival;
     b->has_objects = true;
 }
 
 inlay_status stay_arrive(runner *r, bound *b, uint32_t v, inlay_diag *diag)
 {
-    const inlay_fence fence = b->arrivals[v];
+    const inlay_fence fence = b->made.arrivals[v];
     const part_provider *p;
     inlay_status status;
 
-    b->arrivals[v] = (inlay_fence){ 0 };
+    b->made.arrivals[v] = (inlay_fence){ 0 };
     if (fence.timeline == 0)
         return INLAY_OK;
-    p = &r->prog->env->providers[plan_owner_of(r->prog->env, b->twins[v]->buffer.domain)];
+    p = &r->prog->env->providers[plan_owner_of(r->prog->env, b->made.twins[v]->buffer.domain)];
     status = in_flight_finish(r, p, fence, diag);
     if (status == INLAY_OK)
         return status;
@@ -349,23 +349,23 @@ bool stay_share(runner *r)
         any |= stay_is_shared(p->env, part_default_domain(&p->env->providers[i]));
     if (!any || p->env->state_count > 0)
         return true;
-    r->shares = calloc((size_t)g->output_count + 1, sizeof *r->shares);
-    for (uint32_t k = 0; r->shares != NULL && k < g->output_count; k++) {
+    r->out.shares = calloc((size_t)g->output_count + 1, sizeof *r->out.shares);
+    for (uint32_t k = 0; r->out.shares != NULL && k < g->output_count; k++) {
         const uint32_t v = g->outputs[k], made = stay_can(g, v) ? stay_made_in(p, v) : (uint32_t)INLAY_DOMAIN_HOST;
 
-        r->shares[k].made = made != INLAY_DOMAIN_HOST;
-        r->shares[k].domain = made != INLAY_DOMAIN_HOST || !stay_can(g, v) ? made : p->uses.read_in[v];
-        if (!stay_is_shared(p->env, r->shares[k].domain))
-            r->shares[k].domain = INLAY_DOMAIN_HOST;
+        r->out.shares[k].made = made != INLAY_DOMAIN_HOST;
+        r->out.shares[k].domain = made != INLAY_DOMAIN_HOST || !stay_can(g, v) ? made : p->uses.read_in[v];
+        if (!stay_is_shared(p->env, r->out.shares[k].domain))
+            r->out.shares[k].domain = INLAY_DOMAIN_HOST;
     }
-    return r->shares != NULL;
+    return r->out.shares != NULL;
 }
 
 uint32_t runner_wanted(const runner *r, uint32_t k)
 {
-    const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return r->wanted[k] != NULL                 ? r->wanted[k]->buffer.domain
+    return r->out.wanted[k] != NULL             ? r->out.wanted[k]->buffer.domain
            : stay_is_shared(r->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
                                                 : home;
 }

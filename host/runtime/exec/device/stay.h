@@ -6,7 +6,7 @@
 /* A tensor on a device, of the session's memory there; gone before the session. */
 INLAY_NODISCARD inlay_status stay_make(runner *r, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* Sets runner.shares. False: no memory. */
+/* Sets runner.out.shares. False: no memory. */
 bool stay_share(runner *r);
 /* Is the domain's memory the host's, too, so that values of the run lie in both? Where the user limits a device's
  * memory, what is kept there is counted, and lies there alone. */

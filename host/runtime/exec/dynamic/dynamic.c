@@ -81,13 +81,13 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
     inlay_status status;
 
     for (uint32_t i = 0; i < r->input_count; i++)
-        if (!info_from_value(&in[i], &b->infos[r->inputs[i]], &b->scratch) ||
-            !plan_state_from_info(&b->infos[r->inputs[i]], &b->scratch, &b->states[r->inputs[i]]))
+        if (!info_from_value(&in[i], &b->made.infos[r->inputs[i]], &b->made.scratch) ||
+            !plan_state_from_info(&b->made.infos[r->inputs[i]], &b->made.scratch, &b->made.states[r->inputs[i]]))
             return no_memory(c);
     for (uint32_t k = 0; k < r->node_count; k++) {
         const graph_node *n = g->nodes[r->nodes[k]];
         for (uint32_t o = 0; o < n->info.output_count; o++) {
-            inlay_value_info *info = n->info.outputs[o] == INLAY_NONE ? NULL : &b->infos[n->info.outputs[o]];
+            inlay_value_info *info = n->info.outputs[o] == INLAY_NONE ? NULL : &b->made.infos[n->info.outputs[o]];
             if (info == NULL)
                 continue;
             info->rank = INLAY_RANK_UNKNOWN;
@@ -97,7 +97,7 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
             info->element_count = 0;
         }
     }
-    status = plan_infer_region(c->r->prog, r, b->infos, &b->scratch, c->diag);
+    status = plan_infer_region(c->r->prog, r, b->made.infos, &b->made.scratch, c->diag);
     if (status != INLAY_OK)
         return status;
     for (uint32_t k = 0; k < r->node_count; k++) {
@@ -107,10 +107,10 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
 
             if (v == INLAY_NONE)
                 continue;
-            if (!plan_state_from_info(&b->infos[v], &b->scratch, &b->states[v]))
+            if (!plan_state_from_info(&b->made.infos[v], &b->made.scratch, &b->made.states[v]))
                 return no_memory(c);
-            if (shape_known(&b->states[v]))
-                seen_keep(b, v, b->states[v].rank, b->states[v].dims);
+            if (shape_known(&b->made.states[v]))
+                seen_keep(b, v, b->made.states[v].rank, b->made.states[v].dims);
         }
     }
     return INLAY_OK;
@@ -122,9 +122,9 @@ static inlay_status specialize(dynamic_call *c)
     const part_region *r = ps->region;
     dynamic_cache *cache = c->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = c->b->states,
+                                         .values = c->b->made.states,
                                          .value_count = c->r->prog->graph->value_count,
-                                         .value_stride = sizeof *c->b->states,
+                                         .value_stride = sizeof *c->b->made.states,
                                          .max_threads = c->r->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .output_count = r->output_count,
@@ -139,7 +139,7 @@ static inlay_status specialize(dynamic_call *c)
         return no_memory(c);
     for (uint32_t i = 0; i < r->output_count; i++) {
         cache->outputs[i].alias = INLAY_NONE;
-        if (!plan_state_from_info(&c->b->infos[r->outputs[i]], &cache->a, &cache->shapes[i]))
+        if (!plan_state_from_info(&c->b->made.infos[r->outputs[i]], &cache->a, &cache->shapes[i]))
             return no_memory(c);
     }
     request.outputs = cache->outputs;
@@ -147,8 +147,8 @@ static inlay_status specialize(dynamic_call *c)
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            c->r->late_step = ps;
-            c->r->late_why = why;
+            c->r->late.step = ps;
+            c->r->late.why = why;
         } else if (c->provider->table->domain_count > 0) {
             c->r->failed = c->provider; /* which counts where it is lost or has no memory */
         }
@@ -168,7 +168,7 @@ static inlay_status specialize(dynamic_call *c)
 static inlay_status size_by(dynamic_call *c, const rt_value *in, bool more, bool *out_sized)
 {
     const part_region *r = c->s->plan->step->region;
-    char *now = arena_alloc(&c->b->scratch, look_room(in, r->input_count) + 1);
+    char *now = arena_alloc(&c->b->made.scratch, look_room(in, r->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
@@ -181,7 +181,7 @@ static inlay_status size_by(dynamic_call *c, const rt_value *in, bool more, bool
     release_instance(c);
     status = infer_shapes(c, in);
     for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)
-        *out_sized &= !more || shape_known(&c->b->states[r->outputs[i]]);
+        *out_sized &= !more || shape_known(&c->b->made.states[r->outputs[i]]);
     if (status != INLAY_OK || !*out_sized)
         return status;
     status = specialize(c);
@@ -212,11 +212,11 @@ static inlay_status size_step(dynamic_call *c, rt_value *in)
         if (status != INLAY_OK)
             return status;
     }
-    c->r->late_step = NULL;
+    c->r->late.step = NULL;
     status = size_by(c, in, false, &sized);
     cache->looked = true;
     for (uint32_t i = 0; status == INLAY_OK && i < r->output_count; i++)
-        cache->looks |= shape_known(&c->b->states[r->outputs[i]]);
+        cache->looks |= shape_known(&c->b->made.states[r->outputs[i]]);
     return status;
 }
 
@@ -387,9 +387,9 @@ static inlay_status bring_inputs(dynamic_call *c)
 
         if (c->in[i].buffer.domain == ps->placements[i].domain)
             continue;
-        if (c->b->arrivals[v].timeline != 0 && c->b->twins[v]->buffer.domain == ps->placements[i].domain) {
-            c->in[i].buffer = c->b->twins[v]->buffer;
-            c->waits[c->wait_count++] = c->b->arrivals[v];
+        if (c->b->made.arrivals[v].timeline != 0 && c->b->made.twins[v]->buffer.domain == ps->placements[i].domain) {
+            c->in[i].buffer = c->b->made.twins[v]->buffer;
+            c->waits[c->wait_count++] = c->b->made.arrivals[v];
             continue;
         }
         status = stay_read(c->r, c->b, v, ps->placements[i].domain, &x, c->diag);
@@ -428,10 +428,10 @@ static inlay_status execute(dynamic_call *c)
                     args.signal);
     shared->dynamic = NULL;
     for (uint32_t i = 0; i < r->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
-        const inlay_value *twin = c->b->twins[r->inputs[i]];
+        const inlay_value *twin = c->b->made.twins[r->inputs[i]];
 
         if (twin != NULL && twin->buffer.domain == c->in[i].buffer.domain)
-            c->b->arrivals[r->inputs[i]] = (inlay_fence){ 0 };
+            c->b->made.arrivals[r->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
@@ -529,11 +529,11 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     };
     rt_value *in;
 
-    arena_reset(&b->scratch);
-    in = arena_array(&b->scratch, tensors, sizeof *in);
-    c.in = arena_array(&b->scratch, tensors, sizeof *c.in);
-    c.waits = arena_array(&b->scratch, tensors, sizeof *c.waits);
-    c.made = arena_array(&b->scratch, tensors, sizeof(inlay_value *));
+    arena_reset(&b->made.scratch);
+    in = arena_array(&b->made.scratch, tensors, sizeof *in);
+    c.in = arena_array(&b->made.scratch, tensors, sizeof *c.in);
+    c.waits = arena_array(&b->made.scratch, tensors, sizeof *c.waits);
+    c.made = arena_array(&b->made.scratch, tensors, sizeof(inlay_value *));
     c.cache = cache_of(s, ps->provider, diag);
     if (in == NULL || c.in == NULL || c.waits == NULL || c.made == NULL || c.cache == NULL)
         return no_memory(&c);

@@ -473,19 +473,19 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     b->maps = arena_array(&b->a, p->domain_count, sizeof *b->maps);
     b->buffers = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *b->buffers);
     b->patches = arena_array(&b->a, most_patches + 1, sizeof *b->patches);
-    b->dynamic = arena_array(&b->a, (size_t)values + 1, sizeof *b->dynamic);
+    b->made.values = arena_array(&b->a, (size_t)values + 1, sizeof *b->made.values);
     k.maker = arena_array(&b->a, (size_t)p->place_count + 1, sizeof *k.maker);
     if (p->dynamic_count > 0) {
-        b->states = arena_copy(&b->a, p->states, values * sizeof *b->states);
-        b->infos = arena_copy(&b->a, p->infos, values * sizeof *b->infos);
-        b->twins = arena_array(&b->a, values, sizeof(inlay_value *));
-        b->arrivals = arena_array(&b->a, values, sizeof *b->arrivals);
-        has_room = b->twins != NULL && b->arrivals != NULL && seen_create(b, values);
+        b->made.states = arena_copy(&b->a, p->states, values * sizeof *b->made.states);
+        b->made.infos = arena_copy(&b->a, p->infos, values * sizeof *b->made.infos);
+        b->made.twins = arena_array(&b->a, values, sizeof(inlay_value *));
+        b->made.arrivals = arena_array(&b->a, values, sizeof *b->made.arrivals);
+        has_room = b->made.twins != NULL && b->made.arrivals != NULL && seen_create(b, values);
     }
     b->steps = arena_array(&b->a, (size_t)p->step_count + 1, sizeof *b->steps);
-    if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->dynamic == NULL ||
+    if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->made.values == NULL ||
         k.maker == NULL || b->steps == NULL ||
-        (p->dynamic_count > 0 && (b->states == NULL || b->infos == NULL || !has_room))) {
+        (p->dynamic_count > 0 && (b->made.states == NULL || b->made.infos == NULL || !has_room))) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
         goto done;
     }

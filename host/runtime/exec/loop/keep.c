@@ -8,7 +8,7 @@ static uint64_t own_bytes(const runner *r)
     uint64_t sum = r->slab_bytes;
 
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        const inlay_value *v = r->outputs[k];
+        const inlay_value *v = r->out.values[k];
 
         if (v != NULL && v->from != NULL && value_is_reusable(v))
             sum += v->capacity;
@@ -36,8 +36,8 @@ inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
         bound_destroy(r, other);
     }
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        value_unref(r->spares[k]);
-        r->spares[k] = NULL;
+        value_unref(r->out.spares[k]);
+        r->out.spares[k] = NULL;
     }
     run_shared_drop(r->shared);
     plan_drop_idle(r->prog);

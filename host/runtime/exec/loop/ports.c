@@ -11,13 +11,13 @@ void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(b, v, value->rank, value->dims);
     /* A failure was told, or whoever reads it will tell. */
-    if (b->arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
+    if (b->made.arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
         return;
-    pool_give(r->shared, b->dynamic[v].owner);
-    b->dynamic[v] = rt_from_value(value);
-    if (b->twins != NULL) {
-        pool_give(r->shared, b->twins[v]);
-        b->twins[v] = NULL;
+    pool_give(r->shared, b->made.values[v].owner);
+    b->made.values[v] = rt_from_value(value);
+    if (b->made.twins != NULL) {
+        pool_give(r->shared, b->made.twins[v]);
+        b->made.twins[v] = NULL;
     }
 }
 
@@ -38,7 +38,7 @@ void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
         b->buffers[place] = inputs[i].buffer;
         /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
         if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
-            b->dynamic[v] = inputs[i];
+            b->made.values[v] = inputs[i];
             b->has_objects = true;
             value_ref(inputs[i].owner);
         }
@@ -83,8 +83,8 @@ static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
 static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
                                 const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
 {
-    const uint32_t domain = r->shares[k].now;
-    inlay_value **out = &r->outputs[k], *want = r->wanted[k], *swap;
+    const uint32_t domain = r->out.shares[k].now;
+    inlay_value **out = &r->out.values[k], *want = r->out.wanted[k], *swap;
 
     if (want != NULL && want->capacity >= bytes && !overlaps_inputs(r, want, inputs) &&
         value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(r, want, domain, there)) {
@@ -95,8 +95,8 @@ static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *
         return INLAY_OK;
     }
     if (*out != NULL && !is_free_in(*out, domain, there)) {
-        swap = r->spares[k];
-        r->spares[k] = *out;
+        swap = r->out.spares[k];
+        r->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!is_free_in(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
@@ -116,11 +116,11 @@ static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *
 /* Memory for an output on a device that has memory of its own. */
 static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st, inlay_diag *diag)
 {
-    inlay_value **out = &r->outputs[k], *swap;
+    inlay_value **out = &r->out.values[k], *swap;
 
     if (*out != NULL && !stay_is_free(*out, domain)) {
-        swap = r->spares[k];
-        r->spares[k] = *out;
+        swap = r->out.spares[k];
+        r->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!stay_is_free(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
@@ -133,11 +133,11 @@ static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inl
 /* Somebody kept the last result: it stays his, and the run turns to the other memory. */
 static inlay_status bind_here(runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
 {
-    inlay_value **out = &r->outputs[k], *swap;
+    inlay_value **out = &r->out.values[k], *swap;
 
     if (*out != NULL && !value_is_reusable(*out)) {
-        swap = r->spares[k];
-        r->spares[k] = *out;
+        swap = r->out.spares[k];
+        r->out.spares[k] = *out;
         *out = swap;
     }
     if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
@@ -152,10 +152,10 @@ static inlay_status bind_output(runner *r, const plan_place *pl, const inlay_val
                                 inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
     const uint32_t k = pl->index;
-    inlay_value **out = &r->outputs[k], *want = r->wanted[k];
+    inlay_value **out = &r->out.values[k], *want = r->out.wanted[k];
     inlay_status status = INLAY_OK;
 
-    if (r->shares != NULL && r->shares[k].now != INLAY_DOMAIN_HOST) {
+    if (r->out.shares != NULL && r->out.shares[k].now != INLAY_DOMAIN_HOST) {
         status = bind_shared(r, k, st, pl->bytes, inputs, other, diag);
         if (status == INLAY_OK)
             *to = (*out)->buffer;
@@ -195,10 +195,10 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
 
         if (pl->source != PLACE_OUTPUT)
             continue;
-        if (r->placed != NULL && r->placed[pl->index].handle != 0) {
-            value_unref(r->outputs[pl->index]);
-            r->outputs[pl->index] = NULL;
-            b->buffers[i] = r->placed[pl->index];
+        if (r->out.placed != NULL && r->out.placed[pl->index].handle != 0) {
+            value_unref(r->out.values[pl->index]);
+            r->out.values[pl->index] = NULL;
+            b->buffers[i] = r->out.placed[pl->index];
             continue;
         }
         status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->buffers[i], &other, diag);
@@ -217,14 +217,15 @@ inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, in
 /* The domain that has the memory of output k in common with the host, in this run. */
 static uint32_t shared_in(const runner *r, uint32_t k)
 {
-    const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
-    const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->shares[k].domain;
+    const uint32_t home = r->out.homes != NULL ? r->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->out.shares[k].domain;
     inlay_buffer there;
 
     if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST ||
         !stay_is_shared(r->prog->env, domain))
         return INLAY_DOMAIN_HOST;
-    return r->wanted[k] == NULL || stay_lend(r, r->wanted[k], domain, &there) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
+    return r->out.wanted[k] == NULL || stay_lend(r, r->out.wanted[k], domain, &there) ? domain
+                                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
 uint32_t runner_wants(const runner *r, plan_input *out)
@@ -233,17 +234,17 @@ uint32_t runner_wants(const runner *r, plan_input *out)
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t shared = r->shares != NULL ? shared_in(r, k) : (uint32_t)INLAY_DOMAIN_HOST;
+        const uint32_t shared = r->out.shares != NULL ? shared_in(r, k) : (uint32_t)INLAY_DOMAIN_HOST;
 
         out[k] = (plan_input){ .domain = runner_wanted(r, k) };
         if (shared != INLAY_DOMAIN_HOST) {
-            const bool made = r->shares[k].made && r->shares[k].domain == shared;
+            const bool made = r->out.shares[k].made && r->out.shares[k].domain == shared;
 
             out[k].domain = made ? shared : (uint32_t)INLAY_DOMAIN_HOST;
             out[k].also = 1 + (made ? (uint32_t)INLAY_DOMAIN_HOST : shared);
         }
-        if (r->shares != NULL)
-            r->shares[k].now = shared;
+        if (r->out.shares != NULL)
+            r->out.shares[k].now = shared;
         any |= out[k].domain != INLAY_DOMAIN_HOST || out[k].also != 0;
     }
     return any ? count : 0;
@@ -269,7 +270,7 @@ static inlay_status gather(runner *r, bound *b, uint32_t k, rt_value *now, inlay
 /* Output k, which could not be made where the caller wants it. */
 static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
 {
-    inlay_value *want = r->wanted[k], *made = r->outputs[k];
+    inlay_value *want = r->out.wanted[k], *made = r->out.values[k];
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
     inlay_status status = INLAY_OK;
 
@@ -281,7 +282,7 @@ static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
         status = stay_copy(r, &made->buffer, &want->buffer, diag);
     if (status != INLAY_OK)
         return status;
-    r->outputs[k] = value_ref(want);
+    r->out.values[k] = value_ref(want);
     pool_give(r->shared, made);
     return INLAY_OK;
 }
@@ -305,12 +306,12 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
             status = gather(r, b, k, &now, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(r->shared, r->outputs[k]);
-        r->outputs[k] = made;
+        pool_give(r->shared, r->out.values[k]);
+        r->out.values[k] = made;
     }
     /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
     for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
-        const inlay_value *want = r->wanted[k], *made = r->outputs[k];
+        const inlay_value *want = r->out.wanted[k], *made = r->out.values[k];
 
         if (want != NULL && made != NULL && made != want && made->kind == INLAY_KIND_TENSOR &&
             made->dtype != INLAY_STRING && want->buffer.handle != 0)
@@ -322,9 +323,9 @@ inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
 void runner_keep_outputs(runner *r)
 {
     for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->unwinding; k++) {
-        if (r->spares[k] != NULL)
-            value_unref(r->spares[k]);
-        r->spares[k] = r->outputs[k];
-        r->outputs[k] = NULL;
+        if (r->out.spares[k] != NULL)
+            value_unref(r->out.spares[k]);
+        r->out.spares[k] = r->out.values[k];
+        r->out.values[k] = NULL;
     }
 }

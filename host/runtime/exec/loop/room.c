@@ -17,15 +17,15 @@ static bool reads(const bound_step *s, uint32_t v)
 /* What steps to come read, but not the one in hand, comes home. */
 static void bring_home(runner *r, bound *b)
 {
-    for (uint32_t v = 0; b->twins != NULL && v < r->prog->graph->value_count; v++) {
-        rt_value *x = &b->dynamic[v];
-        inlay_value *twin = b->twins[v], *home = NULL;
+    for (uint32_t v = 0; b->made.twins != NULL && v < r->prog->graph->value_count; v++) {
+        rt_value *x = &b->made.values[v];
+        inlay_value *twin = b->made.twins[v], *home = NULL;
 
         if (reads(b->at, v) || stay_arrive(r, b, v, NULL) != INLAY_OK)
             continue;
         if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
             value_unref(twin);
-            b->twins[v] = twin = NULL;
+            b->made.twins[v] = twin = NULL;
         }
         if (x->owner == NULL || x->kind != INLAY_KIND_TENSOR || !stay_is_free(x->owner, x->buffer.domain))
             continue;
@@ -53,15 +53,15 @@ void stay_make_room(runner *r, bool idle, bool all)
         bound_destroy(r, r->bounds[i]);
         r->bounds[i] = NULL;
     }
-    stay_drop_results(r, r->spares);
+    stay_drop_results(r, r->out.spares);
     if (idle)
-        stay_drop_results(r, r->outputs);
+        stay_drop_results(r, r->out.values);
     if (all && r->busy != NULL)
         bring_home(r, r->busy);
     for (uint32_t i = 0; i < r->prog->step_count; i++)
         for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
             if (r->children[i][k] != NULL)
                 stay_make_room(r->children[i][k], &r->prog->steps[i] != at, all);
-    for (runner *x = r->instead; x != NULL; x = x->next_instead)
+    for (runner *x = r->fallback.runners; x != NULL; x = x->fallback.next)
         stay_make_room(x, idle, all);
 }

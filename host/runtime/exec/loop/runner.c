@@ -77,8 +77,8 @@ static void renew_timelines(bound *b)
         timeline_renew(&b->steps[i].fence.timeline);
         b->steps[i].fence.value = 0;
     }
-    timeline_renew(&b->arrival.timeline);
-    b->arrival.value = 0;
+    timeline_renew(&b->made.arrival.timeline);
+    b->made.arrival.value = 0;
     b->poisoned = false;
 }
 
@@ -140,29 +140,29 @@ static void watch(runner *r, bound *b)
 static inlay_status run_instead(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = r->prog->graph->output_count;
-    runner *x = r->instead;
+    runner *x = r->fallback.runners;
     inlay_status status = INLAY_OK;
 
-    if (r->placed != NULL) /* its regions are others, and may not append in place */
+    if (r->out.placed != NULL) /* its regions are others, and may not append in place */
         return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", r->prog->graph->name);
     while (x != NULL && x->prog != other)
-        x = x->next_instead;
+        x = x->fallback.next;
     if (x == NULL) {
         status = runner_create(other, r->shared, &x, diag);
         if (status != INLAY_OK)
             return status;
-        x->next_instead = r->instead;
-        r->instead = x;
+        x->fallback.next = r->fallback.runners;
+        r->fallback.runners = x;
     }
     r->now = NULL;
-    memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
+    memcpy(x->out.wanted, r->out.wanted, count * sizeof *x->out.wanted);
     x->ready = r->ready;
-    x->homes = r->failed == NULL ? r->homes : NULL; /* a device that failed keeps nothing */
+    x->out.homes = r->failed == NULL ? r->out.homes : NULL; /* a device that failed keeps nothing */
     status = runner_run(x, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
-        value_unref(r->outputs[k]);
-        r->outputs[k] = x->outputs[k];
-        x->outputs[k] = NULL;
+        value_unref(r->out.values[k]);
+        r->out.values[k] = x->out.values[k];
+        x->out.values[k] = NULL;
     }
     return status;
 }
@@ -192,9 +192,9 @@ static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_
 
     if (late == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", r->prog->graph->name);
-    late_mark(r->prog, (uint32_t)(r->late_step - r->prog->steps), &r->late_why, late);
+    late_mark(r->prog, (uint32_t)(r->late.step - r->prog->steps), &r->late.why, late);
     (void)pthread_mutex_lock(&r->prog->kept.lock);
-    status = late_remember(r->prog, r->key, count, late, r->late_why.text, diag);
+    status = late_remember(r->prog, r->key, count, late, r->late.why.text, diag);
     (void)pthread_mutex_unlock(&r->prog->kept.lock);
     free(late);
     return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
@@ -252,7 +252,7 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
     bound *b = NULL;
 
     diag = &r->shared->diag; /* steps hold its address */
-    r->late_step = NULL;
+    r->late.step = NULL;
     r->busy = NULL;
     r->failed = NULL;
     r->captures += !r->same_captures;
@@ -303,12 +303,12 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         if (status == INLAY_OK)
             status = runner_gather_outputs(r, b, diag);
     }
-    if (b->states != NULL || b->has_objects) {
+    if (b->made.states != NULL || b->has_objects) {
         for (uint32_t v = 0; v < g->value_count; v++)
-            if (b->dynamic[v].kind != 0 || (b->twins != NULL && b->twins[v] != NULL))
+            if (b->made.values[v].kind != 0 || (b->made.twins != NULL && b->made.twins[v] != NULL))
                 runner_set(r, b, v, NULL);
         b->has_objects = false;
-        arena_reset(&b->scratch);
+        arena_reset(&b->made.scratch);
     }
     if (b->poisoned && !r->shared->unwinding)
         renew_timelines(b);
@@ -316,7 +316,7 @@ static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag
         r->busy = NULL;
     if (status == INLAY_OK)
         return INLAY_OK;
-    if (status == INLAY_UNSUPPORTED && r->late_step != NULL) {
+    if (status == INLAY_UNSUPPORTED && r->late.step != NULL) {
         status = decline_run(r, count, &other, diag);
         if (status == INLAY_OK && other != NULL)
             return run_instead(r, other, inputs, caller);
@@ -336,8 +336,9 @@ failed:
     else if (caller != diag)
         (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
     for (uint32_t k = 0; k < g->output_count && !r->shared->unwinding; k++) {
-        pool_give(r->shared, r->outputs[k]); /* giving large memory back would take longer than a deadline has left */
-        r->outputs[k] = NULL;
+        pool_give(r->shared,
+                  r->out.values[k]); /* giving large memory back would take longer than a deadline has left */
+        r->out.values[k] = NULL;
     }
     return status;
 }
@@ -367,13 +368,13 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
         if (shared->root == NULL)
             shared->root = r;
         r->children = calloc((size_t)prog->step_count + 1, sizeof(runner **));
-        r->outputs = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
-        r->spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
-        r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->out.values = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->out.spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->out.wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
         r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
     }
-    if (r == NULL || !stay_share(r) || r->children == NULL || r->outputs == NULL || r->spares == NULL ||
-        r->wanted == NULL || r->key == NULL) {
+    if (r == NULL || !stay_share(r) || r->children == NULL || r->out.values == NULL || r->out.spares == NULL ||
+        r->out.wanted == NULL || r->key == NULL) {
         runner_destroy(r);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
     }
@@ -385,11 +386,11 @@ void runner_destroy(runner *r)
 {
     if (r == NULL || r->shared->abandoned)
         return;
-    while (r->instead != NULL) {
-        runner *next = r->instead->next_instead;
+    while (r->fallback.runners != NULL) {
+        runner *next = r->fallback.runners->fallback.next;
 
-        runner_destroy(r->instead);
-        r->instead = next;
+        runner_destroy(r->fallback.runners);
+        r->fallback.runners = next;
     }
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(r, r->bounds[i]);
@@ -405,16 +406,16 @@ void runner_destroy(runner *r)
         free(r->children[i]);
     }
     for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
-        if (r->outputs != NULL)
-            value_unref(r->outputs[k]);
-        if (r->spares != NULL)
-            value_unref(r->spares[k]);
+        if (r->out.values != NULL)
+            value_unref(r->out.values[k]);
+        if (r->out.spares != NULL)
+            value_unref(r->out.spares[k]);
     }
     free(r->children);
-    free(r->outputs);
-    free(r->spares);
-    free(r->shares);
-    free(r->wanted);
+    free(r->out.values);
+    free(r->out.spares);
+    free(r->out.shares);
+    free(r->out.wanted);
     free(r->key);
     free(r);
 }

@@ -10,7 +10,7 @@
 INLAY_NODISCARD inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag);
 void runner_destroy(runner *r);
 
-/* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.outputs hold the
+/* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.out.values hold the
  * results; on failure they are NULL and diag says which node. */
 INLAY_NODISCARD inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag);
 #endif

@@ -150,7 +150,7 @@ static inlay_status run_slow(runner *r, bound *b, bound_step *s, inlay_diag *dia
         uint32_t index = (uint32_t)(s->plan->step - r->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t v = region->inputs[i];
-            if (r->prog->uses.last[v] == index && b->dynamic[v].owner != NULL)
+            if (r->prog->uses.last[v] == index && b->made.values[v].owner != NULL)
                 runner_set(r, b, v, NULL);
         }
     }

@@ -30,7 +30,7 @@ void bound_destroy(runner *r, bound *b)
         timeline_destroy(b->steps[i].fence.timeline);
         dynamic_cache_destroy(&b->steps[i]);
     }
-    timeline_destroy(b->arrival.timeline);
+    timeline_destroy(b->made.arrival.timeline);
     for (uint32_t d = 1; b->slabs != NULL && d < b->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
@@ -41,7 +41,7 @@ void bound_destroy(runner *r, bound *b)
         device_give(env, i, &b->slabs[d]);
     }
     plan_unref(b->plan);
-    arena_deinit(&b->scratch);
+    arena_deinit(&b->made.scratch);
     if (r->spare == NULL && b->a.total_bytes <= SPARE_BYTES) {
         arena memory = b->a;
 

@@ -43,8 +43,8 @@ rt_value runner_value(const bound *b, uint32_t v)
     st = &p->states[v];
     /* Objects and lists come in as dynamic values of an input place; so do optional inputs that are not there. */
     if (p->places[place].source == PLACE_DYNAMIC ||
-        (p->places[place].source == PLACE_INPUT && (b->dynamic[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
-        return b->dynamic[v];
+        (p->places[place].source == PLACE_INPUT && (b->made.values[v].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
+        return b->made.values[v];
     return (rt_value){ .kind = INLAY_KIND_TENSOR,
                        .dtype = st->dtype,
                        .rank = st->rank,

@@ -97,6 +97,19 @@ typedef struct seen_shape {
     int64_t dims[INLAY_MAX_RANK];
 } seen_shape;
 
+/* Values whose sizes the plan does not know. All but values is NULL where it knows them all. */
+typedef struct bound_made {
+    rt_value *values;          /* [value_count] DYNAMIC values of the run */
+    inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
+                                  reference each */
+    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there */
+    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
+    inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps */
+    inlay_value_info *infos;   /* likewise */
+    seen_shape **seen;         /* [value_count] NULL where the plan knows */
+    arena scratch;             /* of the dynamic or host step that runs */
+} bound_made;
+
 /* A plan with memory. */
 struct bound {
     plan *plan; /* a reference */
@@ -109,20 +122,12 @@ struct bound {
     const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
     patch *patches;       /* of INPUT and OUTPUT places */
     uint32_t patch_count;
-    const rt_value *inputs;    /* of the run in progress */
-    rt_value *dynamic;         /* [value_count] DYNAMIC values of the run */
-    inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
-                                  reference each. NULL without such steps */
-    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there. Likewise */
-    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
-    inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
-    inlay_value_info *infos;
-    seen_shape **seen; /* [value_count] NULL where the plan knows; NULL without such steps */
-    arena scratch;     /* of the dynamic or host step that runs */
+    const rt_value *inputs; /* of the run in progress */
+    bound_made made;
     uint64_t captures; /* of which set the device has copies, see runner.captures; 0 = none */
     bool has_async;
     bool poisoned;          /* the last run failed on a device: its timelines are to be renewed */
-    bool has_objects;       /* some input is an object held in dynamic */
+    bool has_objects;       /* some input is an object held in made.values */
     const uint32_t *cancel; /* what the steps' args hold */
     uint64_t deadline_ns;
     uint64_t last_used;
@@ -137,6 +142,29 @@ typedef struct output_share {
     bool made;       /* it makes it */
 } output_share;
 
+typedef struct runner_outputs {
+    inlay_value **values;        /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
+                                    handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
+                                    host's. Borrowed from the node whose body it is */
+    struct output_share *shares; /* [output_count]; NULL: nothing is shared */
+    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+} runner_outputs;
+
+/* What specialize declined in the run. */
+typedef struct runner_late {
+    const program_step *step; /* the dynamic step; NULL = none */
+    inlay_diag why;
+} runner_late;
+
+/* Runners of programs that stand in for a runner's own at some shapes (plan/program/late.h). */
+typedef struct runner_fallback {
+    runner *runners; /* as a list ... */
+    runner *next;    /* ... in which this one is, too, where it stands in */
+} runner_fallback;
+
 enum { BOUNDS_KEPT = 4 };
 struct runner {
     program *prog;
@@ -147,26 +175,17 @@ struct runner {
     uint64_t clock;
     void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
     uint64_t slab_bytes;
-    bound *spare;                /* a bound plan that has gone, whose memory is the next one's; or NULL */
-    runner ***children;          /* [step_count][body_count], made when first needed */
-    inlay_value **outputs;       /* [output_count] of the last run; a reference each, NULL after a failure */
-    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
-    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
-                                    handle 0: not this one. NULL: none is. Borrowed */
-    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
-                                    host's. Borrowed from the node whose body it is */
-    struct output_share *shares; /* [output_count]; NULL: nothing is shared */
-    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    bound *spare;       /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    runner ***children; /* [step_count][body_count], made when first needed */
+    runner_outputs out;
     const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
                                    devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
     plan_input *key;             /* [input_count + captured_count + output_count] */
     const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     uint64_t captures;           /* counts the sets of captured values that runs have seen */
     bool same_captures;          /* the next run's are those of the last: a loop goes on */
-    const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
-    inlay_diag late_why;
-    runner *instead;      /* runners of programs that stand in for this one at some shapes (plan/program/late.h) ... */
-    runner *next_instead; /* ... as a list */
+    runner_late late;
+    runner_fallback fallback;
 };
 
 /* ------------------------------------------------------------------ sizes that runs found, seen.c */

@@ -12,21 +12,21 @@ static bool is_known(const inlay_value_state *v)
 
 bool seen_create(bound *b, uint32_t value_count)
 {
-    b->seen = arena_array(&b->a, (size_t)value_count + 1, sizeof *b->seen);
-    for (uint32_t v = 0; b->seen != NULL && v < value_count; v++) {
+    b->made.seen = arena_array(&b->a, (size_t)value_count + 1, sizeof *b->made.seen);
+    for (uint32_t v = 0; b->made.seen != NULL && v < value_count; v++) {
         if (is_known(&b->plan->states[v]))
             continue;
-        b->seen[v] = arena_alloc(&b->a, sizeof *b->seen[v]);
-        if (b->seen[v] == NULL)
+        b->made.seen[v] = arena_alloc(&b->a, sizeof *b->made.seen[v]);
+        if (b->made.seen[v] == NULL)
             return false;
-        b->seen[v]->rank = INLAY_RANK_UNKNOWN;
+        b->made.seen[v]->rank = INLAY_RANK_UNKNOWN;
     }
-    return b->seen != NULL;
+    return b->made.seen != NULL;
 }
 
 void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims)
 {
-    seen_shape *s = b->seen != NULL ? b->seen[v] : NULL;
+    seen_shape *s = b->made.seen != NULL ? b->made.seen[v] : NULL;
 
     if (s == NULL || rank > INLAY_MAX_RANK)
         return;
@@ -42,7 +42,7 @@ const cost_input *seen_sizes(const runner *r, arena *a)
     cost_input *sizes = arena_array(a, (size_t)count + 1, sizeof *sizes);
 
     for (uint32_t v = 0; sizes != NULL && v < count; v++) {
-        const seen_shape *s = b != NULL && b->seen != NULL ? b->seen[v] : NULL;
+        const seen_shape *s = b != NULL && b->made.seen != NULL ? b->made.seen[v] : NULL;
 
         sizes[v].rank = INLAY_RANK_UNKNOWN;
         if (s != NULL)
@@ -60,7 +60,7 @@ inlay_value_state *seen_states(const runner *r, arena *a)
     inlay_value_state *states = arena_copy(a, r->now->plan->states, (size_t)count * sizeof *states);
 
     for (uint32_t v = 0; states != NULL && v < count; v++) {
-        const seen_shape *s = r->now->seen != NULL ? r->now->seen[v] : NULL;
+        const seen_shape *s = r->now->made.seen != NULL ? r->now->made.seen[v] : NULL;
 
         if (is_known(&states[v]))
             continue;
