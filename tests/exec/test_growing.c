@@ -1,6 +1,6 @@
 /* Sizes that change from run to run: results are those of a fresh session at every size, whatever was run before and
  * by how many threads; plans are used again, and no more are kept than there may be. */
-#include "exec/runner.h"
+#include "exec/context/run_shared.h"
 #include "../passes/graph_script.h"
 #include "plan/plan.h"
 #include "session/session.h"
@@ -147,7 +147,7 @@ static void check(const script *s, const char *providers)
                      jobs[t].wrong);
         inlay_context_destroy(jobs[t].r.context);
     }
-    assert_true(r.session->main->plan_count <= PLANS_KEPT);
+    assert_true(r.session->main->kept.plan_count <= PLANS_KEPT);
     for (int64_t size = 1; size <= SIZES; size++)
         for (uint32_t i = 0; i < answers[size].count; i++)
             inlay_value_unref(answers[size].outputs[i]);
@@ -173,25 +173,25 @@ static void plans_are_kept(void **state)
     assert_true(try_open(&scripts[0], "reference", &r));
     for (int64_t size = 1; size <= PLANS_KEPT; size++) {
         run_at(&r, size);
-        assert_int_equal(r.session->main->plan_count, size < FEW_PLANS_KEPT ? size : FEW_PLANS_KEPT);
+        assert_int_equal(r.session->main->kept.plan_count, size < FEW_PLANS_KEPT ? size : FEW_PLANS_KEPT);
     }
-    assert_int_equal(r.session->main->plans_made, PLANS_KEPT);
+    assert_int_equal(r.session->main->kept.made, PLANS_KEPT);
     for (int64_t size = PLANS_KEPT - FEW_PLANS_KEPT + 1; size <= PLANS_KEPT; size++)
         run_at(&r, size);
-    assert_int_equal(r.session->main->plans_made, PLANS_KEPT);
+    assert_int_equal(r.session->main->kept.made, PLANS_KEPT);
     for (int64_t size = 1; size <= PLANS_KEPT; size++)
         run_at(&r, size);
-    made = r.session->main->plans_made;
+    made = r.session->main->kept.made;
     assert_in_range(made, PLANS_KEPT + 1, 2 * PLANS_KEPT);
     for (int round = 0; round < 3; round++)
         for (int64_t size = 1; size <= PLANS_KEPT; size++)
             run_at(&r, size);
-    assert_int_equal(r.session->main->plans_made, made);
+    assert_int_equal(r.session->main->kept.made, made);
     for (int64_t size = PLANS_KEPT + 1; size <= 100; size++) {
         run_at(&r, size);
-        assert_int_equal(r.session->main->plan_count, PLANS_KEPT);
+        assert_int_equal(r.session->main->kept.plan_count, PLANS_KEPT);
     }
-    assert_int_equal(r.session->main->plans_made, made + 100 - PLANS_KEPT);
+    assert_int_equal(r.session->main->kept.made, made + 100 - PLANS_KEPT);
     rig_close(&r);
 }
 

@@ -62,7 +62,7 @@ static uint32_t steps_of(const inlay_session *s, const char *name)
 
 static void check_plan(const inlay_session *s)
 {
-    const plan *p = s->main->plans;
+    const plan *p = s->main->kept.plans;
     bool reads_input = false, writes_output = false;
 
     assert_non_null(p);

@@ -1,7 +1,7 @@
 /* Branches of one run side by side (option inter_threads): which steps go together, that they share no memory, the same
  * bits as one after the other, whose failure is told, and what is left alone. */
 #include "cmocka_all.h"
-#include "exec/runner.h"
+#include "exec/loop/runner.h"
 #include "plan/plan.h"
 #include "session/session.h"
 #include "../passes/graph_script.h"
@@ -36,7 +36,7 @@ static rig open_script(const char *script, const char *inter, const char *more, 
 
 static uint32_t branches_of(const rig *r)
 {
-    const plan *p = r->session->main->plans;
+    const plan *p = r->session->main->kept.plans;
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < p->wave_count; k++)
@@ -154,7 +154,7 @@ static void same_bits(void **state)
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
-                p = many.session->main->plans;
+                p = many.session->main->kept.plans;
                 for (uint32_t k = 0; k < p->wave_count; k++) {
                     expect_whole(&p->waves[k]);
                     expect_apart(p, &p->waves[k]);

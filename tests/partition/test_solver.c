@@ -47,7 +47,7 @@ static void trial_init(trial *t, const world *w)
     for (uint32_t o = 0; o < p->offer_count; o++)
         for (uint32_t k = 0; t->usable[o] && k < p->offers[o].node_count; k++) {
             double *least = &t->least[p->offers[o].nodes[k]];
-            double share = t->x.price[o] / p->offers[o].node_count;
+            double share = t->x.prices.offer[o] / p->offers[o].node_count;
             *least = share < *least ? share : *least;
         }
 }
@@ -80,7 +80,7 @@ static void try_all(trial *t, uint32_t n, double spent)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++)
             t->choice[offer->nodes[k]] = o;
-        try_all(t, n + 1, spent + x->price[o]);
+        try_all(t, n + 1, spent + x->prices.offer[o]);
         for (uint32_t k = 0; k < offer->node_count; k++)
             t->choice[offer->nodes[k]] = INLAY_NONE;
     }

@@ -334,7 +334,7 @@ static void find_border(facts_graph *g, facts_stretch *s, uint32_t number, uint3
         }
         for (uint32_t k = 0; k < r->output_count; k++) {
             uint32_t v = r->outputs[k];
-            if (p->last_use[v] != INLAY_NONE && p->last_use[v] >= s->first + s->count)
+            if (p->uses.last[v] != INLAY_NONE && p->uses.last[v] >= s->first + s->count)
                 s->bytes_out += facts_value_bytes(g, v);
         }
     }

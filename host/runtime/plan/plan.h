@@ -143,11 +143,14 @@ void plan_drop_idle(program *prog);
 
 /* What a run of it takes of the host's memory: the slab, and the outputs whose sizes are known. */
 uint64_t plan_run_bytes(const plan *p);
-/* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds plan_lock. */
+/* Makes a plan for these shapes, with one reference, that is in no list; for plan_get, which holds kept.lock. */
 INLAY_NODISCARD inlay_status plan_build(program *p, const plan_input *inputs, uint32_t count, plan **out_plan,
                                         inlay_diag *diag);
 /* Remembers the shapes that the plan is for. False: out of memory. */
 bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count);
+
+/* The shapes in one number. */
+uint64_t plan_key_hash(const plan_input *inputs, uint32_t count);
 
 /* Does the plan fit inputs of these shapes? */
 bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count);

@@ -6,7 +6,7 @@
 #ifndef PLAN_PROGRAM_H
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
-#include "plan/packs.h"
+#include "plan/packs/packs.h"
 #include <pthread.h>
 
 /* An input of the main graph that the next run gets from an output. */
@@ -36,8 +36,8 @@ typedef struct program_env {
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const program_state *states;   /* [state_count] */
     uint32_t state_count;
-    const char *cache_dir;                                    /* see plan/blob_cache.h; NULL or "" = none */
-    packs_place packs;                                        /* see plan/packs.h */
+    const char *cache_dir;                                    /* see plan/program/blob_cache.h; NULL or "" = none */
+    packs_place packs;                                        /* see plan/packs/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
@@ -63,6 +63,61 @@ typedef struct program_step {
 
 enum { PLANS_REMEMBERED = 128 };
 
+/* Who reads each value where. */
+typedef struct program_uses {
+    uint32_t *last;     /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
+    uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
+    uint32_t *taken_in; /* [value_count] the same of regions alone: bodies fetch what they read themselves */
+    bool *read_here;    /* [value_count] somebody reads it in the host's memory */
+} program_uses;
+
+/* Constants as regions read them. */
+typedef struct program_constants {
+    pthread_mutex_t lock; /* guards the rest */
+    const void **aligned; /* [value_count] as program_align_constant gave them, or NULL */
+    void **owned;         /* [owned_count] heap copies among them */
+    uint32_t owned_count, owned_capacity;
+} program_constants;
+
+/* The plans that were made (layout/plan_cache.c). */
+typedef struct program_kept {
+    pthread_mutex_t lock; /* guards the rest, but for spare; held while a plan is made */
+    struct plan *plans;   /* newest use first */
+    uint32_t plan_count;
+    uint64_t bytes;                  /* that they take */
+    uint64_t made;                   /* ever */
+    uint64_t gone;                   /* ever */
+    uint64_t hash[PLANS_REMEMBERED]; /* of the keys of those that have gone, the latest, in a ring */
+    bool sizes_return;               /* a plan was made whose like had gone */
+    struct plan *spare;              /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
+} program_kept;
+
+/* What planning works with; the lock of the plans guards it. */
+typedef struct program_planning {
+    /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
+     * plan. */
+    inlay_value_info *first_infos;
+    inlay_value_state *first_states;
+    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
+    inlay_value_info *infos; /* [value_count] of the plan that is being made */
+    uint32_t *copies;        /* [value_count * domain_count] likewise */
+    uint32_t domain_count;
+    uint32_t place_hint, step_hint; /* how many the last plan had */
+    arena scratch;                  /* of the plan that is being made */
+    uint32_t *waves;  /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
+    double *alone_ns; /* [step_count] on one thread; negative: not in a row */
+    bool no_waves;
+} program_planning;
+
+/* What was declined late, see program/late.h. */
+typedef struct program_fallback {
+    program *base;          /* this one stands in for it at some shapes; NULL: it is its own */
+    program *programs;      /* those that stand in for this one ... */
+    program *next;          /* ... as a list */
+    const uint8_t *without; /* [base's offer_count] the offers that this one does not use */
+    late_shapes *shapes;    /* atomic: that were declined, newest first; kept.lock guards the list */
+} program_fallback;
+
 struct program {
     graph_model *model;
     graph *graph;
@@ -72,53 +127,22 @@ struct program {
     partition parts;
     const char *path;            /* see part_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
-    struct program **bodies;     /* [body_count] all of them, also when the graph has got other nodes (settle.h) */
+    struct program **bodies; /* [body_count] all of them, also when the graph has got other nodes (create/settle.h) */
     uint32_t body_count;
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
-    uint32_t *last_use; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
-    uint32_t *read_in;  /* [value_count] a domain that some step reads the value in, but the host's where none does */
-    uint32_t *taken_in; /* [value_count] the same of regions alone: bodies fetch what they read themselves */
-    bool *read_here;    /* [value_count] somebody reads it in the host's memory */
-    const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
-    void **owned;         /* [owned_count] heap copies among them */
-    uint32_t owned_count, owned_capacity;
+    program_uses uses;
+    uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
+    program_constants constants;
     packs *packs; /* of the session: the main graph's program owns it; may be NULL */
     uint32_t
-        *state_steps;     /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
-    pthread_mutex_t lock; /* guards aligned and owned */
-    pthread_mutex_t plan_lock; /* guards plans; held while one is made */
-    struct plan *plans;        /* newest use first */
-    uint32_t plan_count;
-    uint64_t plan_bytes;             /* that they take */
-    uint64_t plans_made;             /* ever */
-    uint64_t plans_gone;             /* ever */
-    uint64_t gone[PLANS_REMEMBERED]; /* hashes of their keys, the latest, in a ring */
-    bool sizes_return;               /* a plan was made whose like had gone */
-    /* What every plan begins with, [value_count] each: constants settled, all else unknown. Made with the first
-     * plan. */
-    inlay_value_info *first_infos;
-    inlay_value_state *first_states;
-    bool *handed_on;         /* [value_count] the host gives the value to a body or to the caller */
-    uint32_t *output_of;     /* [value_count] first graph output that the value is, INLAY_NONE */
-    inlay_value_info *infos; /* [value_count] of the plan that is being made */
-    uint32_t *copies;        /* [value_count * domain_count] likewise */
-    uint32_t domain_count;
-    uint32_t place_hint, step_hint; /* how many the last plan had */
-    arena scratch;                  /* of the plan that is being made */
-    struct plan *spare;             /* atomic: a plan that has gone, whose memory is the next one's; may be NULL */
-    uint32_t *waves;  /* [step_count] number of the row that goes side by side, 0 = none; with the first plan */
-    double *alone_ns; /* [step_count] on one thread; negative: not in a row */
-    bool no_waves;
+        *state_steps; /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
+    program_kept kept;
+    program_planning planning;
+    program_fallback fallback;
     bool compiled;        /* all steps are */
     const uint8_t *stuck; /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined; /* while it is compiled: what a region's compile said that declined */
-    /* What was declined late, see plan/late.h. */
-    program *base;          /* this one stands in for it at some shapes; NULL: it is its own */
-    program *instead;       /* those that stand in for this one ... */
-    program *next_instead;  /* ... as a list */
-    const uint8_t *without; /* [base's offer_count] the offers that this one does not use */
-    late_shapes *late;      /* atomic: shapes that were declined, newest first; plan_lock guards the list */
 };
 
 /* Partitions and compiles g and its bodies. env and the model outlive the program. */
