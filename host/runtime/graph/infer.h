@@ -27,7 +27,12 @@ int64_t infer_loop_turns(const graph *g, const graph_node *n);
 /* A node whose operator a plugin brings. In infer_custom.c. */
 INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator *op);
 
-/* Copies type, rank and dims (not elements, data, name or flags). */
+op_value_type infer_type_of(const graph_value *v);
+/* The outputs whose type the schema leaves open and the node's inputs and attributes settle: the operators on
+ * sequences, optionals and maps. */
+void infer_derive_type(const graph *g, const graph_node *n, op_value_type *out);
+
+/* Copies type, rank and dims (not elements, data, name or flags). In infer_types.c, as are the others here. */
 void infer_copy_type(graph_value *to, const graph_value *from);
 /* Forgets type and shape: a tensor of unknown type and rank. */
 void infer_forget(graph_value *v);
