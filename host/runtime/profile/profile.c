@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>

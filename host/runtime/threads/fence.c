@@ -1,6 +1,7 @@
 /* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
  * number finds a slot of another generation and is ignored. */
 #include "threads/fence.h"
+#include "base/clock.h"
 #include "threads/fork.h"
 #include "threads/run.h"
 #include "base/boundary.h"
@@ -257,14 +258,6 @@ static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status s
 /* How often a waiting run looks at its cancel word, which nobody signals. */
 enum { POLL_NS = 1000000 };
 
-static bool time_is_over(uint64_t until_ns)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec >= until_ns;
-}
-
 inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
 {
     timeline *t = lock_timeline(fence.timeline);
@@ -273,21 +266,18 @@ inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t 
     if (t == NULL)
         return INLAY_OK;
     while (t->reached < fence.value && t->status == INLAY_OK && status == INLAY_OK) {
-        struct timespec until;
+        uint64_t poll_ns;
+        struct timespec poll;
 
         if (run == NULL && until_ns == 0) {
             (void)pthread_cond_wait(&t->moved, &t->mutex);
             continue;
         }
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += POLL_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &until);
+        poll_ns = clock_ns() + POLL_NS;
+        poll = (struct timespec){ .tv_sec = (time_t)(poll_ns / 1000000000), .tv_nsec = (long)(poll_ns % 1000000000) };
+        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &poll);
         status = run != NULL ? run_poll(run) : INLAY_OK;
-        if (status == INLAY_OK && until_ns != 0 && time_is_over(until_ns))
+        if (status == INLAY_OK && until_ns != 0 && clock_ns() >= until_ns)
             status = INLAY_BUSY;
     }
     if (t->reached >= fence.value)

@@ -1,5 +1,6 @@
 /* One run: memory for every tensor, the call, and a look at what it left behind. */
 #include "base/checked.h"
+#include "base/clock.h"
 #include "check/bench.h"
 #include "check/process.h"
 #include "threads/fence.h"
@@ -297,16 +298,6 @@ static void release(running *r)
     (void)pthread_mutex_destroy(&r->lock);
 }
 
-/* ------------------------------------------------------------------ time */
-
-static double now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
-}
-
 /* ------------------------------------------------------------------ inputs that are still being made
  *
  * What a host does with several devices: copies and execute are queued behind a gate that opens later. The source of a
@@ -463,11 +454,11 @@ static inlay_status call(running *r, inlay_diag *diag)
         INLAY_TRY(bind_run(r, &args, diag));
     before = heap_look();
     phase(r, "execute");
-    begin = now_ns();
+    begin = clock_ns();
     status = b->p->table->execute(b->p->state, b->compiled, b->instance, &args);
     if (status == INLAY_OK)
         status = device_wait(&r->link, args.signal, diag);
-    r->result->ns = now_ns() - begin;
+    r->result->ns = (double)(clock_ns() - begin);
     r->result->heap_calls = heap_look().calls - before.calls;
     r->result->threads = heap_look().threads - before.threads;
     phase(r, "the checker");

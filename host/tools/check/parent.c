@@ -1,4 +1,5 @@
 /* The parent's side: a process for each group, its lines, its end. */
+#include "base/clock.h"
 #include "check/check.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -42,14 +43,6 @@ typedef struct watch {
     void *user;
     check_summary *summary;
 } watch;
-
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void say(const watch *w, const check_line *line)
 {
@@ -229,13 +222,13 @@ static bool listen_once(const watch *w, child *k)
 static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag *diag)
 {
     uint32_t ticks = 0;
-    double silent = 0, before = now_seconds();
+    double silent = 0, before = clock_ms();
 
     *out_hung = false;
     for (;;) {
         struct pollfd p = { .fd = k->report, .events = POLLIN };
         const uint32_t now_ticks = __atomic_load_n(&k->beacon->ticks, __ATOMIC_RELAXED);
-        const double now = now_seconds(), turn = now - before;
+        const double now = clock_ms(), turn = (now - before) * 1e-3;
 
         silent += turn < 1 ? turn : 1;
         before = now;
@@ -310,9 +303,9 @@ static void say_crash(const watch *w, const child *k, const char *group, int wai
 static bool await_end(const watch *w, child *k, int *out_wait_status)
 {
     const struct timespec pause = { .tv_nsec = 2000000 };
-    double until = now_seconds() + w->args->time_limit;
+    const double until = clock_ms() + 1e3 * w->args->time_limit;
 
-    while (now_seconds() < until) {
+    while (clock_ms() < until) {
         pid_t got = waitpid(k->pid, out_wait_status, WNOHANG);
 
         if (got == k->pid) {

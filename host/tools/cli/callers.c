@@ -1,5 +1,6 @@
 /* Timed runs, by several threads at once. */
 #include "cli/callers.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
@@ -31,10 +32,10 @@ typedef struct caller {
 /* In slices, so that Ctrl-C is heard. */
 static void pause_ms(double ms, const inlay_run_options *options)
 {
-    const double end = cli_now_ms() + ms, slice = 20;
+    const double end = clock_ms() + ms, slice = 20;
     double left;
 
-    while ((left = end - cli_now_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
+    while ((left = end - clock_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
         const double now = left < slice ? left : slice;
         const struct timespec t = { .tv_sec = 0, .tv_nsec = (long)(now * 1e6) };
 
@@ -70,12 +71,12 @@ static void *call(void *user)
             break;
         if (how->interval_ms > 0)
             pause_ms(how->interval_ms, how->options);
-        start = cli_now_ms();
+        start = clock_ms();
         INLAY_TRY(inlay_context_run(c->context, how->options, &c->diag));
-        INLAY_TRY(keep(c, cli_now_ms() - start));
+        INLAY_TRY(keep(c, clock_ms() - start));
         if (c->shows && how->seconds > 0)
-            (void)cli_progress(NULL, (cli_now_ms() - all->begin) / (how->seconds * 1e3), "timing");
-    } while (cli_now_ms() < all->end && !__atomic_load_n(&all->failed, __ATOMIC_RELAXED));
+            (void)cli_progress(NULL, (clock_ms() - all->begin) / (how->seconds * 1e3), "timing");
+    } while (clock_ms() < all->end && !__atomic_load_n(&all->failed, __ATOMIC_RELAXED));
     status = INLAY_OK;
 done:
     c->status = status;
@@ -156,16 +157,16 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
         for (size_t k = 0; k < how->warmup; k++)
             INLAY_TRY(inlay_context_run(c->context, how->options, diag));
     }
-    cpu = timing_cpu_ms();
-    all.begin = cli_now_ms();
+    cpu = clock_cpu_ms();
+    all.begin = clock_ms();
     all.end = all.begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
     if (!how->silent)
         cli_progress_clear();
-    out->elapsed_ms = cli_now_ms() - all.begin;
+    out->elapsed_ms = clock_ms() - all.begin;
     gathered = gather(list, how->count, out, diag);
     status = status != INLAY_OK ? status : gathered;
-    out->cpu_ms = out->runs > 0 ? (timing_cpu_ms() - cpu) / (double)out->runs : 0;
+    out->cpu_ms = out->runs > 0 ? (clock_cpu_ms() - cpu) / (double)out->runs : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {
         if (i > 0)

@@ -1,8 +1,8 @@
 /* inlay reduce: the smallest part of a model that still fails a check. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/look.h"
-#include "cli/timing.h"
 #include "model/cut.h"
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
@@ -253,7 +253,7 @@ int cmd_reduce(int argc, char **argv)
     reduce_args args = { .tries = 10000 };
     scratch s = { .dir = "" };
     trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
-    const double begin = cli_now_ms();
+    const double begin = clock_ms();
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t bytes = 0;
@@ -272,7 +272,7 @@ done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else
-        code = print_result(&t, &common, bytes, (cli_now_ms() - begin) / 1e3, stopped);
+        code = print_result(&t, &common, bytes, (clock_ms() - begin) / 1e3, stopped);
     scratch_remove(&s);
     cli_common_deinit(&common);
     return code;

@@ -1,9 +1,9 @@
 /* inlay run: one run of a model, its outputs printed and written. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/compare.h"
 #include "cli/feed.h"
 #include "data/npy.h"
-#include "cli/timing.h"
 #include "data/value.h"
 #include "cli/watched.h"
 #include <errno.h>
@@ -216,7 +216,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
-    double start = cli_now_ms(), create_ms, run_ms;
+    double start = clock_ms(), create_ms, run_ms;
     uint32_t wrong = 0;
     inlay_status status;
 
@@ -225,7 +225,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));
-    create_ms = cli_now_ms() - start;
+    create_ms = clock_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
     args->feed.tells_later = true;
     do {
@@ -235,9 +235,9 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(feed_bind(inputs, session, context, diag));
-        start = cli_now_ms();
+        start = clock_ms();
         status = inlay_context_run(context, &options, diag);
-        run_ms = cli_now_ms() - start;
+        run_ms = clock_ms() - start;
     } while (feed_again(&args->feed, status));
     feed_tell(&args->feed, common, session, inputs);
     if (status != INLAY_OK)

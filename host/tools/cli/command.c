@@ -1,6 +1,6 @@
 #include "cli/command.h"
+#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/timing.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ static int start(const command *c, const char *line, pid_t *out_child)
 /* Waits for the child, and ends it when there is a reason. Returns waitpid's state. */
 static int wait_for(pid_t child, double seconds, bool *out_late)
 {
-    const double begin = cli_now_ms();
+    const double begin = clock_ms();
     struct timespec nap = { .tv_nsec = 500000 };
     int state = 0;
 
@@ -60,7 +60,7 @@ static int wait_for(pid_t child, double seconds, bool *out_late)
 
         if (got == child || (got < 0 && errno != EINTR))
             return state;
-        *out_late = seconds > 0 && cli_now_ms() - begin > seconds * 1e3;
+        *out_late = seconds > 0 && clock_ms() - begin > seconds * 1e3;
         if (*out_late || cli_cancelled()) {
             (void)kill(-child, SIGKILL);
             while (waitpid(child, &state, 0) < 0 && errno == EINTR)

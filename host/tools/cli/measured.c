@@ -1,5 +1,5 @@
 #include "cli/measured.h"
-#include "cli/timing.h"
+#include "base/clock.h"
 #include <stdlib.h>
 
 inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
@@ -22,10 +22,10 @@ inlay_status measured_runs(const feed *given, double seconds, const cli_common *
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    begin = cli_now_ms();
+    begin = clock_ms();
     for (int runs = 0; runs < 3 || spent < seconds * 1e3; runs++) {
         INLAY_TRY(inlay_context_run(context, &options, diag));
-        spent = cli_now_ms() - begin;
+        spent = clock_ms() - begin;
         (void)cli_progress(NULL, seconds > 0 ? spent / (seconds * 1e3) : 1, "measuring");
     }
 done:

@@ -1,4 +1,5 @@
 #include "quantize/quantize.h"
+#include "base/clock.h"
 #include "quantize/awq.h"
 #include "quantize/base.h"
 #include "quantize/dynamic.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The share of the model's time that a result may take which is to be faster, and the one where bytes are what matters.
  */
@@ -435,11 +435,10 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
 {
     quantize_args settled = *given, *args = &settled;
     work w = { .args = args, .report = report, .diag = diag };
-    struct timespec from, to;
+    const double begin_ms = clock_ms();
     inlay_status status;
 
     *report = (quantize_report){ 0 };
-    (void)clock_gettime(CLOCK_MONOTONIC, &from);
     report->what = describe(args, &report->a);
     INLAY_TRY(scratch_make(args->output, args->external, &w.scratch, diag));
     INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
@@ -465,8 +464,7 @@ done:
     subject_close(&w.before);
     scratch_remove(&w.scratch);
     inlay_options_destroy(w.plain);
-    (void)clock_gettime(CLOCK_MONOTONIC, &to);
-    report->seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    report->seconds = (clock_ms() - begin_ms) * 1e-3;
     return status;
 }
 
