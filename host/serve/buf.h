@@ -4,6 +4,7 @@
  */
 #ifndef SERVE_BUF_H
 #define SERVE_BUF_H
+#include "base/memory.h"
 #include "inlay/status.h"
 #include <stdbool.h>
 

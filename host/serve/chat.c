@@ -27,16 +27,10 @@ bool machine_fail(machine *m, inlay_status status, const char *what, const char 
 
 void *machine_memory(machine *m, size_t bytes)
 {
-    void **more = NULL, *memory = NULL;
+    void *memory = NULL;
 
-    if (m->memory_bytes + bytes <= 2u * CHAT_BYTES)
-        more = (m->memory_count & (m->memory_count - 1)) != 0
-                   ? m->memory
-                   : realloc((void *)m->memory, (m->memory_count == 0 ? 1 : 2 * m->memory_count) * sizeof(void *));
-    if (more != NULL) {
-        m->memory = more;
+    if (m->memory_bytes + bytes <= 2u * CHAT_BYTES && LIST_GROW(m->memory, m->memory_count))
         memory = malloc(bytes > 0 ? bytes : 1);
-    }
     if (memory == NULL) {
         (void)machine_fail(m, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
         return NULL;
@@ -421,7 +415,7 @@ inlay_status chat_render(const chat *c, char **out_text, inlay_diag *diag)
 
     *out_text = NULL;
     if (m == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the chat");
+        return no_memory(diag, "for the chat");
     m->chat = c;
     m->diag = &own;
     m->at = c->form;

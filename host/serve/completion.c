@@ -419,7 +419,7 @@ static bool begin(exchange *x, completion *c)
     if (c->asked.sampler.temperature > 0 && c->asked.sampler.state == 0)
         c->asked.sampler.state = clock_ns() ^ c->id;
     if (!make_room(c, c->count + 1)) {
-        (void)inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the text");
+        (void)no_memory(&diag, "for the text");
         exchange_fail_diag(x, &diag);
         return false;
     }

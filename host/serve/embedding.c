@@ -111,7 +111,7 @@ static bool make_inputs(embedding *e, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u has no tokens", e->done) == INLAY_OK;
     e->ones = calloc(3 * e->token_count, sizeof *e->ones);
     if (e->ones == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokens") == INLAY_OK;
+        return no_memory(diag, "for the tokens") == INLAY_OK;
     e->zeros = e->ones + e->token_count;
     e->positions = e->zeros + e->token_count;
     for (size_t i = 0; i < e->token_count; i++) {
@@ -153,7 +153,7 @@ static bool write_vector(embedding *e, const infer_output *o, inlay_diag *diag)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no float tensor of vectors", o->name) == INLAY_OK;
     sum = calloc(size, sizeof *sum);
     if (sum == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vector") == INLAY_OK;
+        return no_memory(diag, "for the vector") == INLAY_OK;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < size; i++)
             sum[i] += (double)data[r * size + i];

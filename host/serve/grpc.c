@@ -397,7 +397,7 @@ inlay_status grpc_start(server *s, const char *address, int port, grpc **out_grp
 
     *out_grpc = NULL;
     if (g == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for gRPC");
+        return no_memory(diag, "for gRPC");
     g->server = s;
     g->max_links = (uint32_t)settings_int(s->settings, SET_max_connections);
     (void)pthread_mutex_init(&g->lock, NULL);

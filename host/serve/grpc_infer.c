@@ -183,7 +183,7 @@ static inlay_status write_reply(call *x, const infer_output *outputs, uint32_t c
         call_pack(x, x->method->streams ? &wrapped.base : &p.reply.base);
     }
     parts_deinit(&p, count);
-    return good && !x->reply.failed ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answer");
+    return good && !x->reply.failed ? INLAY_OK : no_memory(diag, "for the answer");
 }
 
 /* ------------------------------------------------------------------ the run */

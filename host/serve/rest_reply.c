@@ -73,5 +73,5 @@ inlay_status infer_write_rest(const infer_request *request, const char *model, c
         any = true;
         datatype_write_raw(out, outputs[i].dtype, outputs[i].count, outputs[i].data);
     }
-    return out->failed ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answer") : INLAY_OK;
+    return out->failed ? no_memory(diag, "for the answer") : INLAY_OK;
 }

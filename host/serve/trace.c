@@ -36,7 +36,7 @@ inlay_status trace_create(const char *path, trace **out_trace, inlay_diag *diag)
     *out_trace = NULL;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
         free(t);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the trace");
+        return no_memory(diag, "for the trace");
     }
     t->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
     if (path[0] != '\0' && (t->file < 0 || write(t->file, "[\n]\n", 4) != 4)) {

@@ -2,6 +2,7 @@
  * number finds a slot of another generation and is ignored. */
 #include "threads/fence.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "threads/fork.h"
 #include "threads/run.h"
 #include "base/boundary.h"
@@ -23,7 +24,7 @@ typedef struct timeline {
 enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
 static timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
 static uint32_t *free_slots;         /* stack of slot indexes */
-static uint32_t free_count, free_capacity, slot_count;
+static uint32_t free_count, slot_count;
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_table(void)
@@ -55,19 +56,14 @@ static timeline *lock_timeline(uint64_t id)
 /* Adds a block of free slots; table_mutex is held. */
 static bool add_block(void)
 {
-    uint32_t b = slot_count / BLOCK_SLOTS, *more;
+    uint32_t b = slot_count / BLOCK_SLOTS;
     pthread_condattr_t attr;
     timeline *block;
 
     if (b >= MAX_BLOCKS)
         return false;
-    if (free_capacity < slot_count + BLOCK_SLOTS) {
-        more = realloc(free_slots, (size_t)2 * (slot_count + BLOCK_SLOTS) * sizeof *more);
-        if (more == NULL)
-            return false;
-        free_slots = more;
-        free_capacity = 2 * (slot_count + BLOCK_SLOTS);
-    }
+    if (!list_reserve(&free_slots, slot_count, BLOCK_SLOTS, sizeof *free_slots))
+        return false;
     block = calloc(BLOCK_SLOTS, sizeof *block);
     if (block == NULL)
         return false;
@@ -95,7 +91,7 @@ inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
         slot = free_slots[--free_count];
     (void)pthread_mutex_unlock(&table_mutex);
     if (slot == INLAY_NONE)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a timeline");
+        return no_memory(diag, "for a timeline");
     t = slot_at(slot);
     (void)pthread_mutex_lock(&t->mutex);
     t->generation++;

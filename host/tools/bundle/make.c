@@ -250,7 +250,7 @@ static inlay_status compile(maker *m, const char *source, const char *object)
     int code;
 
     if (include == NULL || own == NULL || in == NULL || out == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     return code == 0 ? INLAY_OK : maker_failed(m, "compiling the bundle", argv[0], code);
 }
@@ -294,7 +294,7 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     argv[n] = NULL;
     for (uint32_t i = 0; i < n; i++)
         if (argv[i] == NULL)
-            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+            return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
 }
@@ -340,7 +340,7 @@ static inlay_status link_object(maker *m, const char *output)
     hide[h] = rename[r] = NULL;
     for (uint32_t i = 0; i < n + h + r; i++)
         if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
-            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+            return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     if (code != 0)
         return maker_failed(m, "linking the object", argv[0], code);
@@ -358,7 +358,7 @@ static inlay_status link_library(maker *m, const char *output)
     int code;
 
     if (object == NULL || argv[0] == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     INLAY_TRY(link_object(m, object));
     code = maker_run(argv, m->log);
     if (code != 0)
@@ -401,7 +401,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+        status = no_memory(diag, "to write the bundle");
     else if (job->kind != BUNDLE_PROGRAM && !output_target(job->output, target))
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "%.200s is no regular file: there is no place beside it for the header", job->output);
@@ -502,7 +502,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
                           "--for native is for this machine's CPU, and target '%s' is not", job->target);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(diag, "to write the bundle");
     INLAY_TRY(maker_find_needs(&m));
     INLAY_TRY(tell(&m, 0.1, "compiling"));
     INLAY_TRY(build(&m, true, true, maker_path(&m, job->dir, "first")));

@@ -1,5 +1,6 @@
 /* The parent's side: a process for each group, its lines, its end. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "check/check.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -69,10 +70,10 @@ static inlay_status start_actions(child *k, int report_end, const char *const ar
     int error = posix_spawn_file_actions_init(&actions);
 
     if (error != 0)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
+        return no_memory(diag, "to start a process");
     if (posix_spawnattr_init(&attributes) != 0) {
         (void)posix_spawn_file_actions_destroy(&actions);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
+        return no_memory(diag, "to start a process");
     }
     error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); /* a group of its own */
     if (error == 0)

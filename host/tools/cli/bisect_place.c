@@ -62,7 +62,7 @@ static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_
     if (status == INLAY_OK) {
         *out = t.failed ? NULL : json_loadb(t.data, t.bytes, 0, NULL);
         if (*out == NULL)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+            status = no_memory(diag, "for the plan of a run");
     }
     free(t.data);
     return status;
@@ -164,7 +164,7 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
         offers += json_array_size(json_object_get(g, "offers"));
     a->units = calloc(offers + 1, sizeof *a->units);
     if (a->units == NULL || !order_units(a, t.session->main)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        status = no_memory(diag, "for the plan of a run");
         goto done;
     }
     (void)snprintf(a->providers, sizeof a->providers, "%s", base);
@@ -175,7 +175,7 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
     INLAY_TRY(read_plan(t.session, &saved, diag));
     a->base = who_runs(saved);
     if (a->base == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        status = no_memory(diag, "for the plan of a run");
 done:
     json_decref(saved);
     trial_end(&t);
@@ -226,7 +226,7 @@ static inlay_status write_mix(assignment *a, inlay_diag *diag)
     int fd;
 
     if (saved == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+        return no_memory(diag, "for a plan");
     (void)snprintf(a->path, sizeof a->path, "%s/inlay-bisect-XXXXXX", folder != NULL ? folder : "/tmp");
     fd = mkstemp(a->path);
     if (fd < 0 || json_dumpfd(saved, fd, 0) != 0)
@@ -360,7 +360,7 @@ static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
     }
     if (!ok) {
         free(units);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        return no_memory(diag, "for the plan of a run");
     }
     free(a->units);
     a->units = units;
@@ -382,7 +382,7 @@ static inlay_status look_inside(assignment *a, uint32_t u, difference *what, inl
         return INLAY_OK;
     whole = calloc(a->count, sizeof *whole);
     if (whole == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        return no_memory(diag, "for the plan of a run");
     memcpy(whole, a->units, a->count * sizeof *whole);
     INLAY_TRY(split_unit(a, u, diag));
     status = mix_differs(a, &d, &unheard);
@@ -446,7 +446,7 @@ static inlay_status describe(assignment *a, const program *main, place *out, con
                     n = in->nodes[k];
             if (n == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", n->info.op_type.data,
                                                                          "name", n->info.name.data)) != 0)
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the names of nodes");
+                return no_memory(diag, "for the names of nodes");
             *out_value = path[0] == '\0' && n->info.output_count > 0 && n->info.outputs[0] != INLAY_NONE
                              ? in->values[n->info.outputs[0]].info.name.data
                              : NULL;

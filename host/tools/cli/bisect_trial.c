@@ -129,7 +129,7 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
         }
         compare_datum_free(&datum);
         if (!complete)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+            return no_memory(diag, "to compare outputs");
     }
     return INLAY_OK;
 }

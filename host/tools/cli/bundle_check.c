@@ -16,17 +16,12 @@ typedef struct check {
     inlay_diag *diag;
 } check;
 
-static inlay_status no_memory(const check *k)
-{
-    return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to try the bundle");
-}
-
 static inlay_status make_folders(check *k)
 {
     k->in = arena_format(&k->a, "%s/in", k->job->dir);
     k->out = arena_format(&k->a, "%s/out", k->job->dir);
     if (k->in == NULL || k->out == NULL)
-        return no_memory(k);
+        return no_memory(k->diag, "to try the bundle");
     if ((mkdir(k->in, 0700) != 0 && errno != EEXIST) || (mkdir(k->out, 0700) != 0 && errno != EEXIST))
         return inlay_fail(k->diag, INLAY_IO_ERROR, "cannot make %s: %s", k->in, strerror(errno));
     return INLAY_OK;
@@ -39,7 +34,7 @@ static inlay_status run_program(check *k)
     inlay_status status = INLAY_OK;
 
     if (files == NULL)
-        return no_memory(k);
+        return no_memory(k->diag, "to try the bundle");
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
@@ -47,7 +42,7 @@ static inlay_status run_program(check *k)
         INLAY_TRY(value_save(k->in, &info, k->inputs[i], k->diag));
         files[i] = arena_format(&k->a, "%s=%s", info.name, value_path(&k->a, k->in, info.name, ".npy"));
         if (files[i] == NULL)
-            return no_memory(k);
+            return no_memory(k->diag, "to try the bundle");
     }
     status = bundle_try(k->job, files, count, k->out, k->diag);
 done:

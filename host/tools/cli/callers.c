@@ -24,7 +24,7 @@ typedef struct caller {
     bool started; /* thread is there, to be joined */
     bool shows;   /* tells how far it is */
     double *times;
-    size_t runs, capacity;
+    size_t runs;
     inlay_status status;
     inlay_diag diag;
 } caller;
@@ -45,14 +45,8 @@ static void pause_ms(double ms, const inlay_run_options *options)
 
 static inlay_status keep(caller *c, double ms)
 {
-    if (c->runs == c->capacity) {
-        double *more = realloc(c->times, (c->capacity * 2 + 1024) * sizeof *more);
-
-        if (more == NULL)
-            return inlay_fail(&c->diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
-        c->times = more;
-        c->capacity = c->capacity * 2 + 1024;
-    }
+    if (!LIST_GROW(c->times, c->runs))
+        return no_memory(&c->diag, "for the times");
     c->times[c->runs++] = ms;
     return INLAY_OK;
 }
@@ -95,7 +89,7 @@ static inlay_status gather(const caller *list, uint32_t count, calls *out, inlay
     out->times = malloc((out->runs > 0 ? out->runs : 1) * sizeof *out->times);
     if (out->times == NULL) {
         out->runs = 0;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+        return no_memory(diag, "for the times");
     }
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].runs > 0)
@@ -143,7 +137,7 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
 
     *out = (calls){ 0 };
     if (list == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u callers", how->count);
+        return no_memory(diag, "for %u callers", how->count);
     for (uint32_t i = 0; i < how->count; i++) {
         caller *c = &list[i];
 

@@ -161,7 +161,7 @@ static inlay_status time_grown(const bench_args *args, inlay_value *const *input
 
     out->times = malloc(runs * sizeof *out->times);
     if (out->times == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+        return no_memory(diag, "for the times");
     for (size_t i = 0; i < runs; i++) {
         double cpu, start;
 

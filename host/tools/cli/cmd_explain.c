@@ -58,11 +58,8 @@ typedef struct explain_args {
 
 static error_t add_what_if(explain_args *args, const char *rule)
 {
-    const char **more = realloc(args->what_ifs, (args->what_if_count + 1) * sizeof *more);
-
-    if (more == NULL)
+    if (!LIST_GROW(args->what_ifs, args->what_if_count))
         return ENOMEM;
-    args->what_ifs = more;
     args->what_ifs[args->what_if_count++] = rule;
     return 0;
 }

@@ -181,7 +181,7 @@ int cmd_partition(int argc, char **argv)
     if (status == INLAY_OK)
         status = inlay_session_plan_save(session, append, &plan, &diag);
     if (status == INLAY_OK && plan.failed)
-        status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the plan");
+        status = no_memory(&diag, "for the plan");
     if (status == INLAY_OK && args.save != NULL)
         status = save(args.save, &plan, &diag);
     code = status == INLAY_OK ? print_plan(&common, &plan) : cli_fail(&common, &diag);

@@ -120,7 +120,7 @@ static inlay_status write_part(const trying *t, const uint32_t *list, uint32_t c
     INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     nodes = arena_array(&m->arena, (size_t)m->main->node_count + 1, sizeof *nodes);
     if (nodes == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        status = no_memory(diag, "for %u nodes", m->main->node_count);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -178,7 +178,7 @@ static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
     INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
     if (r->list == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        status = no_memory(diag, "for %u nodes", m->main->node_count);
         goto done;
     }
     for (uint32_t i = 0; i < m->main->node_count; i++)

@@ -106,7 +106,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         if (paths == NULL || (paths[i] = value_path(&a, args->outputs, info.name, "")) == NULL) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the names of the outputs");
+            status = no_memory(diag, "for the names of the outputs");
             goto done;
         }
         for (uint32_t k = 0; k < i; k++) {
@@ -146,7 +146,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
         if (!compare_datum(want, &datum)) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+            status = no_memory(diag, "to compare outputs");
         } else if (got == NULL || !compare_value(got, &datum, args->rtol, args->atol, text, sizeof text)) {
             ++*out_wrong;
             (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, got == NULL ? "is empty" : text);

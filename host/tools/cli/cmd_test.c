@@ -59,7 +59,6 @@ typedef struct test_run {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     test_args *args = state->input;
-    const char **more;
 
     switch (key) {
     case KEY_RTOL:
@@ -75,10 +74,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->match = arg;
         return 0;
     case ARGP_KEY_ARG:
-        more = realloc(args->dirs, (args->dir_count + 1) * sizeof *more);
-        if (more == NULL)
+        if (!LIST_GROW(args->dirs, args->dir_count))
             return ENOMEM;
-        args->dirs = more;
         args->dirs[args->dir_count++] = arg;
         return 0;
     case ARGP_KEY_END:

@@ -53,13 +53,13 @@ inlay_status measured_explain(const inlay_session *session, const inlay_context 
 
     *out_json = NULL;
     if (to == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
+        return no_memory(diag, "for the explanation");
     status = inlay_session_explain_ex(session, &options, write_out, to, diag);
     (void)fclose(to);
     if (status == INLAY_OK)
         *out_json = json_loadb(text, bytes, 0, NULL);
     free(text);
     if (status == INLAY_OK && *out_json == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
+        status = no_memory(diag, "for the explanation");
     return status;
 }

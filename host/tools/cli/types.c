@@ -247,7 +247,7 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     types_table *t = calloc(1, sizeof *t);
 
     if (t == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a table of types");
+        return no_memory(diag, "for a table of types");
     open_all(t, set);
     generate_sources(NULL, 0, NULL, false, take_operator, t);
     (void)printf("| operator | since | types |");

@@ -120,7 +120,7 @@ inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay
     }
     s->kept = k;
     if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the outputs of %u samples", set->count);
+        return no_memory(diag, "for the outputs of %u samples", set->count);
     return INLAY_OK;
 }
 
@@ -212,7 +212,7 @@ static inlay_status find_outputs(const subject *want, const subject *got, agree_
     o->sums = calloc((size_t)o->count + 1, sizeof *o->sums);
     o->at = calloc((size_t)o->count + 1, sizeof *o->at);
     if (o->sums == NULL || o->at == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u outputs", o->count);
+        return no_memory(diag, "for %u outputs", o->count);
     for (uint32_t i = 0; i < o->count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_status status = inlay_session_output(want->session, i, &info);

@@ -1,5 +1,6 @@
 #include "quantize/layers.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static inlay_status add_layer(finder *f, const layer *l)
         layer *bigger = arena_array(f->a, capacity, sizeof *bigger);
 
         if (bigger == NULL)
-            return inlay_fail(f->diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
+            return no_memory(f->diag, "for the list of layers");
         if (f->out->count > 0)
             memcpy(bigger, f->out->items, f->out->count * sizeof *bigger);
         f->out->items = bigger;
@@ -145,7 +146,7 @@ static inlay_status find_in(finder *f, graph *g, const char *path)
             const char *inner = arena_format(f->a, "%s%s.%s/", path, n->info.name.data, n->bodies[b].attr);
 
             if (inner == NULL)
-                return inlay_fail(f->diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
+                return no_memory(f->diag, "for the list of layers");
             INLAY_TRY(find_in(f, n->bodies[b].graph, inner));
         }
     }
@@ -162,7 +163,7 @@ inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t s
     *out = (layer_list){ 0 };
     f.used = arena_array(a, (size_t)skip_count + 1, sizeof *f.used);
     if (f.used == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
+        return no_memory(diag, "for the list of layers");
     INLAY_TRY(find_in(&f, model->main, ""));
     for (uint32_t i = 0; i < skip_count; i++)
         if (!f.used[i])

@@ -104,10 +104,10 @@ static inlay_status note_layers(const work *w, const layer_list *list, const lay
                                  .bytes_after = forms[i].bytes,
                                  .kept = forms[i].kept };
         if (out->name == NULL || out->op == NULL)
-            return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+            return no_memory(w->diag, "for the report");
     }
     r->layer_count = list->count;
-    return r->layers != NULL ? INLAY_OK : inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+    return r->layers != NULL ? INLAY_OK : no_memory(w->diag, "for the report");
 }
 
 /* The model is handed back: why says so, and no layer is changed. */
@@ -152,7 +152,7 @@ static inlay_status choose_bits(work *w, const char *base, const layer_list *lis
     aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
     aids->bits_of = calloc((size_t)list->count + 1, 1);
     if (aids->codes == NULL || aids->bits_of == NULL)
-        return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list->count);
+        return no_memory(w->diag, "for %u layers", list->count);
     how->known = aids->codes;
     how->bits_of = aids->bits_of;
     INLAY_TRY(wake(w));
@@ -225,7 +225,7 @@ static inlay_status narrow_weights(work *w)
     INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        status = no_memory(w->diag, "for %u layers", list.count);
         goto done;
     }
     INLAY_TRY(gather_aids(w, base->model, &list, &how, &aids));
@@ -265,7 +265,7 @@ static inlay_status prune_weights(work *w)
     INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        status = no_memory(w->diag, "for %u layers", list.count);
         goto done;
     }
     if (!args->made_up && args->prune > 0) {

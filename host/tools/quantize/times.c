@@ -65,13 +65,13 @@ inlay_status times_of_layers(const subject *s, const samples *set, const char *c
         out[i] = 0;
     t.stream = open_memstream(&t.data, &t.size);
     if (t.stream == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
+        return no_memory(diag, "for a profile");
     INLAY_TRY(run_profiled(s, set, diag));
     INLAY_TRY(inlay_context_profile_write(s->context, "json", 0, 0, write_text, &t, diag));
     if (fflush(t.stream) == 0)
         profile = json_loadb(t.data, t.size, 0, NULL);
     if (profile == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
+        status = no_memory(diag, "for a profile");
         goto done;
     }
     *out_run_ns = json_number_value(json_object_get(profile, "run_ns"));
