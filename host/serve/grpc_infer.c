@@ -27,8 +27,8 @@ typedef struct reply_parts {
     Inference__Tensor *tensors, **tensor_list;
     Inference__Contents *contents;
     ProtobufCBinaryData *raws;
-    void **owned; /* [output_count] */
-    buf *strings; /* [output_count] */
+    void **owned;    /* [output_count] */
+    strbuf *strings; /* [output_count] */
 } reply_parts;
 
 static void parts_deinit(reply_parts *p, uint32_t count)
@@ -37,7 +37,7 @@ static void parts_deinit(reply_parts *p, uint32_t count)
         if (p->owned != NULL)
             free(p->owned[i]);
         if (p->strings != NULL)
-            buf_deinit(&p->strings[i]);
+            strbuf_deinit(&p->strings[i]);
     }
     free(p->tensors);
     free((void *)p->tensor_list);

@@ -1,5 +1,6 @@
 /* What a ModelInfer message says, as a request; no sockets, no models. */
 #include "serve/grpc_read.h"
+#include "base/utf8.h"
 #include "serve/datatype.h"
 #include <stdlib.h>
 #include <string.h>

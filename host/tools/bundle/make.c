@@ -1,16 +1,13 @@
 #include "base/output.h"
+#include "base/spawn.h"
 #include "bundle/maker.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { MOST_ARGS = 128 };
 #define HEADER "made.h" /* in the job's folder */
@@ -53,24 +50,17 @@ bool bundle_has_target(const char *target)
 
 int maker_run(char *const *argv, const char *log)
 {
-    posix_spawn_file_actions_t actions;
-    int code = -1, error;
-    pid_t pid;
+    const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const spawn_fd fds[] = { { fd, STDOUT_FILENO }, { fd, STDERR_FILENO } };
+    const spawn_args args = { .argv = (const char *const *)(uintptr_t)argv, .fds = fds, .fd_count = 2 };
+    pid_t child;
+    int error;
 
-    if (posix_spawn_file_actions_init(&actions) != 0)
+    if (fd < 0)
         return -1;
-    error = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    if (error == 0)
-        error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-        return error == ENOENT ? 127 : -1;
-    while (waitpid(pid, &code, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+    error = spawn_start(&args, &child);
+    (void)close(fd);
+    return error == 0 ? spawn_wait(child, 0, NULL) : error == ENOENT ? SPAWN_NOT_FOUND : -1;
 }
 
 /* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise

@@ -27,7 +27,7 @@ static inlay_status list_folders(const char *dir, arena *a, const char ***out_pa
 {
     DIR *handle = opendir(dir);
     const char **paths = NULL;
-    uint32_t count = 0, capacity = 0;
+    uint32_t count = 0;
     struct dirent *entry;
     inlay_status status = INLAY_OK;
 
@@ -42,14 +42,7 @@ static inlay_status list_folders(const char *dir, arena *a, const char ***out_pa
         path = arena_format(a, "%s/%s", dir, entry->d_name);
         if (path != NULL && !is_dir(path))
             continue;
-        if (path != NULL && count == capacity) {
-            const char **more = arena_array(a, capacity * 2 + 16, sizeof *more);
-            if (more != NULL && count > 0)
-                memcpy((void *)more, (const void *)paths, count * sizeof *more);
-            paths = more;
-            capacity = capacity * 2 + 16;
-        }
-        if (path == NULL || paths == NULL) {
+        if (path == NULL || !ARENA_GROW(a, paths, count)) {
             status = no_memory(diag, "for the files of %s", dir);
             goto done;
         }
@@ -73,16 +66,8 @@ static bool is_data_set(const char *path)
 
 static inlay_status add_case(const test_case *found, arena *a, case_list *list, inlay_diag *diag)
 {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity * 2 + 64;
-        test_case *more = arena_array(a, capacity, sizeof *more);
-        if (more == NULL)
-            return no_memory(diag, "for the list of cases");
-        if (list->count > 0)
-            memcpy(more, list->cases, list->count * sizeof *more);
-        list->cases = more;
-        list->capacity = capacity;
-    }
+    if (!ARENA_GROW(a, list->cases, list->count))
+        return no_memory(diag, "for the list of cases");
     list->cases[list->count++] = *found;
     return INLAY_OK;
 }

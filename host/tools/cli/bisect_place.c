@@ -5,6 +5,7 @@
  * others, a run is right for k = 0 and wrong for all of them, so there is a k whose last offer makes it wrong. That
  * holds in bodies as well as in the main graph, for whatever shapes the inputs have, and for nodes that a provider
  * fuses: such an offer is looked at once more, alone, from which earlier one on, and node by node. */
+#include "base/strbuf.h"
 #include "cli/bisect.h"
 #include <errno.h>
 #include <stdio.h>
@@ -35,36 +36,17 @@ typedef struct assignment {
 
 /* ------------------------------------------------------------------ plans of sessions */
 
-typedef struct text {
-    char *data;
-    size_t bytes;
-    bool failed;
-} text;
-
-static void append(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-    char *data = t->failed ? NULL : realloc(t->data, t->bytes + bytes + 1);
-
-    t->failed = data == NULL;
-    if (t->failed)
-        return;
-    t->data = data;
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-}
-
 static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
 {
-    text t = { 0 };
-    inlay_status status = inlay_session_plan_save(session, append, &t, diag);
+    strbuf t = { 0 };
+    inlay_status status = inlay_session_plan_save(session, strbuf_write, &t, diag);
 
     if (status == INLAY_OK) {
-        *out = t.failed ? NULL : json_loadb(t.data, t.bytes, 0, NULL);
+        *out = t.failed ? NULL : json_loadb(t.data, t.size, 0, NULL);
         if (*out == NULL)
             status = no_memory(diag, "for the plan of a run");
     }
-    free(t.data);
+    strbuf_deinit(&t);
     return status;
 }
 

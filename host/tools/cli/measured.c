@@ -1,5 +1,6 @@
 #include "cli/measured.h"
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include <stdlib.h>
 
 inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
@@ -35,30 +36,17 @@ done:
     return status;
 }
 
-static void write_out(void *user, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, user);
-}
-
 inlay_status measured_explain(const inlay_session *session, const inlay_context *context, json_t **out_json,
                               inlay_diag *diag)
 {
     const inlay_explain_options options = {
         .struct_size = sizeof options, .format = "json", .measured = context, .flags = INLAY_EXPLAIN_ALL
     };
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    inlay_status status;
+    strbuf text = { 0 };
+    inlay_status status = inlay_session_explain_ex(session, &options, strbuf_write, &text, diag);
 
-    *out_json = NULL;
-    if (to == NULL)
-        return no_memory(diag, "for the explanation");
-    status = inlay_session_explain_ex(session, &options, write_out, to, diag);
-    (void)fclose(to);
-    if (status == INLAY_OK)
-        *out_json = json_loadb(text, bytes, 0, NULL);
-    free(text);
+    *out_json = status == INLAY_OK && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+    strbuf_deinit(&text);
     if (status == INLAY_OK && *out_json == NULL)
         status = no_memory(diag, "for the explanation");
     return status;

@@ -27,7 +27,6 @@ static const kind kinds[] = {
 
 typedef struct finder {
     layer_list *out;
-    uint32_t capacity;
     const char *const *skip;
     uint32_t skip_count;
     bool *used; /* [skip_count] */
@@ -87,17 +86,8 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
 
 static inlay_status add_layer(finder *f, const layer *l)
 {
-    if (f->out->count == f->capacity) {
-        const uint32_t capacity = f->capacity == 0 ? 64 : f->capacity * 2;
-        layer *bigger = arena_array(f->a, capacity, sizeof *bigger);
-
-        if (bigger == NULL)
-            return no_memory(f->diag, "for the list of layers");
-        if (f->out->count > 0)
-            memcpy(bigger, f->out->items, f->out->count * sizeof *bigger);
-        f->out->items = bigger;
-        f->capacity = capacity;
-    }
+    if (!ARENA_GROW(f->a, f->out->items, f->out->count))
+        return no_memory(f->diag, "for the list of layers");
     f->out->items[f->out->count++] = *l;
     return INLAY_OK;
 }
