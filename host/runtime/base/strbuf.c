@@ -1,5 +1,5 @@
 #include "base/strbuf.h"
-#include "base/utf8.h"
+#include "base/json_string.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,27 +94,5 @@ void strbuf_int(strbuf *b, int64_t number)
 
 void strbuf_json(strbuf *b, const char *text, size_t bytes)
 {
-    size_t start = 0, i = 0;
-
-    strbuf_add(b, "\"", 1);
-    while (i < bytes) {
-        unsigned char c = (unsigned char)text[i];
-        uint32_t point;
-        size_t n = utf8_get(text + i, bytes - i, &point);
-
-        if (n > 0 && c >= ' ' && c != '"' && c != '\\' && c != 0x7f) {
-            i += n;
-            continue;
-        }
-        strbuf_add(b, text + start, i - start);
-        if (n == 0)
-            strbuf_text(b, "\\ufffd");
-        else if (c == '"' || c == '\\')
-            strbuf_format(b, "\\%c", c);
-        else
-            strbuf_format(b, "\\u%04x", c);
-        start = ++i;
-    }
-    strbuf_add(b, text + start, bytes - start);
-    strbuf_add(b, "\"", 1);
+    json_string_write(text, bytes, "", strbuf_write, b);
 }

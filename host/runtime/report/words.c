@@ -1,5 +1,5 @@
 #include "report/words.h"
-#include "base/utf8.h"
+#include "base/json_string.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -154,34 +154,11 @@ void json_close(json_out *j)
 
 void json_text(json_out *j, const char *key, const char *text)
 {
-    size_t from = 0, i = 0;
-
     begin_item(j, key);
-    if (text == NULL) {
+    if (text != NULL)
+        json_string_write(text, strlen(text), "<>&", j->sink->write, j->sink->user);
+    else
         say(j->sink, "null");
-        return;
-    }
-    say(j->sink, "\"");
-    while (text[i] != '\0') {
-        unsigned char c = (unsigned char)text[i];
-        uint32_t point;
-        size_t bytes = utf8_get(text + i, strnlen(text + i, 4), &point);
-
-        if (bytes > 1 || (bytes == 1 && c >= 0x20 && strchr("\"\\<>&\x7f", c) == NULL)) {
-            i += bytes;
-            continue;
-        }
-        if (i > from)
-            j->sink->write(j->sink->user, text + from, i - from);
-        if (c == '"' || c == '\\')
-            say(j->sink, "\\%c", c);
-        else
-            say(j->sink, "\\u%04x", bytes == 0 ? 0xfffdu : c);
-        from = ++i;
-    }
-    if (i > from)
-        j->sink->write(j->sink->user, text + from, i - from);
-    say(j->sink, "\"");
 }
 
 void json_whole(json_out *j, const char *key, uint64_t number)

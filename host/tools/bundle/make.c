@@ -41,13 +41,6 @@ static bool find_parts(const char *target, char out[PATH_MAX])
     return realpath(path, out) != NULL;
 }
 
-bool bundle_has_target(const char *target)
-{
-    char path[PATH_MAX];
-
-    return find_parts(target, path);
-}
-
 int maker_run(char *const *argv, const char *log)
 {
     const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

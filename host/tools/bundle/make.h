@@ -29,8 +29,6 @@ typedef struct bundle_job {
     char op[64];          /* ... and its operator */
 } bundle_job;
 
-/* Does this program's installation have the run-time part for the target? */
-bool bundle_has_target(const char *target);
 /* The target that this program was made for. */
 const char *bundle_native_target(void);
 INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag);

@@ -1,6 +1,6 @@
 /* Runs of `inlay bisect`, and what differs between two of them. */
 #include "cli/bisect.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

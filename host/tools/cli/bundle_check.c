@@ -1,5 +1,6 @@
 #include "cli/bundle_check.h"
 #include "cli/feed.h"
+#include "data/compare.h"
 #include "data/value.h"
 #include <errno.h>
 #include <math.h>
@@ -56,7 +57,8 @@ static inlay_status compare(check *k, uint32_t o, bundle_check *out)
     inlay_tensor_view want, got;
     inlay_value *made = NULL;
     inlay_status status;
-    double largest = 0, difference = 0;
+    double largest;
+    comparison found;
 
     INLAY_TRY(inlay_session_output(k->session, o, &info));
     INLAY_TRY(value_load(arena_format(&k->a, "%s/%u.npy", k->out, o), &info, &made, k->diag));
@@ -67,14 +69,10 @@ static inlay_status compare(check *k, uint32_t o, bundle_check *out)
     if (memcmp(got.data, want.data, (size_t)got.bytes) == 0)
         goto done;
     out->same = false;
-    for (uint64_t i = 0; want.dtype == INLAY_FLOAT && i < want.bytes / sizeof(float); i++) {
-        const double x = (double)((const float *)want.data)[i], y = (double)((const float *)got.data)[i];
-
-        largest = fabs(x) > largest ? fabs(x) : largest;
-        difference = fabs(x - y) > difference ? fabs(x - y) : difference;
-    }
-    if (largest > 0 && difference / largest > out->largest)
-        out->largest = difference / largest;
+    found = compare_elements(got.data, &want, inlay_value_count(made), 0, 0);
+    largest = compare_largest(&want, inlay_value_count(made));
+    if (largest > 0 && isfinite(found.worst) && found.worst / largest > out->largest)
+        out->largest = found.worst / largest;
 done:
     inlay_value_unref(made);
     return status;

@@ -89,11 +89,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_WHAT_IF:
         return add_what_if(args, arg);
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 

@@ -1,7 +1,7 @@
 /* inlay run: one run of a model, its outputs printed and written. */
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "cli/feed.h"
 #include "data/npy.h"
 #include "data/value.h"
@@ -73,11 +73,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_TIMEOUT:
         args->timeout_ms = (uint64_t)cli_number(state, "--timeout-ms", arg, 0, 1e12);
         return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "check/cases.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>

@@ -1,4 +1,5 @@
 #include "cli/dataset.h"
+#include "base/element.h"
 #include "cli/feed.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
@@ -73,18 +74,6 @@ void dataset_close(dataset *d)
 
 /* ------------------------------------------------------------------ arrays of one source */
 
-static void shape_text(const int64_t *dims, uint32_t rank, char *text, size_t bytes)
-{
-    size_t used = (size_t)snprintf(text, bytes, "[");
-
-    for (uint32_t i = 0; i < rank && used < bytes; i++)
-        used += (size_t)(dims[i] < 0
-                             ? snprintf(text + used, bytes - used, "%s?", i > 0 ? ", " : "")
-                             : snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]));
-    if (used < bytes)
-        (void)snprintf(text + used, bytes - used, "]");
-}
-
 static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -117,11 +106,10 @@ static inlay_status count_rows(column *c, const inlay_io_info *info, const npy_h
     }
     if (c->samples >= 1 && c->samples <= MOST_SAMPLES)
         return INLAY_OK;
-    shape_text(h->dims, h->rank, got, sizeof got);
-    shape_text(info->dims, info->rank, want, sizeof want);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", c->label, got, info->name,
-                      want);
+                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", c->label,
+                      dims_text(h->dims, h->rank, ", ", got, sizeof got), info->name,
+                      dims_text(info->dims, info->rank, ", ", want, sizeof want));
 }
 
 static inlay_status measure_column(dataset *d, uint32_t i, inlay_diag *diag)

@@ -1,5 +1,5 @@
 #include "cli/same.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "cli/dataset.h"
 #include "quantize/judge.h"
 

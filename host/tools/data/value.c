@@ -254,16 +254,11 @@ inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_
 char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 {
     uint32_t kind = inlay_value_kind(value);
-    size_t used;
     char inner[256];
 
     if (kind == INLAY_KIND_TENSOR) {
-        used = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(inlay_value_dtype(value)));
-        for (uint32_t i = 0; i < inlay_value_rank(value) && used < bytes; i++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "",
-                                     (long long)inlay_value_dims(value)[i]);
-        if (used < bytes)
-            (void)snprintf(text + used, bytes - used, "]");
+        (void)snprintf(text, bytes, "%s%s", inlay_dtype_name(inlay_value_dtype(value)),
+                       dims_text(inlay_value_dims(value), inlay_value_rank(value), ", ", inner, sizeof inner));
     } else if (kind == INLAY_KIND_OPTIONAL) {
         (void)snprintf(text, bytes, "optional(%s)",
                        inlay_value_count(value) == 0
@@ -273,29 +268,6 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
         (void)snprintf(text, bytes, "%s(%lld)", kind == INLAY_KIND_MAP ? "map" : "sequence",
                        (long long)inlay_value_count(value));
     }
-    return text;
-}
-
-char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes)
-{
-    static const char *const kinds[] = { "", "", "sequence of ", "optional ", "map to " };
-    size_t used =
-        (size_t)snprintf(text, bytes, "%s%s", info->kind < 5 ? kinds[info->kind] : "", inlay_dtype_name(info->dtype));
-
-    if (info->rank == INLAY_RANK_UNKNOWN) {
-        (void)snprintf(text + used, bytes - used, "[...]");
-        return text;
-    }
-    for (uint32_t i = 0; i < info->rank && used < bytes; i++) {
-        const char *before = i == 0 ? "[" : ", ";
-        if (info->dims[i] >= 0)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", before, (long long)info->dims[i]);
-        else
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", before,
-                                     info->dim_names[i][0] != '\0' ? info->dim_names[i] : "?");
-    }
-    if (used < bytes)
-        (void)snprintf(text + used, bytes - used, info->rank == 0 ? "[]" : "]");
     return text;
 }
 

@@ -51,8 +51,6 @@ char *value_path(arena *a, const char *dir, const char *name, const char *suffix
 
 /* "float[2, 3]", "sequence(4)", "optional(float[2])": the type in words, cut to fit. Returns text. */
 char *value_type_text(const inlay_value *value, char *text, size_t bytes);
-/* The same of a declaration: "float[batch, 3, ?]". */
-char *value_declared_text(const inlay_io_info *info, char *text, size_t bytes);
 
 /* One line: type, first elements (at most max of each tensor), minimum, maximum and mean; lists have a line an item. */
 void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t max);

@@ -44,14 +44,13 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
 
 /* ------------------------------------------------------------------ names */
 
-/* Is a value of the graph, or of a body in it, called so? What a body captures has the name of the outer value. */
-static bool is_taken(const graph *g, const char *name)
+bool change_has_name(const graph *g, const char *name)
 {
     if (graph_find_value(g, name) != INLAY_NONE)
         return true;
     for (uint32_t i = 0; i < g->node_count; i++)
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (is_taken(g->nodes[i]->bodies[b].graph, name))
+            if (change_has_name(g->nodes[i]->bodies[b].graph, name))
                 return true;
     return false;
 }
@@ -82,7 +81,7 @@ static inlay_status rename_value(graph_model *model, const uint32_t *values, uin
             continue;
         if (to[0] == '\0')
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.200s': the new name is empty", what, from);
-        if (is_taken(model->main, to))
+        if (change_has_name(model->main, to))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.150s': another value is called '%.150s' already",
                               what, from, to);
         copy = arena_string(&model->arena, to);

@@ -1,3 +1,4 @@
+#include "modelkit/change.h"
 #include "pipe/pipe_parts.h"
 #include "base/nearest.h"
 #include <errno.h>
@@ -149,24 +150,13 @@ inlay_status pipe_file(pipe_chain *c, const char *path, inlay_str *out)
 
 /* ------------------------------------------------------------------ the graph */
 
-static bool is_taken(const graph *g, const char *name)
-{
-    if (graph_find_value(g, name) != INLAY_NONE)
-        return true;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (is_taken(g->nodes[i]->bodies[b].graph, name))
-                return true;
-    return false;
-}
-
 uint32_t pipe_value(pipe_chain *c, const char *name)
 {
     char text[128];
 
     name = name != NULL ? name : c->makes;
     (void)snprintf(text, sizeof text, "%s", name);
-    for (uint32_t i = 2; is_taken(c->g, text); i++)
+    for (uint32_t i = 2; change_has_name(c->g, text); i++)
         (void)snprintf(text, sizeof text, "%s_%u", name, i);
     return graph_add_value(c->g, text, strlen(text));
 }

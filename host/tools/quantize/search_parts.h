@@ -62,7 +62,6 @@ INLAY_NODISCARD inlay_status search_find_telling(search *x, const candidate *c);
 /* Does the agreement hold? While sets are chosen, with some room: what suits the samples suits others less. */
 bool search_is_good(const search *x, const verdict *v);
 bool search_holds(const search *x, const verdict *v);
-bool search_is_better(const verdict *a, const verdict *b);
 /* "the inputs of layers, ranges by mse" */
 const char *search_describe(const search *x, const candidate *c);
 /* Layers that are floats in the candidate though they need not be. */

@@ -117,13 +117,6 @@ bool search_is_good(const search *x, const verdict *v)
     return verdict_holds(v, least, x->args->sure);
 }
 
-bool search_is_better(const verdict *a, const verdict *b)
-{
-    if (a->score.value == b->score.value)
-        return a->error < b->error;
-    return agree_holds(a->metric, a->score.value, b->score.value);
-}
-
 /* ------------------------------------------------------------------ building */
 
 qdq_range search_range(const search *x, uint32_t i, uint32_t method)
