@@ -13,9 +13,10 @@ void json_string_write(const char *text, size_t bytes, const char *escaped,
     while (i < bytes) {
         const unsigned char c = (unsigned char)text[i];
         uint32_t point;
-        const size_t n = utf8_get(text + i, bytes - i, &point);
+        const size_t n = c < 0x80 ? 1 : utf8_get(text + i, bytes - i, &point);
 
-        if (n > 1 || (n == 1 && c >= ' ' && c != '"' && c != '\\' && c != 0x7f && strchr(escaped, c) == NULL)) {
+        if (n > 1 || (n == 1 && c >= ' ' && c != '"' && c != '\\' && c != 0x7f &&
+                      (escaped[0] == '\0' || strchr(escaped, c) == NULL))) {
             i += n;
             continue;
         }

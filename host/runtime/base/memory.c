@@ -5,14 +5,9 @@
 
 size_t list_room(size_t count)
 {
-    size_t room = 4;
-
-    if (count == 0)
-        return 0;
-    while (room < count)
-        if (!mul_size(&room, 2))
-            return SIZE_MAX;
-    return room;
+    if (count <= 4)
+        return count > 0 ? 4 : 0;
+    return count > SIZE_MAX / 2 ? SIZE_MAX : (size_t)1 << (64 - __builtin_clzll(count - 1));
 }
 
 bool list_reserve(void *list_address, size_t count, size_t more, size_t item_bytes)
