@@ -36,7 +36,7 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
             dims[d] = outer->dims[d].value;
         if (graph_set_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data, outer->data_bytes) !=
             INLAY_OK)
-            return no_memory(ctx->diag, "for constant '%s'", outer->name.data);
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
         *changed = true;
     }
     b->capture_count = kept;

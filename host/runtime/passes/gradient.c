@@ -223,7 +223,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         arena_deinit(&f.a);
         names_deinit(&f.names);
         if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && f.m.failed))
-            return no_memory(ctx->diag, "to spell out node '%s'", f.n->info.name.data);
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", f.n->info.name.data);
         if (status != INLAY_OK || !ready)
             continue;
         pass_count(ctx, g, f.n, "the derivatives of the nodes that it names");

@@ -50,7 +50,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     bool any = false;
 
     if (drop == NULL)
-        return no_memory(ctx->diag, "to look for constant conditions");
+        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to look for constant conditions");
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_body *body = taken_branch(g, g->nodes[i]);
         const graph_node *n = g->nodes[i];
@@ -59,7 +59,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (body == NULL || !pass_may(ctx))
             continue;
         if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
-            return no_memory(ctx->diag, "to move a branch of node '%s'", n->info.name.data);
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to move a branch of node '%s'",
+                              n->info.name.data);
         pass_count(ctx, g, n, body->attr);
         drop[i] = any = true;
     }

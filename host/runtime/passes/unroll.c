@@ -24,7 +24,7 @@ typedef struct unroller {
 /* A list of outputs of Loops and what is read in their place. */
 typedef struct forwards {
     uint32_t *from, *to;
-    uint32_t count;
+    uint32_t count, capacity;
 } forwards;
 
 static bool is_true(const inlay_value_info *v)
@@ -250,10 +250,19 @@ static bool unroll(unroller *u, forwards *f)
 /* Room for the outputs of one more Loop. */
 static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
 {
-    arena *a = &ctx->model->arena;
+    uint32_t capacity = 2 * f->capacity + more, *list;
 
-    return arena_reserve(a, &f->from, f->count, more, sizeof *f->from) &&
-           arena_reserve(a, &f->to, f->count, more, sizeof *f->to);
+    if (f->count + more <= f->capacity)
+        return true;
+    list = arena_array(&ctx->model->arena, 2 * (size_t)capacity + 1, sizeof *list);
+    if (list == NULL)
+        return false;
+    for (uint32_t i = 0; i < f->count; i++) {
+        list[i] = f->from[i];
+        list[capacity + i] = f->to[i];
+    }
+    *f = (forwards){ list, list + capacity, f->count, capacity };
+    return true;
 }
 
 static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
@@ -286,7 +295,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             drop = arena_array(&ctx->model->arena, nodes, sizeof *drop);
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
-            return no_memory(ctx->diag, "to unroll node '%s'", n->info.name.data);
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
         drop[i] = true;
         (void)snprintf(text, sizeof text, "%lld iterations", (long long)u.trips);
         pass_count(ctx, g, n, text);
@@ -295,7 +304,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         uint32_t kept = 0;
 
         if (!forward_uses(ctx, g, &f))
-            return no_memory(ctx->diag, "to unroll loops");
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll loops");
         for (uint32_t i = 0; i < g->node_count; i++)
             if (i >= nodes || !drop[i])
                 g->nodes[kept++] = g->nodes[i];

@@ -2,7 +2,7 @@
 
 enum { DEEPEST = 128, PIECE = 512 };
 
-static void put(const char *text, page_write write, void *user)
+void page_put(const char *text, void (*write)(void *user, const char *data, size_t bytes), void *user)
 {
     char piece[PIECE];
     unsigned char stack[DEEPEST + 1]; /* a pair is made of those before it in the table */
@@ -26,36 +26,4 @@ static void put(const char *text, page_write write, void *user)
         }
     }
     write(user, piece, used);
-}
-
-void page_head(bool scripts, page_write write, void *user)
-{
-    put("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'",
-        write, user);
-    put(scripts ? "; script-src 'unsafe-inline'\" />\n<title>" : "\" />\n<title>", write, user);
-}
-
-void page_body(const char *css, page_write write, void *user)
-{
-    put("</title>\n<style>\n", write, user);
-    put(css, write, user);
-    put("</style>\n</head>\n<body>\n", write, user);
-}
-
-void page_data_begin(const char *title, const char *css, const char *body, page_write write, void *user)
-{
-    page_head(true, write, user);
-    put(title, write, user);
-    page_body(css, write, user);
-    put(body, write, user);
-    put("<script type=\"application/json\" id=\"facts\">\n", write, user);
-}
-
-void page_data_end(const char *js, page_write write, void *user)
-{
-    put("\n</script>\n<script>\n'use strict';\n(function () {\n", write, user);
-    put(js, write, user);
-    put("})();\n</script>\n</body>\n</html>\n", write, user);
 }
