@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void add_time(buf *to)
+static void add_time(strbuf *to)
 {
     struct timespec now;
     struct tm parts;
@@ -16,10 +16,10 @@ static void add_time(buf *to)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &parts);
     (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    buf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
+    strbuf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
 }
 
-static void add_client(buf *to, const exchange *x)
+static void add_client(strbuf *to, const exchange *x)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     char host[64];
@@ -29,7 +29,7 @@ static void add_client(buf *to, const exchange *x)
     if (getnameinfo(info->client_addr,
                     info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
                     host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
-        buf_format(to, ",\"client\":\"%s\"", host);
+        strbuf_format(to, ",\"client\":\"%s\"", host);
 }
 
 /* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context), neither number all zeros; later versions may go on behind it. */
@@ -49,7 +49,7 @@ static bool is_traceparent(const char *text)
 }
 
 /* Headers by which a request is followed through several servers. */
-static void add_trace(buf *to, const exchange *x)
+static void add_trace(strbuf *to, const exchange *x)
 {
     static const char *const names[] = { "traceparent", "x-request-id" };
 
@@ -58,35 +58,35 @@ static void add_trace(buf *to, const exchange *x)
 
         if (text == NULL || (i == 0 && !is_traceparent(text)))
             continue;
-        buf_format(to, ",\"%s\":", names[i]);
-        buf_json(to, text, strnlen(text, 128));
+        strbuf_format(to, ",\"%s\":", names[i]);
+        strbuf_json(to, text, strnlen(text, 128));
     }
 }
 
 void access_log_write(const exchange *x)
 {
-    buf line = { .data = NULL };
+    strbuf line = { .data = NULL };
 
     if (x->server->access_log < 0)
         return;
     add_time(&line);
     add_client(&line, x);
-    buf_text(&line, ",\"method\":");
-    buf_json(&line, x->method, strlen(x->method));
-    buf_text(&line, ",\"path\":");
-    buf_json(&line, x->path, strlen(x->path));
-    buf_format(&line, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", x->code, x->body_bytes,
-               x->reply.size, (unsigned long long)((clock_ns() - x->arrived_ns) / 1000));
+    strbuf_text(&line, ",\"method\":");
+    strbuf_json(&line, x->method, strlen(x->method));
+    strbuf_text(&line, ",\"path\":");
+    strbuf_json(&line, x->path, strlen(x->path));
+    strbuf_format(&line, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", x->code, x->body_bytes,
+                  x->reply.size, (unsigned long long)((clock_ns() - x->arrived_ns) / 1000));
     if (x->job.model != NULL)
-        buf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", x->job.model->name, x->job.model->version);
+        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", x->job.model->name, x->job.model->version);
     if (x->run_rows > 0)
-        buf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu",
-                   (unsigned long long)(x->queue_ns / 1000), (unsigned long long)(x->compute_ns / 1000),
-                   (unsigned long long)x->run_rows);
+        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu",
+                      (unsigned long long)(x->queue_ns / 1000), (unsigned long long)(x->compute_ns / 1000),
+                      (unsigned long long)x->run_rows);
     add_trace(&line, x);
-    buf_text(&line, "}\n");
+    strbuf_text(&line, "}\n");
     if (!line.failed && write(x->server->access_log, line.data, line.size) < 0) {
         /* A full disk is no reason to stop serving. */
     }
-    buf_deinit(&line);
+    strbuf_deinit(&line);
 }

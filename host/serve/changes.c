@@ -62,10 +62,9 @@ static seen_model *entry_of(changes *c, const char *name)
     for (uint32_t i = 0; i < c->count; i++)
         if (strcmp(c->models[i].name, name) == 0)
             return &c->models[i];
-    more = realloc(c->models, (c->count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!LIST_GROW(c->models, c->count))
         return NULL;
-    c->models = more;
+    more = c->models;
     more[c->count] = (seen_model){ .name = strdup(name) };
     return more[c->count].name != NULL ? &more[c->count++] : NULL;
 }

@@ -27,16 +27,10 @@ bool machine_fail(machine *m, inlay_status status, const char *what, const char 
 
 void *machine_memory(machine *m, size_t bytes)
 {
-    void **more = NULL, *memory = NULL;
+    void *memory = NULL;
 
-    if (m->memory_bytes + bytes <= 2u * CHAT_BYTES)
-        more = (m->memory_count & (m->memory_count - 1)) != 0
-                   ? m->memory
-                   : realloc((void *)m->memory, (m->memory_count == 0 ? 1 : 2 * m->memory_count) * sizeof(void *));
-    if (more != NULL) {
-        m->memory = more;
+    if (m->memory_bytes + bytes <= 2u * CHAT_BYTES && LIST_GROW(m->memory, m->memory_count))
         memory = malloc(bytes > 0 ? bytes : 1);
-    }
     if (memory == NULL) {
         (void)machine_fail(m, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
         return NULL;
@@ -150,7 +144,7 @@ static void put_text(machine *m, const char *to, bool tag, bool block, bool minu
     while (tag && minus && to > from && is_white(to[-1]))
         to--;
     if (live)
-        buf_add(&m->out, from, (size_t)(to - from));
+        strbuf_add(&m->out, from, (size_t)(to - from));
 }
 
 /* Goes on to the next tag, and behind its opening signs. '\0': there is none; otherwise '{', '%' or '#'. */
@@ -421,7 +415,7 @@ inlay_status chat_render(const chat *c, char **out_text, inlay_diag *diag)
 
     *out_text = NULL;
     if (m == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the chat");
+        return no_memory(diag, "for the chat");
     m->chat = c;
     m->diag = &own;
     m->at = c->form;
@@ -429,14 +423,14 @@ inlay_status chat_render(const chat *c, char **out_text, inlay_diag *diag)
     m->end -= m->end > m->at && m->end[-1] == '\n'; /* the last end of line is none of the text */
     if (define_all(m) && run(m, true) != END_OF_TEXT)
         (void)machine_fail(m, INLAY_UNSUPPORTED, "an end of what has not begun", "", 0);
-    buf_add(&m->out, "", 1);
+    strbuf_add(&m->out, "", 1);
     if (m->out.failed)
         (void)machine_fail(m, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
     for (size_t i = 0; i < m->memory_count; i++)
         free(m->memory[i]);
     free((void *)m->memory);
     if (m->failed)
-        buf_deinit(&m->out);
+        strbuf_deinit(&m->out);
     else
         *out_text = m->out.data;
     free(m);

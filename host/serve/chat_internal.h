@@ -1,7 +1,7 @@
 /* serve/chat_internal.h - a template at work: where it is, what its names mean. */
 #ifndef SERVE_CHAT_INTERNAL_H
 #define SERVE_CHAT_INTERNAL_H
-#include "serve/buf.h"
+#include "base/strbuf.h"
 #include "serve/chat.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ enum { CHAT_VARIABLES = 64, CHAT_LOOPS = 8, CHAT_NESTED = 64, CHAT_STEPS = 40000
 typedef struct machine {
     const chat *chat;
     const char *at, *end; /* the template, from here */
-    buf out;
+    strbuf out;
     variable variables[CHAT_VARIABLES]; /* the last of a name is it */
     uint32_t variable_count, scope;     /* those from `scope` on are of the innermost loop */
     loop loops[CHAT_LOOPS];

@@ -41,7 +41,7 @@ bool value_print(machine *m, const value *v)
 
     if (v->kind >= VALUE_LIST)
         return machine_fail(m, INLAY_UNSUPPORTED, "printing a list or a message", "", 0);
-    buf_add(&m->out, text.text, text.count);
+    strbuf_add(&m->out, text.text, text.count);
     if (m->out.size > CHAT_BYTES || m->out.failed)
         return machine_fail(m, INLAY_LIMIT_EXCEEDED, "the text is too long", "", 0);
     return true;

@@ -19,12 +19,12 @@ struct completion {
     size_t room, count, prompt_count, read;
     infer_tensor inputs[3];
     infer_wanted wanted;
-    buf text;  /* made, and not given out yet */
-    buf whole; /* of an answer that is no stream */
+    strbuf text;  /* made, and not given out yet */
+    strbuf whole; /* of an answer that is no stream */
     const char *reason;
 
     pthread_mutex_t lock; /* of what follows */
-    buf out;              /* events that the client has not got yet, from `taken` on */
+    strbuf out;           /* events that the client has not got yet, from `taken` on */
     size_t taken;
     bool waiting; /* the connection sleeps until there are some */
     bool done, left;
@@ -38,9 +38,9 @@ void completion_destroy(completion *c)
     free(c->mask);
     free(c->positions);
     completion_request_deinit(&c->asked);
-    buf_deinit(&c->text);
-    buf_deinit(&c->whole);
-    buf_deinit(&c->out);
+    strbuf_deinit(&c->text);
+    strbuf_deinit(&c->whole);
+    strbuf_deinit(&c->out);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -48,28 +48,29 @@ void completion_destroy(completion *c)
 /* ------------------------------------------------------------------ what is sent */
 
 /* What an answer, or an event of a stream, begins with. */
-static void write_head(const completion *c, buf *to)
+static void write_head(const completion *c, strbuf *to)
 {
     const char *kind = !c->asked.chat ? "text_completion" : c->streams ? "chat.completion.chunk" : "chat.completion";
 
-    buf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
-               c->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)c->id, kind, (long long)time(NULL),
-               c->x->job.model->name);
+    strbuf_format(to,
+                  "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
+                  c->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)c->id, kind, (long long)time(NULL),
+                  c->x->job.model->name);
 }
 
-static void write_choice(completion *c, buf *to, const char *text, size_t bytes, const char *reason)
+static void write_choice(completion *c, strbuf *to, const char *text, size_t bytes, const char *reason)
 {
     write_head(c, to);
     if (!c->asked.chat)
-        buf_text(to, "\"text\":");
+        strbuf_text(to, "\"text\":");
     else if (c->streams)
-        buf_text(to, c->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
+        strbuf_text(to, c->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
     else
-        buf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+        strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
     c->began = true;
-    buf_json(to, text, bytes);
-    buf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", c->asked.chat ? "}" : "",
-               reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
+    strbuf_json(to, text, bytes);
+    strbuf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", c->asked.chat ? "}" : "",
+                  reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
 }
 
 /* Under the lock: there is something for the connection to send. */
@@ -86,12 +87,12 @@ static void wake(completion *c)
 static void emit(completion *c, size_t bytes, const char *reason)
 {
     if (!c->streams) {
-        buf_add(&c->whole, c->text.data, bytes);
+        strbuf_add(&c->whole, c->text.data, bytes);
     } else if (bytes > 0 || reason != NULL) {
         (void)pthread_mutex_lock(&c->lock);
-        buf_text(&c->out, "data: ");
+        strbuf_text(&c->out, "data: ");
         write_choice(c, &c->out, c->text.data, bytes, reason);
-        buf_text(&c->out, "}\n\n");
+        strbuf_text(&c->out, "}\n\n");
         wake(c);
         (void)pthread_mutex_unlock(&c->lock);
     }
@@ -153,8 +154,9 @@ static void finish(completion *c, const inlay_diag *failure)
         } else {
             emit(c, c->text.size, c->reason);
             write_choice(c, &x->reply, c->whole.data != NULL ? c->whole.data : "", c->whole.size, c->reason);
-            buf_format(&x->reply, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}}",
-                       c->prompt_count, c->count - c->prompt_count, c->count);
+            strbuf_format(&x->reply,
+                          ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}}",
+                          c->prompt_count, c->count - c->prompt_count, c->count);
             x->code = MHD_HTTP_OK;
         }
         c->done = true;
@@ -165,11 +167,11 @@ static void finish(completion *c, const inlay_diag *failure)
         emit(c, c->text.size, c->reason);
     (void)pthread_mutex_lock(&c->lock);
     if (failure != NULL) {
-        buf_text(&c->out, "data: {\"error\":");
-        buf_json(&c->out, failure->text, strlen(failure->text));
-        buf_text(&c->out, "}\n\n");
+        strbuf_text(&c->out, "data: {\"error\":");
+        strbuf_json(&c->out, failure->text, strlen(failure->text));
+        strbuf_text(&c->out, "}\n\n");
     } else {
-        buf_text(&c->out, "data: [DONE]\n\n");
+        strbuf_text(&c->out, "data: [DONE]\n\n");
     }
     left = c->left;
     c->done = true;
@@ -328,7 +330,7 @@ static bool take_token(completion *c, const infer_output *o, inlay_diag *diag)
         return false;
     text = tokenizer_bytes(t->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
-        buf_add(&c->text, text, bytes);
+        strbuf_add(&c->text, text, bytes);
     stopped = find_stop(c);
     if (stopped)
         return false;
@@ -419,7 +421,7 @@ static bool begin(exchange *x, completion *c)
     if (c->asked.sampler.temperature > 0 && c->asked.sampler.state == 0)
         c->asked.sampler.state = clock_ns() ^ c->id;
     if (!make_room(c, c->count + 1)) {
-        (void)inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the text");
+        (void)no_memory(&diag, "for the text");
         exchange_fail_diag(x, &diag);
         return false;
     }
@@ -468,7 +470,7 @@ void answer_completions(exchange *x)
 /* ------------------------------------------------------------------ GET /v1/models */
 
 typedef struct model_list {
-    buf *to;
+    strbuf *to;
     uint32_t count;
 } model_list;
 
@@ -477,16 +479,16 @@ static void add_model(void *user, const repository_entry *e)
     model_list *list = user;
 
     if (e->loaded != NULL && e->loaded->text != NULL)
-        buf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"}",
-                   list->count++ > 0 ? "," : "", e->name);
+        strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"}",
+                      list->count++ > 0 ? "," : "", e->name);
 }
 
 void answer_models(exchange *x)
 {
     model_list list = { &x->reply, 0 };
 
-    buf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
+    strbuf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
     repository_each(x->server->repository, add_model, &list);
-    buf_text(&x->reply, "]}");
+    strbuf_text(&x->reply, "]}");
     x->code = MHD_HTTP_OK;
 }

@@ -1,4 +1,5 @@
 #include "serve/completion_request.h"
+#include "base/memory.h"
 #include "serve/json.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,14 +91,12 @@ static bool read_messages(json_reader *r, completion_request *c)
         return false;
     while (reader_element(r)) {
         uint32_t n = c->message_count;
-        chat_message *more = c->messages;
 
         if (n == MAX_MESSAGES)
             return reader_fail(r, "more than 4096 messages");
-        if ((n & (n - 1)) == 0 && (more = realloc(c->messages, (n == 0 ? 1 : 2 * n) * sizeof *more)) == NULL)
+        if (!LIST_GROW(c->messages, n))
             return reader_fail(r, "more messages than there is memory for");
-        c->messages = more;
-        if (!read_message(r, &more[n]))
+        if (!read_message(r, &c->messages[n]))
             return false;
         c->message_count++;
     }

@@ -1,4 +1,5 @@
 #include "serve/datatype.h"
+#include "base/utf8.h"
 #include <math.h>
 #include <string.h>
 
@@ -174,47 +175,47 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
 /* ------------------------------------------------------------------ to JSON */
 
 /* JSON has no NaN and no infinity; what other servers of this protocol write is what Python reads. */
-static void write_real(buf *to, double value, int digits)
+static void write_real(strbuf *to, double value, int digits)
 {
     if (isfinite(value) && value == (double)(int32_t)value && !(value == 0 && signbit(value))) {
-        buf_int(to, (int32_t)value);
-        buf_add(to, ".0", 2);
+        strbuf_int(to, (int32_t)value);
+        strbuf_add(to, ".0", 2);
     } else if (isfinite(value)) {
-        buf_format(to, "%.*g", digits, value);
+        strbuf_format(to, "%.*g", digits, value);
     } else {
-        buf_text(to, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+        strbuf_text(to, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
     }
 }
 
-static void write_element(buf *to, inlay_dtype dtype, const void *data, uint64_t i)
+static void write_element(strbuf *to, inlay_dtype dtype, const void *data, uint64_t i)
 {
     switch (dtype) {
     case INLAY_BOOL:
-        buf_text(to, ((const uint8_t *)data)[i] != 0 ? "true" : "false");
+        strbuf_text(to, ((const uint8_t *)data)[i] != 0 ? "true" : "false");
         break;
     case INLAY_UINT8:
-        buf_uint(to, ((const uint8_t *)data)[i]);
+        strbuf_uint(to, ((const uint8_t *)data)[i]);
         break;
     case INLAY_UINT16:
-        buf_uint(to, ((const uint16_t *)data)[i]);
+        strbuf_uint(to, ((const uint16_t *)data)[i]);
         break;
     case INLAY_UINT32:
-        buf_uint(to, ((const uint32_t *)data)[i]);
+        strbuf_uint(to, ((const uint32_t *)data)[i]);
         break;
     case INLAY_UINT64:
-        buf_uint(to, ((const uint64_t *)data)[i]);
+        strbuf_uint(to, ((const uint64_t *)data)[i]);
         break;
     case INLAY_INT8:
-        buf_int(to, ((const int8_t *)data)[i]);
+        strbuf_int(to, ((const int8_t *)data)[i]);
         break;
     case INLAY_INT16:
-        buf_int(to, ((const int16_t *)data)[i]);
+        strbuf_int(to, ((const int16_t *)data)[i]);
         break;
     case INLAY_INT32:
-        buf_int(to, ((const int32_t *)data)[i]);
+        strbuf_int(to, ((const int32_t *)data)[i]);
         break;
     case INLAY_INT64:
-        buf_int(to, ((const int64_t *)data)[i]);
+        strbuf_int(to, ((const int64_t *)data)[i]);
         break;
     case INLAY_FLOAT:
         write_real(to, ((const float *)data)[i], 9);
@@ -223,12 +224,12 @@ static void write_element(buf *to, inlay_dtype dtype, const void *data, uint64_t
         write_real(to, ((const double *)data)[i], 17);
         break;
     default:
-        buf_json(to, ((const inlay_str *)data)[i].data, ((const inlay_str *)data)[i].bytes);
+        strbuf_json(to, ((const inlay_str *)data)[i].data, ((const inlay_str *)data)[i].bytes);
         break;
     }
 }
 
-inlay_status datatype_write_json(buf *to, inlay_dtype dtype, uint64_t count, const void *data, const char *name,
+inlay_status datatype_write_json(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data, const char *name,
                                  inlay_diag *diag)
 {
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
@@ -244,7 +245,7 @@ inlay_status datatype_write_json(buf *to, inlay_dtype dtype, uint64_t count, con
                                   "output '%s' is not UTF-8; ask for it with \"binary_data\": true", name);
         }
         if (i > 0)
-            buf_add(to, ",", 1);
+            strbuf_add(to, ",", 1);
         write_element(to, dtype, data, i);
     }
     return INLAY_OK;
@@ -285,10 +286,10 @@ uint64_t datatype_raw_bytes(inlay_dtype dtype, uint64_t count, const void *data)
     return bytes;
 }
 
-void datatype_write_raw(buf *to, inlay_dtype dtype, uint64_t count, const void *data)
+void datatype_write_raw(strbuf *to, inlay_dtype dtype, uint64_t count, const void *data)
 {
     if (dtype != INLAY_STRING) {
-        buf_add(to, data, count * datatype_bytes(dtype));
+        strbuf_add(to, data, count * datatype_bytes(dtype));
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -296,7 +297,7 @@ void datatype_write_raw(buf *to, inlay_dtype dtype, uint64_t count, const void *
         const unsigned char length[] = { (unsigned char)s->bytes, (unsigned char)(s->bytes >> 8),
                                          (unsigned char)(s->bytes >> 16), (unsigned char)(s->bytes >> 24) };
 
-        buf_add(to, length, sizeof length);
-        buf_add(to, s->data, s->bytes);
+        strbuf_add(to, length, sizeof length);
+        strbuf_add(to, s->data, s->bytes);
     }
 }

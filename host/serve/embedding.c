@@ -111,7 +111,7 @@ static bool make_inputs(embedding *e, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u has no tokens", e->done) == INLAY_OK;
     e->ones = calloc(3 * e->token_count, sizeof *e->ones);
     if (e->ones == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokens") == INLAY_OK;
+        return no_memory(diag, "for the tokens") == INLAY_OK;
     e->zeros = e->ones + e->token_count;
     e->positions = e->zeros + e->token_count;
     for (size_t i = 0; i < e->token_count; i++) {
@@ -144,7 +144,7 @@ static bool submit(embedding *e, inlay_diag *diag)
 /* The mean over the tokens, of length 1. */
 static bool write_vector(embedding *e, const infer_output *o, inlay_diag *diag)
 {
-    buf *to = &e->x->reply;
+    strbuf *to = &e->x->reply;
     const float *data = o->data;
     size_t size = o->rank >= 2 ? (size_t)o->dims[o->rank - 1] : 0, rows = size > 0 ? (size_t)o->count / size : 0;
     double *sum, norm = 0;
@@ -153,20 +153,20 @@ static bool write_vector(embedding *e, const infer_output *o, inlay_diag *diag)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no float tensor of vectors", o->name) == INLAY_OK;
     sum = calloc(size, sizeof *sum);
     if (sum == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vector") == INLAY_OK;
+        return no_memory(diag, "for the vector") == INLAY_OK;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < size; i++)
             sum[i] += (double)data[r * size + i];
     for (size_t i = 0; i < size; i++)
         norm += sum[i] * sum[i];
     norm = norm > 0 && isfinite(norm) ? sqrt(norm) : 1;
-    buf_format(to, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":[", e->done > 0 ? "," : "", e->done);
+    strbuf_format(to, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":[", e->done > 0 ? "," : "", e->done);
     for (size_t i = 0; i < size; i++) {
         double value = sum[i] / norm;
 
-        buf_format(to, isfinite(value) ? "%s%.8g" : "%snull", i > 0 ? "," : "", value);
+        strbuf_format(to, isfinite(value) ? "%s%.8g" : "%snull", i > 0 ? "," : "", value);
     }
-    buf_text(to, "]}");
+    strbuf_text(to, "]}");
     free(sum);
     return true;
 }
@@ -191,8 +191,8 @@ static void step(job *j, const inlay_diag *failure, const infer_output *outputs,
         exchange_fail_diag(x, &diag);
         stats_add_error(&j->model->stats, stats_error_of(diag.code), clock_ns() - x->arrived_ns);
     } else {
-        buf_format(&x->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
-                   j->model->name, e->all_tokens, e->all_tokens);
+        strbuf_format(&x->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
+                      j->model->name, e->all_tokens, e->all_tokens);
         x->code = MHD_HTTP_OK;
         stats_add_time(&j->model->stats.request, clock_ns() - x->arrived_ns);
     }
@@ -230,7 +230,7 @@ void answer_embeddings(exchange *x)
     x->job.request = &x->request;
     x->job.finish = step;
     x->job.user = x;
-    buf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
+    strbuf_text(&x->reply, "{\"object\":\"list\",\"data\":[");
     exchange_suspend(x);
     if (submit(e, &diag))
         return;

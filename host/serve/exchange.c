@@ -16,10 +16,10 @@ static void set_error(exchange *x, int code, const char *text)
     x->code = code;
     x->type = "application/json";
     x->reply_json_bytes = 0;
-    buf_deinit(&x->reply);
-    buf_text(&x->reply, "{\"error\":");
-    buf_json(&x->reply, text, strlen(text));
-    buf_text(&x->reply, "}");
+    strbuf_deinit(&x->reply);
+    strbuf_text(&x->reply, "{\"error\":");
+    strbuf_json(&x->reply, text, strlen(text));
+    strbuf_text(&x->reply, "}");
 }
 
 void exchange_fail(exchange *x, int code, const char *text)
@@ -97,7 +97,7 @@ static enum MHD_Result send_answer(exchange *x)
     if (strcmp(x->type, "text/event-stream") == 0) {
         response = completion_response(x->completion);
     } else if (x->reply.failed) {
-        buf_deinit(&x->reply);
+        strbuf_deinit(&x->reply);
         x->code = MHD_HTTP_SERVICE_UNAVAILABLE;
         x->type = "application/json";
         response = MHD_create_response_from_buffer(sizeof no_memory - 1, no_memory, MHD_RESPMEM_PERSISTENT);
@@ -405,7 +405,7 @@ void exchange_release(exchange *x)
     model_unref(x->job.model);
     completion_destroy(x->completion);
     embedding_destroy(x->embedding);
-    buf_deinit(&x->reply);
+    strbuf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
     free(x->memory);

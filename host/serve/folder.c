@@ -1,4 +1,5 @@
 #include "serve/folder.h"
+#include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -68,16 +69,13 @@ static bool read_versions(found_model *m)
     bool good = true;
 
     while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
-        uint64_t version, *more;
+        uint64_t version;
 
         if (!is_version(entry->d_name, &version) || !is_file(m->path, entry->d_name, "/model.onnx"))
             continue;
-        more = realloc(m->versions, (m->version_count + 1) * sizeof *more);
-        good = more != NULL;
-        if (good) {
-            more[m->version_count++] = version;
-            m->versions = more;
-        }
+        good = LIST_GROW(m->versions, m->version_count);
+        if (good)
+            m->versions[m->version_count++] = version;
     }
     if (dir != NULL)
         (void)closedir(dir);
@@ -89,19 +87,17 @@ static bool read_versions(found_model *m)
 /* Appends a model. name_bytes of name are its name; path is its file or folder. */
 static bool add(folder *f, const char *name, size_t name_bytes, const char *path, bool is_folder)
 {
-    found_model *more = realloc(f->models, (f->count + 1) * sizeof *more), *m;
+    found_model *m;
 
-    if (more == NULL)
+    if (!LIST_GROW(f->models, f->count))
         return false;
-    f->models = more;
-    m = &more[f->count++];
+    m = &f->models[f->count++];
     *m = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
     if (m->name == NULL || m->path == NULL)
         return false;
     if (is_folder)
         return read_versions(m);
-    m->versions = malloc(sizeof *m->versions);
-    if (m->versions == NULL)
+    if (!LIST_GROW(m->versions, 0))
         return false;
     m->versions[0] = 1;
     m->version_count = 1;
@@ -186,7 +182,7 @@ inlay_status folder_read(const char *path, folder *out_folder, inlay_diag *diag)
     }
     if (!good) {
         folder_deinit(out_folder);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of models");
+        return no_memory(diag, "for the list of models");
     }
     tidy(out_folder);
     return INLAY_OK;

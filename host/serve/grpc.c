@@ -21,7 +21,7 @@ struct wire_link {
     bool secured;         /* its handshake is done */
     nghttp2_session *session;
     grpc_streams streams;
-    buf out; /* what the socket has not taken yet, from `sent` on */
+    strbuf out; /* what the socket has not taken yet, from `sent` on */
     size_t sent;
     bool blocked;         /* waits for EPOLLOUT */
     uint64_t progress_ns; /* when it was made, or the socket last took something */
@@ -102,7 +102,7 @@ static void destroy_link(wire_link *l)
     (void)atomic_fetch_sub(&g->server->connections, 1);
     tls_close(l->tls);
     (void)close(l->fd);
-    buf_deinit(&l->out);
+    strbuf_deinit(&l->out);
     free(l);
 }
 
@@ -119,7 +119,7 @@ static bool flush(wire_link *l)
 
             l->out.size = l->sent = 0;
             while ((n = nghttp2_session_mem_send(l->session, &data)) > 0) {
-                buf_add(&l->out, data, (size_t)n);
+                strbuf_add(&l->out, data, (size_t)n);
                 if (l->out.size >= READ_BYTES)
                     break;
             }
@@ -397,7 +397,7 @@ inlay_status grpc_start(server *s, const char *address, int port, grpc **out_grp
 
     *out_grpc = NULL;
     if (g == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for gRPC");
+        return no_memory(diag, "for gRPC");
     g->server = s;
     g->max_links = (uint32_t)settings_int(s->settings, SET_max_connections);
     (void)pthread_mutex_init(&g->lock, NULL);

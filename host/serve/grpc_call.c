@@ -1,4 +1,5 @@
 /* A call: its header, its messages, its replies, its status. */
+#include "base/utf8.h"
 #include "serve/grpc_internal.h"
 #include "serve/load.h"
 #include "serve/supervise.h"
@@ -53,9 +54,9 @@ call *call_create(grpc *g, server *s, nghttp2_session *session, int32_t stream)
 void call_destroy(call *x)
 {
     grpc_infer_deinit(x);
-    buf_deinit(&x->in);
-    buf_deinit(&x->out);
-    buf_deinit(&x->reply);
+    strbuf_deinit(&x->in);
+    strbuf_deinit(&x->out);
+    strbuf_deinit(&x->reply);
     (void)atomic_fetch_sub(&x->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&x->server->requests, 1, memory_order_relaxed);
     free(x);
@@ -253,7 +254,7 @@ void call_end(call *x, int status, const char *text)
 void call_pack(call *x, const ProtobufCMessage *message)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);
-    char *to = buf_reserve(&x->reply, bytes + 1);
+    char *to = strbuf_reserve(&x->reply, bytes + 1);
 
     if (to != NULL)
         x->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
@@ -299,7 +300,7 @@ void call_release(void *unpacked)
 
 void call_fail(call *x, int status, const char *text)
 {
-    buf_deinit(&x->reply);
+    strbuf_deinit(&x->reply);
     x->reply_status = status;
     (void)snprintf(x->reply_text, sizeof x->reply_text, "%s", text);
 }
@@ -365,15 +366,15 @@ void call_finish_message(call *x)
     prefix[0] = 0;
     for (int i = 1; i < PREFIX; i++)
         prefix[i] = (uint8_t)(x->reply.size >> (8 * (4 - i)));
-    buf_add(&x->out, prefix, sizeof prefix);
-    buf_add(&x->out, x->reply.data, x->reply.size);
+    strbuf_add(&x->out, prefix, sizeof prefix);
+    strbuf_add(&x->out, x->reply.data, x->reply.size);
     if (x->reply.failed || x->out.failed || x->reply.size > UINT32_MAX)
         call_end(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
     else if (!x->method->streams)
         call_end(x, GRPC_OK, "");
     else
         begin_answer(x);
-    buf_deinit(&x->reply);
+    strbuf_deinit(&x->reply);
 }
 
 static uint32_t message_bytes(const call *x)
@@ -389,7 +390,7 @@ bool call_data(call *x, const uint8_t *data, size_t bytes)
         return true;
     if (x->in.size + bytes > 2 * x->server->max_body_bytes + 65536)
         return false; /* of a stream that does not wait for its replies */
-    buf_add(&x->in, data, bytes);
+    strbuf_add(&x->in, data, bytes);
     (void)atomic_fetch_add_explicit(&x->server->moved_bytes, bytes, memory_order_relaxed);
     if (x->in.failed) {
         call_end(x, GRPC_RESOURCE_EXHAUSTED, "no memory for the message");

@@ -27,8 +27,8 @@ typedef struct reply_parts {
     Inference__Tensor *tensors, **tensor_list;
     Inference__Contents *contents;
     ProtobufCBinaryData *raws;
-    void **owned; /* [output_count] */
-    buf *strings; /* [output_count] */
+    void **owned;    /* [output_count] */
+    strbuf *strings; /* [output_count] */
 } reply_parts;
 
 static void parts_deinit(reply_parts *p, uint32_t count)
@@ -37,7 +37,7 @@ static void parts_deinit(reply_parts *p, uint32_t count)
         if (p->owned != NULL)
             free(p->owned[i]);
         if (p->strings != NULL)
-            buf_deinit(&p->strings[i]);
+            strbuf_deinit(&p->strings[i]);
     }
     free(p->tensors);
     free((void *)p->tensor_list);
@@ -183,7 +183,7 @@ static inlay_status write_reply(call *x, const infer_output *outputs, uint32_t c
         call_pack(x, x->method->streams ? &wrapped.base : &p.reply.base);
     }
     parts_deinit(&p, count);
-    return good && !x->reply.failed ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answer");
+    return good && !x->reply.failed ? INLAY_OK : no_memory(diag, "for the answer");
 }
 
 /* ------------------------------------------------------------------ the run */

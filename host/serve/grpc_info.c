@@ -1,4 +1,5 @@
 /* Methods that ask what the server and its models are. */
+#include "base/utf8.h"
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
 #include <stdlib.h>
@@ -161,7 +162,7 @@ void grpc_model_metadata(call *x, const uint8_t *message, size_t bytes)
 }
 
 typedef struct index_list {
-    buf *to;
+    strbuf *to;
     bool ready_only;
 } index_list;
 
@@ -186,7 +187,7 @@ static void add_entry(void *user, const repository_entry *e)
     reply.n_models = 1;
     reply.models = &one;
     bytes = inference__index_reply__get_packed_size(&reply);
-    to = buf_reserve(list->to, bytes);
+    to = strbuf_reserve(list->to, bytes);
     if (to != NULL)
         list->to->size += inference__index_reply__pack(&reply, (uint8_t *)to);
 }

@@ -49,17 +49,17 @@ struct call {
     uint64_t timeout_ns; /* grpc-timeout; 0 = none */
     uint64_t arrived_ns; /* its header, later each message of a stream */
 
-    buf in; /* what has arrived and is not taken yet */
+    strbuf in; /* what has arrived and is not taken yet */
     bool client_done;
     uint32_t messages;
 
-    buf out; /* what is to be sent */
+    strbuf out; /* what is to be sent */
     size_t sent;
     bool answering, ended;
     int status;
     char text[512];
 
-    buf reply; /* of the message at work */
+    strbuf reply; /* of the message at work */
     int reply_status;
     char reply_text[512];
     bool working, queued;

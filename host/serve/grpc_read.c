@@ -1,5 +1,6 @@
 /* What a ModelInfer message says, as a request; no sockets, no models. */
 #include "serve/grpc_read.h"
+#include "base/utf8.h"
 #include "serve/datatype.h"
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static inlay_status read_tensors(const Inference__InferRequest *d, infer_request
     q->inputs = calloc(d->n_inputs, sizeof *q->inputs);
     q->outputs = calloc(d->n_outputs + 1, sizeof *q->outputs);
     if (q->inputs == NULL || q->outputs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tensors");
+        return no_memory(diag, "for the tensors");
     q->input_count = (uint32_t)d->n_inputs;
     for (uint32_t i = 0; status == INLAY_OK && i < q->input_count; i++)
         status = read_input(d, q, i, message_bytes, diag);

@@ -3,10 +3,10 @@
 #include "serve/server.h"
 #include <string.h>
 
-static void text_member(buf *to, const char *key, const char *text)
+static void text_member(strbuf *to, const char *key, const char *text)
 {
-    buf_format(to, "\"%s\":", key);
-    buf_json(to, text, strlen(text));
+    strbuf_format(to, "\"%s\":", key);
+    strbuf_json(to, text, strlen(text));
 }
 
 const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
@@ -21,31 +21,31 @@ const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
 
 void answer_server(exchange *x)
 {
-    buf_text(&x->reply, "{\"name\":\"inlay\",");
+    strbuf_text(&x->reply, "{\"name\":\"inlay\",");
     text_member(&x->reply, "version", inlay_version());
-    buf_text(&x->reply, ",\"extensions\":");
+    strbuf_text(&x->reply, ",\"extensions\":");
     for (uint32_t i = 0; i < SERVER_EXTENSIONS; i++)
-        buf_format(&x->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
-    buf_text(&x->reply, "]}");
+        strbuf_format(&x->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
+    strbuf_text(&x->reply, "]}");
     x->code = MHD_HTTP_OK;
 }
 
-static void write_ios(buf *to, const inlay_io_info *ios, uint32_t count)
+static void write_ios(strbuf *to, const inlay_io_info *ios, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const char *datatype = datatype_name(ios[i].dtype);
 
-        buf_text(to, i > 0 ? ",{" : "{");
+        strbuf_text(to, i > 0 ? ",{" : "{");
         text_member(to, "name", ios[i].name);
-        buf_text(to, ",");
+        strbuf_text(to, ",");
         text_member(to, "datatype", datatype != NULL ? datatype : inlay_dtype_name(ios[i].dtype));
-        buf_text(to, ",\"shape\":[");
+        strbuf_text(to, ",\"shape\":[");
         for (uint32_t d = 0; ios[i].rank != INLAY_RANK_UNKNOWN && d < ios[i].rank; d++) {
             if (d > 0)
-                buf_add(to, ",", 1);
-            buf_int(to, ios[i].dims[d]);
+                strbuf_add(to, ",", 1);
+            strbuf_int(to, ios[i].dims[d]);
         }
-        buf_text(to, "]}");
+        strbuf_text(to, "]}");
     }
 }
 
@@ -60,7 +60,7 @@ static model *find_model(exchange *x)
 
 typedef struct version_list {
     const char *name;
-    buf *to;
+    strbuf *to;
     uint32_t count;
 } version_list;
 
@@ -70,7 +70,7 @@ static void add_version(void *user, const repository_entry *e)
 
     if (!repository_matches(e, list->name, strlen(list->name), 0))
         return;
-    buf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)e->version);
+    strbuf_format(list->to, "%s\"%llu\"", list->count++ > 0 ? "," : "", (unsigned long long)e->version);
 }
 
 void answer_model(exchange *x)
@@ -81,15 +81,15 @@ void answer_model(exchange *x)
     if (m == NULL)
         return;
     list = (version_list){ m->name, &x->reply, 0 };
-    buf_text(&x->reply, "{");
+    strbuf_text(&x->reply, "{");
     text_member(&x->reply, "name", m->name);
-    buf_text(&x->reply, ",\"versions\":[");
+    strbuf_text(&x->reply, ",\"versions\":[");
     repository_each(x->server->repository, add_version, &list);
-    buf_text(&x->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
+    strbuf_text(&x->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
     write_ios(&x->reply, m->inputs, m->input_count);
-    buf_text(&x->reply, "],\"outputs\":[");
+    strbuf_text(&x->reply, "],\"outputs\":[");
     write_ios(&x->reply, m->outputs, m->output_count);
-    buf_text(&x->reply, "]}");
+    strbuf_text(&x->reply, "]}");
     x->code = MHD_HTTP_OK;
 }
 
@@ -99,14 +99,14 @@ void answer_model_ready(exchange *x)
 
     if (m == NULL)
         return;
-    buf_text(&x->reply, "{");
+    strbuf_text(&x->reply, "{");
     text_member(&x->reply, "name", m->name);
-    buf_text(&x->reply, ",\"ready\":true}");
+    strbuf_text(&x->reply, ",\"ready\":true}");
     x->code = MHD_HTTP_OK;
 }
 
 typedef struct index_list {
-    buf *to;
+    strbuf *to;
     uint32_t count;
     bool ready_only;
 } index_list;
@@ -117,13 +117,13 @@ static void add_index(void *user, const repository_entry *e)
 
     if (list->ready_only && e->loaded == NULL)
         return;
-    buf_text(list->to, list->count++ > 0 ? ",{" : "{");
+    strbuf_text(list->to, list->count++ > 0 ? ",{" : "{");
     text_member(list->to, "name", e->name);
-    buf_format(list->to, ",\"version\":\"%llu\",", (unsigned long long)e->version);
+    strbuf_format(list->to, ",\"version\":\"%llu\",", (unsigned long long)e->version);
     text_member(list->to, "state", e->state);
-    buf_text(list->to, ",");
+    strbuf_text(list->to, ",");
     text_member(list->to, "reason", e->reason);
-    buf_text(list->to, "}");
+    strbuf_text(list->to, "}");
 }
 
 /* The body may be {"ready": true}. */
@@ -151,8 +151,8 @@ void answer_index(exchange *x)
         exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the body is neither empty nor {\"ready\": true}");
         return;
     }
-    buf_text(&x->reply, "[");
+    strbuf_text(&x->reply, "[");
     repository_each(x->server->repository, add_index, &list);
-    buf_text(&x->reply, "]");
+    strbuf_text(&x->reply, "]");
     x->code = MHD_HTTP_OK;
 }

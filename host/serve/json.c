@@ -1,5 +1,6 @@
 #include "serve/json.h"
-#include "serve/buf.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,27 +110,6 @@ static int32_t hex_four(const char *at, const char *end)
     return point;
 }
 
-static char *put_utf8(char *to, uint32_t point)
-{
-    if (point < 0x80) {
-        *to++ = (char)point;
-        return to;
-    }
-    if (point < 0x800) {
-        *to++ = (char)(0xc0 | point >> 6);
-    } else {
-        if (point < 0x10000) {
-            *to++ = (char)(0xe0 | point >> 12);
-        } else {
-            *to++ = (char)(0xf0 | point >> 18);
-            *to++ = (char)(0x80 | (point >> 12 & 0x3f));
-        }
-        *to++ = (char)(0x80 | (point >> 6 & 0x3f));
-    }
-    *to++ = (char)(0x80 | (point & 0x3f));
-    return to;
-}
-
 /* \uXXXX, behind the u, and its second half where it is one of a pair. */
 static bool read_point(json_reader *r, uint32_t *out)
 {
@@ -172,7 +152,7 @@ static bool read_escape(json_reader *r, char **to)
         point = (uint32_t)(unsigned char)values[found - names];
     }
     if (*to != NULL)
-        *to = put_utf8(*to, point); /* never longer than the escape */
+        *to += utf8_put(*to, point); /* never longer than the escape */
     return true;
 }
 

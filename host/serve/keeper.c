@@ -140,7 +140,7 @@ inlay_status keeper_create(server *s, keeper **out_keeper, inlay_diag *diag)
 
     *out_keeper = NULL;
     if (k == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the keeper");
+        return no_memory(diag, "for the keeper");
     k->server = s;
     (void)pthread_mutex_init(&k->lock, NULL);
     (void)pthread_condattr_init(&by_monotonic);

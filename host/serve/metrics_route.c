@@ -25,30 +25,30 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
 }
 
-static void head(buf *to, const char *name, const char *type, const char *help)
+static void head(strbuf *to, const char *name, const char *type, const char *help)
 {
-    buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    strbuf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* name{model="...",version="..."<more>} - names of models need no escapes, see folder_is_name(). */
-static void series(buf *to, const char *name, const model *m, const char *more)
+static void series(strbuf *to, const char *name, const model *m, const char *more)
 {
-    buf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, m->name, m->version, more);
+    strbuf_format(to, "%s{model=\"%s\",version=\"%s\"%s} ", name, m->name, m->version, more);
 }
 
-static void number(buf *to, uint64_t value)
+static void number(strbuf *to, uint64_t value)
 {
-    buf_uint(to, value);
-    buf_text(to, "\n");
+    strbuf_uint(to, value);
+    strbuf_text(to, "\n");
 }
 
-static void plain(buf *to, const char *name, const char *type, const char *help, double value)
+static void plain(strbuf *to, const char *name, const char *type, const char *help, double value)
 {
     head(to, name, type, help);
-    buf_format(to, "%s %.15g\n", name, value);
+    strbuf_format(to, "%s %.15g\n", name, value);
 }
 
-static void histogram(buf *to, const held *h, const char *name, const char *help, size_t offset)
+static void histogram(strbuf *to, const held *h, const char *name, const char *help, size_t offset)
 {
     char full[80], label[40];
 
@@ -70,14 +70,14 @@ static void histogram(buf *to, const held *h, const char *name, const char *help
         number(to, sum);
         (void)snprintf(full, sizeof full, "%s_sum", name);
         series(to, full, m, "");
-        buf_format(to, "%.9f\n", (double)get(&t->ns) / 1e9);
+        strbuf_format(to, "%.9f\n", (double)get(&t->ns) / 1e9);
         (void)snprintf(full, sizeof full, "%s_count", name);
         series(to, full, m, "");
         number(to, sum);
     }
 }
 
-static void batch_histogram(buf *to, const held *h)
+static void batch_histogram(strbuf *to, const held *h)
 {
     char label[40];
 
@@ -102,7 +102,7 @@ static void batch_histogram(buf *to, const held *h)
     }
 }
 
-static void counters(buf *to, const held *h, sched *s)
+static void counters(strbuf *to, const held *h, sched *s)
 {
     static const char *const labels[] = {
 #define STATS_LABEL(name, label, doc) ",reason=\"" label "\"",
@@ -143,7 +143,7 @@ static void counters(buf *to, const held *h, sched *s)
     }
 }
 
-static void shares(buf *to, const held *h)
+static void shares(strbuf *to, const held *h)
 {
     char label[96];
 
@@ -159,7 +159,7 @@ static void shares(buf *to, const held *h)
 
                 (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
                 series(to, name, h->models[k], label);
-                buf_format(to, "%g\n", time ? share->part : share->nodes);
+                strbuf_format(to, "%g\n", time ? share->part : share->nodes);
             }
     }
 }
@@ -189,14 +189,14 @@ static double open_files(void)
     return count;
 }
 
-static void process(buf *to, server *s)
+static void process(strbuf *to, server *s)
 {
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
 
     head(to, "inlay_http_answers_total", "counter", "Answers over HTTP, by class of their code.");
     for (uint32_t i = 2; i < 6; i++)
-        buf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
-                   (unsigned long long)get(&s->answers[i]));
+        strbuf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
+                      (unsigned long long)get(&s->answers[i]));
     plain(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&s->connections));
     plain(to, "inlay_http_requests", "gauge", "Requests at work, this one too.", atomic_load(&s->exchanges));
     plain(to, "inlay_runs", "gauge", "Runs at work.", sched_running(s->sched));

@@ -16,7 +16,7 @@ static inlay_status read_io(model *m, inlay_diag *diag)
     m->inputs = calloc(m->input_count + 1u, sizeof *m->inputs);
     m->outputs = calloc(m->output_count + 1u, sizeof *m->outputs);
     if (m->inputs == NULL || m->outputs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the model's inputs");
+        return no_memory(diag, "for the model's inputs");
     for (uint32_t i = 0; i < m->input_count; i++) {
         m->inputs[i].struct_size = sizeof *m->inputs;
         (void)inlay_session_input(m->session, i, &m->inputs[i]);
@@ -66,7 +66,7 @@ inlay_status instance_init(const model *m, instance *i, uint32_t jobs, inlay_dia
     i->jobs = calloc(jobs, sizeof(job *));
     if (i->joined == NULL || i->joined_bytes == NULL || i->cut == NULL || i->cut_bytes == NULL || i->given == NULL ||
         i->outputs == NULL || i->jobs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+        return no_memory(diag, "for an instance");
     return inlay_context_create(m->session, &i->context, diag);
 }
 
@@ -94,7 +94,7 @@ static inlay_status make_instances(model *m, inlay_diag *diag)
     m->instances = calloc(m->settings.instances, sizeof *m->instances);
     m->stats.batches = calloc(m->settings.max_batch, sizeof *m->stats.batches);
     if (m->instances == NULL || m->stats.batches == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u instances", m->settings.instances);
+        return no_memory(diag, "for %u instances", m->settings.instances);
     m->stats.batch_count = m->settings.max_batch;
     for (uint32_t n = m->settings.instances; status == INLAY_OK && n-- > 0;) {
         instance *i = &m->instances[n];
@@ -167,7 +167,7 @@ static inlay_status warm_input(const model *m, uint32_t k, const void *user, inl
     if (io->dtype != INLAY_STRING)
         return inlay_value_create(io->dtype, rank, dims, out_value, diag);
     if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to warm up");
+        return no_memory(diag, "to warm up");
     for (uint64_t n = 0; n < count; n++)
         texts[n].data = "";
     status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
@@ -261,7 +261,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
 
     *out_model = NULL;
     if (m == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
+        return no_memory(diag, "for model '%s'", name);
     atomic_init(&m->refs, 1);
     (void)pthread_mutex_init(&m->sequence_lock, NULL);
     m->settings = *settings;
@@ -270,7 +270,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     m->name = strdup(name);
     m->path = strdup(path);
     if (m->name == NULL || m->path == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for model '%s'", name);
+        status = no_memory(diag, "for model '%s'", name);
         goto done;
     }
     INLAY_TRY(inlay_session_create(path, options, &m->session, diag));

@@ -4,6 +4,7 @@
  * request is answered. */
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
+#include "base/memory.h"
 #include "serve/batch_cost.h"
 #include "serve/infer.h"
 #include "serve/padding.h"

@@ -110,11 +110,11 @@ static inlay_status take_options(const char *path, config_file *f, model_config 
     }
     config->options = calloc(f->options_count + 1u, sizeof(char *));
     if (config->options == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+        return no_memory(diag, "for options");
     for (unsigned i = 0; i < f->options_count; i++) {
         config->options[i] = strdup(f->options[i]);
         if (config->options[i] == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+            return no_memory(diag, "for options");
         config->option_count++;
     }
     return INLAY_OK;

@@ -127,7 +127,7 @@ inlay_status padding_init(model *m, inlay_diag *diag)
     p->output_axes = calloc(m->output_count + 1u, sizeof *p->output_axes);
     p->values = calloc(m->input_count + 1u, sizeof *p->values);
     if (p->input_axes == NULL || p->output_axes == NULL || p->values == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the model's inputs");
+        return no_memory(diag, "for the model's inputs");
     p->axis = axis;
     for (uint32_t k = 0; k < m->input_count + m->output_count; k++) {
         bool input = k < m->input_count;

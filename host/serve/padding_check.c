@@ -40,7 +40,7 @@ static inlay_status make_input(const model *m, uint32_t k, const void *user, inl
     t.bytes = t.count * datatype_bytes(t.dtype);
     t.data = malloc(t.bytes + 1);
     if (t.data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for input '%s'", io->name);
+        return no_memory(diag, "for input '%s'", io->name);
     fill_pattern(io, t.count, t.data);
     status = inlay_value_create(io->dtype, t.rank, dims, out, diag);
     if (status == INLAY_OK)
@@ -77,10 +77,10 @@ static inlay_status copy_output(const model *m, const instance *i, uint32_t k, u
     if (axis > 0 && (axis >= o.rank || (uint64_t)o.dims[axis] < own))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not as long as the inputs", o.name);
     if (axis > 0 && !padding_cut(&o, axis, own, &copy, &bytes))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o.name);
+        return no_memory(diag, "for output '%s'", o.name);
     bytes = o.count * datatype_bytes(o.dtype);
     if (copy == NULL && (copy = malloc(bytes + 1)) == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o.name);
+        return no_memory(diag, "for output '%s'", o.name);
     if (copy != o.data && bytes > 0)
         memcpy(copy, o.data, bytes);
     o.data = copy;
@@ -133,7 +133,7 @@ inlay_status padding_check(const model *m, const instance *i, inlay_diag *diag)
         return INLAY_OK;
     plain = calloc(m->output_count + 1u, sizeof *plain);
     if (plain == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for outputs");
+        return no_memory(diag, "for outputs");
     status = instance_try(m, i, make_input, &as_it_is, &why);
     for (uint32_t k = 0; status == INLAY_OK && k < m->output_count; k++)
         status = copy_output(m, i, k, own, &plain[k], &why);

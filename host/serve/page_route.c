@@ -6,7 +6,7 @@ extern const char serve_page[]; /* page/page.html, made by embed.cmake */
 
 void answer_page(exchange *x)
 {
-    buf_text(&x->reply, serve_page);
+    strbuf_text(&x->reply, serve_page);
     x->type = "text/html; charset=utf-8";
     x->code = MHD_HTTP_OK;
 }

@@ -32,7 +32,7 @@ inlay_status repository_open(const settings *s, uint32_t runners, repository **o
 
     *out_repository = NULL;
     if (r == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the models");
+        return no_memory(diag, "for the models");
     r->settings = s;
     r->defaults = default_settings(s, runners);
     r->budget = (uint64_t)settings_int(s, SET_models_memory);
@@ -79,10 +79,9 @@ entry *repository_entry_of(repository *r, const char *name, uint64_t version)
     }
     if (at < r->count && r->entries[at].version == version && strcmp(r->entries[at].name, name) == 0)
         return &r->entries[at];
-    more = realloc(r->entries, (r->count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!LIST_GROW(r->entries, r->count))
         return NULL;
-    r->entries = more;
+    more = r->entries;
     memmove(more + at + 1, more + at, (r->count - at) * sizeof *more);
     more[at] = (entry){ .name = strdup(name), .version = version };
     if (more[at].name == NULL) {

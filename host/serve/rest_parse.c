@@ -128,18 +128,6 @@ static bool read_input(parse *p, infer_tensor *t, draft *d)
     return p->r.error == NULL;
 }
 
-static bool grow(void **items, uint32_t count, size_t bytes)
-{
-    void *more;
-
-    if ((count & (count - 1)) != 0 || (count > 0 && count < 8))
-        return true;
-    more = realloc(*items, (count == 0 ? 8 : 2 * (size_t)count) * bytes);
-    if (more != NULL)
-        *items = more;
-    return more != NULL;
-}
-
 static bool read_inputs(parse *p)
 {
     infer_request *q = p->request;
@@ -151,9 +139,8 @@ static bool read_inputs(parse *p)
     while (reader_element(&p->r)) {
         if (q->input_count == INFER_MAX_TENSORS)
             return REFUSE(p, "more than %d inputs", INFER_MAX_TENSORS);
-        if (!grow((void **)&q->inputs, q->input_count, sizeof *q->inputs) ||
-            !grow((void **)&p->drafts, q->input_count, sizeof *p->drafts)) {
-            p->status = inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for the inputs");
+        if (!LIST_GROW(q->inputs, q->input_count) || !LIST_GROW(p->drafts, q->input_count)) {
+            p->status = no_memory(p->diag, "for the inputs");
             return false;
         }
         q->inputs[q->input_count] = (infer_tensor){ .name = NULL };
@@ -202,8 +189,8 @@ static bool read_outputs(parse *p)
 
         if (q->output_count == INFER_MAX_TENSORS)
             return REFUSE(p, "more than %d outputs", INFER_MAX_TENSORS);
-        if (!grow((void **)&q->outputs, q->output_count, sizeof *q->outputs)) {
-            p->status = inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for the outputs");
+        if (!LIST_GROW(q->outputs, q->output_count)) {
+            p->status = no_memory(p->diag, "for the outputs");
             return false;
         }
         w = &q->outputs[q->output_count++];

@@ -10,59 +10,59 @@ static bool is_binary(const infer_request *request, uint32_t i)
     return binary < 0 ? request->binary_output : binary > 0;
 }
 
-static inlay_status write_output(const infer_output *o, bool binary, buf *out, inlay_diag *diag)
+static inlay_status write_output(const infer_output *o, bool binary, strbuf *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     if (datatype_name(o->dtype) == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
                           o->name, inlay_dtype_name(o->dtype));
-    buf_text(out, "{\"name\":");
-    buf_json(out, o->name, strlen(o->name));
-    buf_text(out, ",\"datatype\":\"");
-    buf_text(out, datatype_name(o->dtype));
-    buf_text(out, "\",\"shape\":[");
+    strbuf_text(out, "{\"name\":");
+    strbuf_json(out, o->name, strlen(o->name));
+    strbuf_text(out, ",\"datatype\":\"");
+    strbuf_text(out, datatype_name(o->dtype));
+    strbuf_text(out, "\",\"shape\":[");
     for (uint32_t i = 0; i < o->rank; i++) {
         if (i > 0)
-            buf_add(out, ",", 1);
-        buf_int(out, o->dims[i]);
+            strbuf_add(out, ",", 1);
+        strbuf_int(out, o->dims[i]);
     }
-    buf_text(out, "]");
+    strbuf_text(out, "]");
     if (binary) {
-        buf_text(out, ",\"parameters\":{\"binary_data_size\":");
-        buf_uint(out, datatype_raw_bytes(o->dtype, o->count, o->data));
-        buf_text(out, "}}");
+        strbuf_text(out, ",\"parameters\":{\"binary_data_size\":");
+        strbuf_uint(out, datatype_raw_bytes(o->dtype, o->count, o->data));
+        strbuf_text(out, "}}");
     } else {
-        buf_text(out, ",\"data\":[");
+        strbuf_text(out, ",\"data\":[");
         status = datatype_write_json(out, o->dtype, o->count, o->data, o->name, diag);
-        buf_text(out, "]}");
+        strbuf_text(out, "]}");
     }
     return status;
 }
 
 inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
-                              const infer_output *outputs, uint32_t output_count, buf *out, size_t *out_header_bytes,
+                              const infer_output *outputs, uint32_t output_count, strbuf *out, size_t *out_header_bytes,
                               inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     bool any = false;
 
     *out_header_bytes = 0;
-    buf_text(out, "{\"model_name\":");
-    buf_json(out, model, strlen(model));
-    buf_text(out, ",\"model_version\":");
-    buf_json(out, version, strlen(version));
+    strbuf_text(out, "{\"model_name\":");
+    strbuf_json(out, model, strlen(model));
+    strbuf_text(out, ",\"model_version\":");
+    strbuf_json(out, version, strlen(version));
     if (request->id[0] != '\0') {
-        buf_text(out, ",\"id\":");
-        buf_json(out, request->id, strlen(request->id));
+        strbuf_text(out, ",\"id\":");
+        strbuf_json(out, request->id, strlen(request->id));
     }
-    buf_text(out, ",\"outputs\":[");
+    strbuf_text(out, ",\"outputs\":[");
     for (uint32_t i = 0; status == INLAY_OK && i < output_count; i++) {
         if (i > 0)
-            buf_add(out, ",", 1);
+            strbuf_add(out, ",", 1);
         status = write_output(&outputs[i], is_binary(request, i), out, diag);
     }
-    buf_text(out, "]}");
+    strbuf_text(out, "]}");
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < output_count; i++) {
@@ -73,5 +73,5 @@ inlay_status infer_write_rest(const infer_request *request, const char *model, c
         any = true;
         datatype_write_raw(out, outputs[i].dtype, outputs[i].count, outputs[i].data);
     }
-    return out->failed ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answer") : INLAY_OK;
+    return out->failed ? no_memory(diag, "for the answer") : INLAY_OK;
 }

@@ -21,18 +21,16 @@ void retired_deinit(retired *r)
 
 void retired_add(retired *r, model *m)
 {
-    model **more = NULL;
+    bool kept = false;
 
     if (m != NULL && m->sequences != NULL) {
         (void)pthread_mutex_lock(&r->lock);
-        more = realloc(r->models, (r->count + 1) * sizeof(model *));
-        if (more != NULL) {
-            r->models = more;
-            more[r->count++] = m;
-        }
+        kept = LIST_GROW(r->models, r->count);
+        if (kept)
+            r->models[r->count++] = m;
         (void)pthread_mutex_unlock(&r->lock);
     }
-    if (more == NULL)
+    if (!kept)
         model_unref(m);
 }
 

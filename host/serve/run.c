@@ -37,7 +37,7 @@ static inlay_status bind_joined(const model *m, instance *i, uint32_t k, uint32_
         void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
         if (more == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to join %llu rows", (unsigned long long)rows);
+            return no_memory(diag, "to join %llu rows", (unsigned long long)rows);
         free(i->joined[input]);
         i->joined[input] = more;
         i->joined_bytes[input] = bytes;
@@ -119,9 +119,8 @@ static inlay_status slice_output(const model *m, const instance *i, const job *j
     if (axis >= o->rank || (uint64_t)o->dims[axis] != j->padded)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "output '%s' is not as long as its inputs; serve this model without buckets", o->name);
-    return padding_cut(o, axis, j->length, &i->cut[k], &i->cut_bytes[k])
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for output '%s'", o->name);
+    return padding_cut(o, axis, j->length, &i->cut[k], &i->cut_bytes[k]) ? INLAY_OK
+                                                                         : no_memory(diag, "for output '%s'", o->name);
 }
 
 /* The job's outputs in the order in which it wants them. */

@@ -198,7 +198,7 @@ inlay_status sched_create(uint32_t runners, sched **out_sched, inlay_diag *diag)
     *out_sched = NULL;
     if (s == NULL || (s->threads = calloc(runners, sizeof *s->threads)) == NULL) {
         free(s);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u runners", runners);
+        return no_memory(diag, "for %u runners", runners);
     }
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_condattr_init(&by_monotonic);

@@ -11,7 +11,7 @@ inlay_status sequences_create(model *m, inlay_diag *diag)
     m->state_inputs = calloc(m->input_count + 1u, sizeof *m->state_inputs);
     m->state_outputs = calloc(m->output_count + 1u, sizeof *m->state_outputs);
     if (m->state_inputs == NULL || m->state_outputs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the model's inputs");
+        return no_memory(diag, "for the model's inputs");
     for (uint32_t i = 0; inlay_session_state(m->session, i, &info) == INLAY_OK; i++) {
         m->state_inputs[info.input] = true;
         m->state_outputs[info.output] = true;
@@ -20,7 +20,7 @@ inlay_status sequences_create(model *m, inlay_diag *diag)
     if (m->state_count == 0 || m->settings.max_sequences == 0)
         return INLAY_OK;
     m->sequences = calloc(m->settings.max_sequences, sizeof *m->sequences);
-    return m->sequences != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for sequences");
+    return m->sequences != NULL ? INLAY_OK : no_memory(diag, "for sequences");
 }
 
 void sequences_destroy(model *m)

@@ -89,7 +89,7 @@ struct exchange {
     embedding *embedding;   /* NULL: no vectors are */
 
     int code; /* of the answer; 0 = none yet */
-    buf reply;
+    strbuf reply;
     const char *type; /* Content-Type */
     size_t reply_json_bytes;
     uint32_t retry_after;                    /* seconds; 0 = not said */

@@ -1,4 +1,5 @@
 #include "serve/settings.h"
+#include "base/memory.h"
 #include "serve/log.h"
 #include "serve/yaml.h"
 #include <argp.h>
@@ -87,7 +88,7 @@ static inlay_status set(settings *s, int setting, const char *value, uint32_t so
         return status;
     copy = strdup(value);
     if (copy == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for settings");
+        return no_memory(diag, "for settings");
     free(s->text[setting]);
     s->text[setting] = copy;
     s->source[setting] = source;
@@ -194,12 +195,9 @@ static void describe_flags(void)
 static inlay_status keep_flag(settings *s, const char *name, size_t name_bytes, const char *value, const char *flag,
                               inlay_diag *diag)
 {
-    library_flag *more = realloc(s->flags, (s->flag_count + 1) * sizeof *more);
-
-    if (more == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for settings");
-    s->flags = more;
-    more[s->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
+    if (!LIST_GROW(s->flags, s->flag_count))
+        return no_memory(diag, "for settings");
+    s->flags[s->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
     s->flag_count++;
     return INLAY_OK;
 }
@@ -326,7 +324,7 @@ inlay_status settings_options(const settings *s, inlay_options **out_options, in
     INLAY_TRY(inlay_options_load_environment(options, diag));
     for (uint32_t i = 0; i < s->flag_count; i++) {
         if (s->flags[i].name == NULL || s->flags[i].value == NULL || s->flags[i].flag == NULL)
-            INLAY_TRY(inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for settings"));
+            INLAY_TRY(no_memory(diag, "for settings"));
         INLAY_TRY(inlay_options_set_from(options, s->flags[i].name, s->flags[i].value, s->flags[i].flag, diag));
     }
     *out_options = options;

@@ -1,15 +1,15 @@
 #include "serve/shares.h"
-#include "serve/buf.h"
+#include "base/strbuf.h"
 #include <jansson.h>
 
 static void collect(void *user, const char *text, size_t bytes)
 {
-    buf_add(user, text, bytes);
+    strbuf_add(user, text, bytes);
 }
 
 uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
 {
-    buf text = { .data = NULL };
+    strbuf text = { .data = NULL };
     json_t *root = NULL, *list, *item;
     uint32_t count = 0;
     double whole = 0;
@@ -17,7 +17,7 @@ uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
 
     if (inlay_session_explain(session, "json", collect, &text, NULL) == INLAY_OK && !text.failed)
         root = json_loadb(text.data, text.size, 0, NULL);
-    buf_deinit(&text);
+    strbuf_deinit(&text);
     list = json_object_get(root, "providers");
     json_array_foreach(list, i, item) {
         const char *name = json_string_value(json_object_get(item, "name"));

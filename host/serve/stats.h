@@ -1,6 +1,7 @@
 /* serve/stats.h - what a model's requests took: counters that any thread adds to without a lock. */
 #ifndef SERVE_STATS_H
 #define SERVE_STATS_H
+#include "base/clock.h"
 #include "inlay/status.h"
 #include <stdatomic.h>
 #include <stdint.h>
@@ -58,11 +59,4 @@ void stats_add_run(model_stats *s, uint64_t rows, uint64_t input_ns, uint64_t in
 uint32_t stats_error_of(inlay_status status);
 void stats_add_error(model_stats *s, uint32_t error, uint64_t ns);
 
-static inline uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 #endif

@@ -7,12 +7,12 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
 }
 
-static void duration(buf *to, const char *key, uint64_t count, uint64_t ns)
+static void duration(strbuf *to, const char *key, uint64_t count, uint64_t ns)
 {
-    buf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
+    strbuf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
 }
 
-static void write_batches(buf *to, const model_stats *s)
+static void write_batches(strbuf *to, const model_stats *s)
 {
     bool any = false;
 
@@ -22,48 +22,48 @@ static void write_batches(buf *to, const model_stats *s)
 
         if (count == 0)
             continue;
-        buf_format(to, "%s{\"batch_size\":%u,", any ? "," : "", i + 1);
+        strbuf_format(to, "%s{\"batch_size\":%u,", any ? "," : "", i + 1);
         any = true;
         duration(to, "compute_input", count, get(&b->input_ns));
-        buf_text(to, ",");
+        strbuf_text(to, ",");
         duration(to, "compute_infer", count, get(&b->infer_ns));
-        buf_text(to, ",");
+        strbuf_text(to, ",");
         duration(to, "compute_output", count, get(&b->output_ns));
-        buf_text(to, "}");
+        strbuf_text(to, "}");
     }
 }
 
-static void write_stats(buf *to, const char *name, const char *version, const model_stats *s)
+static void write_stats(strbuf *to, const char *name, const char *version, const model_stats *s)
 {
     uint64_t failed = 0, runs = get(&s->compute.count);
 
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
         failed += get(&s->errors[i]);
-    buf_text(to, "{\"name\":");
-    buf_json(to, name, strlen(name));
-    buf_format(to, ",\"version\":\"%s\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu,",
-               version, (unsigned long long)get(&s->last_ms), (unsigned long long)get(&s->rows),
-               (unsigned long long)runs);
-    buf_text(to, "\"inference_stats\":{");
+    strbuf_text(to, "{\"name\":");
+    strbuf_json(to, name, strlen(name));
+    strbuf_format(to, ",\"version\":\"%s\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu,",
+                  version, (unsigned long long)get(&s->last_ms), (unsigned long long)get(&s->rows),
+                  (unsigned long long)runs);
+    strbuf_text(to, "\"inference_stats\":{");
     duration(to, "success", get(&s->request.count), get(&s->request.ns));
-    buf_text(to, ",");
+    strbuf_text(to, ",");
     duration(to, "fail", failed, get(&s->fail_ns));
-    buf_text(to, ",");
+    strbuf_text(to, ",");
     duration(to, "queue", get(&s->queue.count), get(&s->queue.ns));
-    buf_text(to, ",");
+    strbuf_text(to, ",");
     duration(to, "compute_input", runs, get(&s->input_ns));
-    buf_text(to, ",");
+    strbuf_text(to, ",");
     duration(to, "compute_infer", runs, get(&s->compute.ns));
-    buf_text(to, ",");
+    strbuf_text(to, ",");
     duration(to, "compute_output", runs, get(&s->output_ns));
-    buf_text(to, "},\"batch_stats\":[");
+    strbuf_text(to, "},\"batch_stats\":[");
     write_batches(to, s);
-    buf_text(to, "]}");
+    strbuf_text(to, "]}");
 }
 
 typedef struct stats_list {
     const exchange *x;
-    buf *to;
+    strbuf *to;
     uint32_t count;
 } stats_list;
 
@@ -75,7 +75,7 @@ static void add_stats(void *user, const repository_entry *e)
     if (!repository_matches(e, r->name, r->name_bytes, r->version))
         return;
     if (list->count++ > 0)
-        buf_text(list->to, ",");
+        strbuf_text(list->to, ",");
     write_stats(list->to, e->name, e->loaded->version, &e->loaded->stats);
 }
 
@@ -83,9 +83,9 @@ void answer_stats(exchange *x)
 {
     stats_list list = { x, &x->reply, 0 };
 
-    buf_text(&x->reply, "{\"model_stats\":[");
+    strbuf_text(&x->reply, "{\"model_stats\":[");
     repository_each(x->server->repository, add_stats, &list);
-    buf_text(&x->reply, "]}");
+    strbuf_text(&x->reply, "]}");
     if (x->route.name != NULL && list.count == 0)
         exchange_fail(x, MHD_HTTP_NOT_FOUND, "no such model or version is loaded; POST v2/repository/index lists them");
     else

@@ -1,4 +1,5 @@
 #include "serve/supervise.h"
+#include "base/memory.h"
 #include "serve/grpc.h"
 #include "serve/listen.h"
 #include "serve/stats.h"
@@ -242,7 +243,7 @@ int supervise(const settings *s, char **argv)
     v.count = (uint32_t)settings_int(s, SET_workers);
     v.workers = calloc(v.count, sizeof *v.workers);
     status = v.workers != NULL ? open_socket(s, "rest", (int)settings_int(s, SET_port), &v.sockets[0], &diag)
-                               : inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for workers");
+                               : no_memory(&diag, "for workers");
     if (status == INLAY_OK && grpc_port >= 0 && grpc_is_built())
         status = open_socket(s, "grpc", grpc_port, &v.sockets[1], &diag);
     if (status == INLAY_OK)

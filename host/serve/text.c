@@ -116,7 +116,7 @@ inlay_status language_open(const model *m, text_model **out_text, inlay_diag *di
         return INLAY_OK;
     t = calloc(1, sizeof *t);
     if (t == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokenizer");
+        return no_memory(diag, "for the tokenizer");
     t->ids = inlay_session_find_input(m->session, "input_ids");
     t->mask = inlay_session_find_input(m->session, "attention_mask");
     t->positions = inlay_session_find_input(m->session, "position_ids");
@@ -134,7 +134,7 @@ inlay_status language_open(const model *m, text_model **out_text, inlay_diag *di
     find_ends(t, m->path);
     if (!read_chat(t, m->path)) {
         language_close(t);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokenizer");
+        return no_memory(diag, "for the tokenizer");
     }
     *out_text = t;
     return INLAY_OK;

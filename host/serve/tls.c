@@ -1,4 +1,5 @@
 #include "serve/tls.h"
+#include "base/memory.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ inlay_status tls_create(const char *certificate, const char *key, const char *cl
     *out_tls = NULL;
     if (t == NULL || gnutls_certificate_allocate_credentials(&t->credentials) != GNUTLS_E_SUCCESS) {
         free(t);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for TLS");
+        return no_memory(diag, "for TLS");
     }
     code = gnutls_certificate_set_x509_key_mem(t->credentials, &certificate_pem, &key_pem, GNUTLS_X509_FMT_PEM);
     if (code < 0) {

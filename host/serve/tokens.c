@@ -1,4 +1,5 @@
 #include "serve/tokens.h"
+#include "base/memory.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ inlay_status tokens_read(const char *path, tokens *out_tokens, inlay_diag *diag)
     } else {
         out_tokens->texts = calloc(TOKENS_MAX, sizeof *out_tokens->texts);
         if (out_tokens->texts == NULL)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
+            status = no_memory(diag, "for tokens");
     }
     while (status == INLAY_OK && fgets(line, sizeof line, f) != NULL)
         status = add_line(out_tokens, line, path, ++number, diag);

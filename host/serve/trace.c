@@ -36,7 +36,7 @@ inlay_status trace_create(const char *path, trace **out_trace, inlay_diag *diag)
     *out_trace = NULL;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
         free(t);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the trace");
+        return no_memory(diag, "for the trace");
     }
     t->file = path[0] != '\0' ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640) : -1;
     if (path[0] != '\0' && (t->file < 0 || write(t->file, "[\n]\n", 4) != 4)) {
@@ -220,13 +220,13 @@ static bool is_due(trace *t, const model *m)
     return true;
 }
 
-static void stamp(buf *to, const char *name, uint64_t ns, bool last)
+static void stamp(strbuf *to, const char *name, uint64_t ns, bool last)
 {
-    buf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
+    strbuf_format(to, "{\"name\":\"%s\",\"ns\":%llu}%s", name, (unsigned long long)ns, last ? "" : ",");
 }
 
 /* In place of the array's end; the end comes behind it. */
-static void write_record(trace *t, const buf *record)
+static void write_record(trace *t, const strbuf *record)
 {
     static const char tail[] = "\n]\n";
     off_t at = t->end;
@@ -240,7 +240,7 @@ static void write_record(trace *t, const buf *record)
 
 void trace_request(trace *t, const job *j, uint64_t answered_ns)
 {
-    buf record = { .data = NULL };
+    strbuf record = { .data = NULL };
     uint64_t input_end;
 
     if (!atomic_load_explicit(&t->on, memory_order_relaxed))
@@ -249,13 +249,13 @@ void trace_request(trace *t, const job *j, uint64_t answered_ns)
     (void)pthread_mutex_lock(&t->lock);
     if (is_due(t, j->model)) {
         t->written++;
-        buf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s", t->written > 1 ? ",\n" : "\n",
-                   (unsigned long long)t->written, j->model->name, j->model->version);
+        strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s",
+                      t->written > 1 ? ",\n" : "\n", (unsigned long long)t->written, j->model->name, j->model->version);
         if (j->request->id[0] != '\0') {
-            buf_text(&record, ",\"request_id\":");
-            buf_json(&record, j->request->id, strlen(j->request->id));
+            strbuf_text(&record, ",\"request_id\":");
+            strbuf_json(&record, j->request->id, strlen(j->request->id));
         }
-        buf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)t->written);
+        strbuf_format(&record, "},\n{\"id\":%llu,\"timestamps\":[", (unsigned long long)t->written);
         stamp(&record, "REQUEST_START", j->arrived_ns, false);
         stamp(&record, "QUEUE_START", j->queued_ns, false);
         stamp(&record, "COMPUTE_START", j->started_ns, false);
@@ -263,9 +263,9 @@ void trace_request(trace *t, const job *j, uint64_t answered_ns)
         stamp(&record, "COMPUTE_OUTPUT_START", j->ended_ns, false);
         stamp(&record, "COMPUTE_END", answered_ns, false);
         stamp(&record, "REQUEST_END", answered_ns, true);
-        buf_text(&record, "]}");
+        strbuf_text(&record, "]}");
         write_record(t, &record);
     }
     (void)pthread_mutex_unlock(&t->lock);
-    buf_deinit(&record);
+    strbuf_deinit(&record);
 }

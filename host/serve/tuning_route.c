@@ -112,11 +112,11 @@ void answer_trace(exchange *x)
         return;
     trace_read(x->server->trace, name, now);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
-        buf_format(&x->reply, "%s\"%s\":%s", i > 0 ? "," : "{", now[i].key, now[i].is_list ? "[" : "");
-        buf_json(&x->reply, now[i].value, strlen(now[i].value));
-        buf_text(&x->reply, now[i].is_list ? "]" : "");
+        strbuf_format(&x->reply, "%s\"%s\":%s", i > 0 ? "," : "{", now[i].key, now[i].is_list ? "[" : "");
+        strbuf_json(&x->reply, now[i].value, strlen(now[i].value));
+        strbuf_text(&x->reply, now[i].is_list ? "]" : "");
     }
-    buf_text(&x->reply, "}");
+    strbuf_text(&x->reply, "}");
     x->code = MHD_HTTP_OK;
 }
 
@@ -179,14 +179,14 @@ void answer_logging(exchange *x)
         return;
     log_settings_read(now);
     for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
-        buf_format(&x->reply, "%s\"%s\":", i > 0 ? "," : "{", now[i].key);
+        strbuf_format(&x->reply, "%s\"%s\":", i > 0 ? "," : "{", now[i].key);
         if (now[i].kind == LOG_TEXT)
-            buf_json(&x->reply, now[i].text, strlen(now[i].text));
+            strbuf_json(&x->reply, now[i].text, strlen(now[i].text));
         else if (now[i].kind == LOG_BOOL)
-            buf_text(&x->reply, now[i].number != 0 ? "true" : "false");
+            strbuf_text(&x->reply, now[i].number != 0 ? "true" : "false");
         else
-            buf_uint(&x->reply, now[i].number);
+            strbuf_uint(&x->reply, now[i].number);
     }
-    buf_text(&x->reply, "}");
+    strbuf_text(&x->reply, "}");
     x->code = MHD_HTTP_OK;
 }

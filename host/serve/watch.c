@@ -235,7 +235,7 @@ inlay_status watch_create(server *s, watch **out_watch, inlay_diag *diag)
 
     *out_watch = NULL;
     if (w == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the watch");
+        return no_memory(diag, "for the watch");
     w->server = s;
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_condattr_init(&by_monotonic);

@@ -30,15 +30,15 @@ finds() {
         complain "$name: no sum at the end" "$(tail -n 1 "$work/out")"
 }
 
-finds wrong 'results Relu-14 .*: element .* is .* instead of 0' --group results
+finds wrong 'results Relu-14 .*: \[.* got .*, want 0' --group results
 finds workspace 'results Relu-14 .*wrote outside the 16 bytes of workspace' --group results
 finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory behind the end of the workspace' \
     --group results
-finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: element' --group results
+finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: \[' --group results
 finds tail 'results Relu-14 .*in execute: it touched memory behind the end of an input' --group results
 finds input 'results Relu-14 .*it changed input 0' --group results
 finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
-finds alias 'results Relu-14 .*in place.*: output 0: element' --group results
+finds alias 'results Relu-14 .*in place.*: output 0: \[' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
 finds abort 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 6 .* in execute: it aborted' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
@@ -82,11 +82,11 @@ finds own 'results Scale-1 float\[[0-9]+,10\] float\[10\].*it wrote outside outp
 finds forks 'manners Relu-14.*: it forked in execute' --group results
 finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group results
 finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
-finds large 'results Relu-14 .*: element' --group results
+finds large 'results Relu-14 .*: \[.* got' --group results
 
 finds device_hasty 'results Relu-14 .*while its inputs are still being copied' --group results
 finds device_deaf "results Relu-14 .*behind a fence that failed with 'cancelled': 'ok'" --group results
-finds device_offset 'results Relu-14 .*: element' --group results
+finds device_offset 'results Relu-14 .*: \[.* got' --group results
 finds device_wide 'results Add-14 .*it wrote outside output 0 in device memory' --group results --op Add
 
 finds device_gone "loss chip: 'device lost'" --group results --option lose_after=40

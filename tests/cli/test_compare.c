@@ -1,5 +1,5 @@
 /* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
 #include "data/value.h"

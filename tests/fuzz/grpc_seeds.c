@@ -6,7 +6,7 @@
 
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
-static void write_file(const char *corpus, const char *name, const buf *b)
+static void write_file(const char *corpus, const char *name, const strbuf *b)
 {
     char path[512];
     FILE *f;
@@ -17,14 +17,14 @@ static void write_file(const char *corpus, const char *name, const buf *b)
         exit(1);
 }
 
-static void begin(buf *b, uint8_t which, uint8_t step)
+static void begin(strbuf *b, uint8_t which, uint8_t step)
 {
     b->size = 0;
-    buf_add(b, &which, 1);
-    buf_add(b, &step, 1);
+    strbuf_add(b, &which, 1);
+    strbuf_add(b, &step, 1);
 }
 
-static void add(buf *b, const ProtobufCMessage *m)
+static void add(strbuf *b, const ProtobufCMessage *m)
 {
     size_t bytes = protobuf_c_message_get_packed_size(m);
     uint8_t prefix[5] = { 0, 0, 0, (uint8_t)(bytes >> 8), (uint8_t)bytes };
@@ -32,31 +32,31 @@ static void add(buf *b, const ProtobufCMessage *m)
 
     if (packed == NULL)
         exit(1);
-    buf_add(b, prefix, sizeof prefix);
-    buf_add(b, packed, protobuf_c_message_pack(m, packed));
+    strbuf_add(b, prefix, sizeof prefix);
+    strbuf_add(b, packed, protobuf_c_message_pack(m, packed));
     free(packed);
 }
 
 /* The bytes of a client that makes the call, in pieces of `step`. */
-static void write_connection(const char *corpus, const char *name, const buf *b, uint8_t step)
+static void write_connection(const char *corpus, const char *name, const strbuf *b, uint8_t step)
 {
     fake_client c;
-    buf bytes = { .data = NULL };
+    strbuf bytes = { .data = NULL };
     const uint8_t *out;
     ssize_t n;
 
     if (!fake_client_open(&c, (const uint8_t *)b->data, b->size))
         exit(1);
-    buf_add(&bytes, &step, 1);
+    strbuf_add(&bytes, &step, 1);
     while ((n = nghttp2_session_mem_send(c.session, &out)) > 0)
-        buf_add(&bytes, out, (size_t)n);
+        strbuf_add(&bytes, out, (size_t)n);
     nghttp2_session_del(c.session);
     write_file(corpus, name, &bytes);
-    buf_deinit(&bytes);
+    strbuf_deinit(&bytes);
 }
 
 /* x [2], FP32 or BYTES, in a field or raw, with parameters of every kind. */
-static void make_request(buf *b, bool raw, bool texts)
+static void make_request(strbuf *b, bool raw, bool texts)
 {
     Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
     Inference__Tensor t = INFERENCE__TENSOR__INIT, *tensors = &t;
@@ -112,7 +112,7 @@ static void make_request(buf *b, bool raw, bool texts)
     add(b, &q.base);
 }
 
-static void write_requests(const char *calls, const char *connections, buf *b)
+static void write_requests(const char *calls, const char *connections, strbuf *b)
 {
     static const char *const names[] = { "infer_floats", "infer_raw", "infer_texts", "infer_raw_texts" };
 
@@ -131,7 +131,7 @@ static void write_requests(const char *calls, const char *connections, buf *b)
     write_connection(connections, "stream", b, 0);
 }
 
-static void write_others(const char *calls, const char *connections, buf *b)
+static void write_others(const char *calls, const char *connections, strbuf *b)
 {
     Inference__ModelName n = INFERENCE__MODEL_NAME__INIT;
     Inference__RepositoryRequest r = INFERENCE__REPOSITORY_REQUEST__INIT;
@@ -170,7 +170,7 @@ static void write_others(const char *calls, const char *connections, buf *b)
 
 int main(int argc, char **argv)
 {
-    buf b = { .data = NULL };
+    strbuf b = { .data = NULL };
 
     if (argc != 3) {
         (void)fprintf(stderr, "usage: grpc_seeds GRPC_CORPUS HTTP2_CORPUS\n");
@@ -178,6 +178,6 @@ int main(int argc, char **argv)
     }
     write_requests(argv[1], argv[2], &b);
     write_others(argv[1], argv[2], &b);
-    buf_deinit(&b);
+    strbuf_deinit(&b);
     return 0;
 }

@@ -68,16 +68,16 @@ static void test_strings(void **state)
     char text[] = "\"a\\u00e9\\ud83d\\ude00\\n\\/\" ";
     json_reader r = reader_begin(text, sizeof text - 1);
     json_text out;
-    buf b = { .data = NULL };
+    strbuf b = { .data = NULL };
 
     (void)state;
     assert_true(reader_string(&r, &out) && reader_end(&r));
     assert_int_equal(out.bytes, 9);
     assert_memory_equal(out.data, "a\xc3\xa9\xf0\x9f\x98\x80\n/", 9);
-    buf_json(&b, "a\"\\\n\x7f\xff\xc3\xa9", 8);
+    strbuf_json(&b, "a\"\\\n\x7f\xff\xc3\xa9", 8);
     assert_int_equal(b.size, strlen("\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\""));
     assert_memory_equal(b.data, "\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\"", b.size);
-    buf_deinit(&b);
+    strbuf_deinit(&b);
 }
 
 static void test_routes(void **state)

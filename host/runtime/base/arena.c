@@ -1,6 +1,7 @@
 #include "base/arena.h"
+#include "base/checked.h"
+#include "base/memory.h"
 #include "base/pages.h"
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,26 @@ void *arena_array(arena *a, size_t count, size_t element_bytes)
     if (element_bytes != 0 && count > SIZE_MAX / element_bytes)
         return NULL;
     return arena_alloc(a, count * element_bytes);
+}
+
+bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size_t item_bytes)
+{
+    size_t wanted = count, room;
+    void *list, *larger;
+
+    if (!add_size(&wanted, more))
+        return false;
+    room = list_room(wanted);
+    if (room == list_room(count))
+        return true;
+    memcpy(&list, list_address, sizeof list);
+    larger = arena_array(a, room, item_bytes);
+    if (larger == NULL)
+        return false;
+    if (count > 0)
+        memcpy(larger, list, count * item_bytes);
+    memcpy(list_address, &larger, sizeof larger);
+    return true;
 }
 
 void *arena_copy(arena *a, const void *data, size_t bytes)

@@ -5,6 +5,7 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,11 @@ void *arena_alloc(arena *a, size_t bytes);
 /* As above, for count elements; NULL also when the product overflows. */
 void *arena_array(arena *a, size_t count, size_t element_bytes);
 void *arena_copy(arena *a, const void *data, size_t bytes);
+/* Room for `more` items behind the `count` of a list, which is NULL or has grown here before: list_reserve() of
+ * base/memory.h, with zeroes behind what the list has. */
+bool arena_reserve(arena *a, void *list_address, size_t count, size_t more, size_t item_bytes);
+#define ARENA_GROW(a, list, count) arena_reserve(a, &(list), count, 1, sizeof *(list))
+
 char *arena_string(arena *a, const char *text);
 char *arena_string_n(arena *a, const char *text, size_t bytes); /* adds the NUL */
 char *arena_format(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

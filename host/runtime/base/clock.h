@@ -1,14 +1,31 @@
-/* base/clock.h - the one clock: CLOCK_MONOTONIC in nanoseconds, as deadlines and traces have it. */
+/* base/clock.h - the clocks of the host: CLOCK_MONOTONIC, as deadlines and traces have it, and the CPU time of the
+ * process. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 #include <stdint.h>
 #include <time.h>
 
+static inline uint64_t clock_read_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static inline uint64_t clock_ns(void)
 {
-    struct timespec t;
+    return clock_read_ns(CLOCK_MONOTONIC);
+}
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+static inline double clock_ms(void)
+{
+    return (double)clock_ns() * 1e-6;
+}
+
+/* What the CPUs have worked for this process: what others take of a busy machine does not count. */
+static inline double clock_cpu_ms(void)
+{
+    return (double)clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-6;
 }
 #endif

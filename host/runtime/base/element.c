@@ -143,6 +143,21 @@ bool element_number(inlay_dtype dtype, const void *data, int64_t index, double *
     }
 }
 
+char *dims_text(const int64_t *dims, uint32_t rank, const char *separator, char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "[");
+
+    for (uint32_t d = 0; d < rank && used < bytes; d++) {
+        const char *before = d > 0 ? separator : "";
+
+        used += (size_t)(dims[d] < 0 ? snprintf(text + used, bytes - used, "%s?", before)
+                                     : snprintf(text + used, bytes - used, "%s%lld", before, (long long)dims[d]));
+    }
+    if (used < bytes)
+        (void)snprintf(text + used, bytes - used, "]");
+    return text;
+}
+
 bool element_is_float(inlay_dtype dtype)
 {
     return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT8E8M0 ||

@@ -18,6 +18,10 @@ bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t
  * that their type holds, strings quoted with unprintable bytes escaped. Returns text. */
 char *element_text(inlay_dtype dtype, const void *data, int64_t index, char *text, size_t bytes);
 
+/* Writes "[2, 3]" with the separator ", ", a dimension that is not known (negative) as '?', cut to fit bytes (> 0).
+ * Returns text. */
+char *dims_text(const int64_t *dims, uint32_t rank, const char *separator, char *text, size_t bytes);
+
 /* Is the dtype a float of any width (not complex)? */
 bool element_is_float(inlay_dtype dtype);
 

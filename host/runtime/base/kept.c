@@ -1,4 +1,5 @@
 #include "base/kept.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include <dirent.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ static int by_use(const void *a, const void *b)
 static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
 {
     kept_file *list = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0;
     const struct dirent *entry;
     time_t now = time(NULL);
 
@@ -96,13 +97,8 @@ static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
                 (void)unlinkat(dirfd(dir), entry->d_name, 0);
             continue;
         }
-        if (count == capacity) {
-            kept_file *more = realloc(list, (capacity = capacity * 2 + 64) * sizeof *more);
-
-            if (more == NULL)
-                break;
-            list = more;
-        }
+        if (!LIST_GROW(list, count))
+            break;
         list[count] = (kept_file){ .name = strdup(entry->d_name), .bytes = (uint64_t)st.st_size, .used = st.st_mtim };
         if (list[count].name == NULL)
             break;

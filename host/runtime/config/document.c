@@ -245,18 +245,7 @@ static inlay_status add(reader *r, const char *name, const char *value, uint32_t
     document *d = r->doc;
     document_setting s = { arena_string(r->arena, name), arena_string(r->arena, value), line };
 
-    if (d->count == d->capacity) {
-        uint32_t capacity = d->capacity > 0 ? d->capacity * 2 : 32;
-        document_setting *more = arena_array(r->arena, capacity, sizeof *more);
-
-        if (more == NULL)
-            return no_memory(r);
-        if (d->count > 0)
-            memcpy(more, d->settings, d->count * sizeof *more);
-        d->settings = more;
-        d->capacity = capacity;
-    }
-    if (s.name == NULL || s.value == NULL)
+    if (s.name == NULL || s.value == NULL || !ARENA_GROW(r->arena, d->settings, d->count))
         return no_memory(r);
     d->settings[d->count++] = s;
     return INLAY_OK;

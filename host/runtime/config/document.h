@@ -13,7 +13,6 @@ typedef struct document_setting {
 typedef struct document {
     document_setting *settings; /* [count] */
     uint32_t count;
-    uint32_t capacity;
 } document;
 
 /* Reads every key under root (NULL = none) into *out_document, in the arena. Mistakes go to m: unknown keys, and values

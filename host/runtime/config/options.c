@@ -2,6 +2,7 @@
 #include "base/known.h"
 #include "base/known.h"
 #include "base/nearest.h"
+#include "base/memory.h"
 #include "config/checks.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, opt
 inlay_status options_create(inlay_options **out_options, inlay_diag *diag)
 {
     *out_options = calloc(1, sizeof **out_options);
-    return *out_options != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
+    return *out_options != NULL ? INLAY_OK : no_memory(diag, "for options");
 }
 
 static void value_deinit(option_value *value)
@@ -96,11 +97,6 @@ void options_destroy(inlay_options *options)
     free(options->settings);
     free(options->setting_marks);
     free(options);
-}
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for options");
 }
 
 /* ------------------------------------------------------------------ names and checks */
@@ -214,16 +210,6 @@ static bool value_init(option_value *value, const char *text, uint32_t source, c
     return false;
 }
 
-/* Room for one more item; false without memory. */
-static bool values_reserve(option_values *values)
-{
-    option_value *more = realloc(values->items, (values->count + (size_t)1) * sizeof *more);
-
-    if (more != NULL)
-        values->items = more;
-    return more != NULL;
-}
-
 /* The item that the new one replaces in its place: the only value of a scalar, the one with the same key of pairs.
  * values->count if there is none. */
 static uint32_t place_of(uint32_t option, const option_values *values, const char *text)
@@ -262,7 +248,7 @@ static inlay_status empty_list(option_values *values, uint32_t source, const cha
     char *copy = strdup(origin);
 
     if (copy == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for options");
     remove_items(values, source);
     if (values->emptied.origin != NULL && values->emptied.source > source) {
         free(copy);
@@ -307,10 +293,10 @@ static inlay_status set_value(option_values *values, uint32_t option, const char
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option %s: more than %d items", table[option].name,
                           OPTIONS_MAX_ITEMS);
     if (!value_init(&value, text, source, origin))
-        return no_memory(diag);
-    if (!values_reserve(values)) {
+        return no_memory(diag, "for options");
+    if (!LIST_GROW(values->items, values->count)) {
         value_deinit(&value);
-        return no_memory(diag);
+        return no_memory(diag, "for options");
     }
     if (at < values->count) {
         value_deinit(&values->items[at]);
@@ -337,8 +323,7 @@ static inlay_status set_provider_option(inlay_options *options, const char *name
                                         const char *origin, inlay_diag *diag)
 {
     uint32_t at = find_setting(options, name);
-    provider_setting *settings;
-    option_value *marks, new;
+    option_value new;
     char *copy;
 
     if (at < options->setting_count && options->setting_marks[at].source > source)
@@ -346,7 +331,7 @@ static inlay_status set_provider_option(inlay_options *options, const char *name
     if (at == OPTIONS_MAX_ITEMS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d provider options", OPTIONS_MAX_ITEMS);
     if (!value_init(&new, value, source, origin))
-        return no_memory(diag);
+        return no_memory(diag, "for options");
     if (at < options->setting_count) {
         free((char *)(uintptr_t)options->settings[at].value);
         options->settings[at].value = new.text;
@@ -355,19 +340,13 @@ static inlay_status set_provider_option(inlay_options *options, const char *name
         return INLAY_OK;
     }
     copy = strdup(name);
-    settings = realloc(options->settings, (at + (size_t)1) * sizeof *settings);
-    if (settings != NULL)
-        options->settings = settings;
-    marks = realloc(options->setting_marks, (at + (size_t)1) * sizeof *marks);
-    if (marks != NULL)
-        options->setting_marks = marks;
-    if (copy == NULL || settings == NULL || marks == NULL) {
+    if (copy == NULL || !LIST_GROW(options->settings, at) || !LIST_GROW(options->setting_marks, at)) {
         free(copy);
         value_deinit(&new);
-        return no_memory(diag);
+        return no_memory(diag, "for options");
     }
-    settings[at] = (provider_setting){ copy, new.text };
-    marks[at] = (option_value){ NULL, new.origin, source };
+    options->settings[at] = (provider_setting){ copy, new.text };
+    options->setting_marks[at] = (option_value){ NULL, new.origin, source };
     options->setting_count++;
     return INLAY_OK;
 }
@@ -410,7 +389,7 @@ static inlay_status set_items(inlay_options *options, uint32_t option, const cha
             char *item = strndup(at, bytes);
 
             if (item == NULL)
-                return no_memory(diag);
+                return no_memory(diag, "for options");
             if (bytes > 0 && set == 0)
                 status = options_check(table[option].name, item, diag);
             else if (bytes > 0)

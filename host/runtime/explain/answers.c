@@ -1,4 +1,5 @@
 /* What each provider says to one node, and what would come of it if it ran the node. */
+#include "base/memory.h"
 #include "explain/facts.h"
 #include <string.h>
 
@@ -78,7 +79,7 @@ inlay_status facts_ask_node(facts *f, const facts_graph *g, uint32_t node, bool 
 
     *out = answers;
     if (answers == NULL || barred == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain a node");
+        return no_memory(diag, "to explain a node");
     for (uint32_t i = 0; i < f->provider_count && status == INLAY_OK; i++) {
         answers[i] = (facts_answer){
             .provider = i, .offer = offer_of(g, node, i), .refusal = refusal_of(g, node, i), .chosen = i == winner

@@ -514,7 +514,7 @@ inlay_status facts_create(const inlay_session *s, const timings *m, const runner
     return INLAY_OK;
 no_memory:
     facts_destroy(f);
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
+    return no_memory(diag, "to explain the session");
 }
 
 void facts_destroy(facts *f)

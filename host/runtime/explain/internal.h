@@ -1,6 +1,7 @@
 /* explain/internal.h - what the printers share; private to this folder. */
 #ifndef EXPLAIN_INTERNAL_H
 #define EXPLAIN_INTERNAL_H
+#include "base/memory.h"
 #include "explain/facts.h"
 #include "report/words.h"
 

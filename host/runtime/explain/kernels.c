@@ -101,7 +101,7 @@ inlay_status facts_find_kernels(facts *f, inlay_diag *diag)
     for (uint32_t i = 0; i < f->graph_count; i++)
         for (uint32_t r = 0; r < f->graphs[i]->region_count; r++)
             if (ask_region(f, f->graphs[i], &f->graphs[i]->regions[r]) != INLAY_OK)
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
+                return no_memory(diag, "to explain the session");
     return INLAY_OK;
 }
 

@@ -5,6 +5,7 @@
  * one solution of the graph for a stretch, so it is done for the dearest stretches only, as many as a fixed amount of
  * work allows (deterministic, so that two calls say the same). The others, and regions within a stretch, get the
  * difference of the offers alone, and are marked as RIVAL_ABOUT. */
+#include "base/memory.h"
 #include "explain/facts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static inlay_status find_in_graph(asker *k, facts_graph *g, inlay_diag *diag)
     k->g = g;
     k->barred = arena_alloc(&k->f->a, (size_t)g->parts->offer_count + 1);
     if (order == NULL || k->barred == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
+        return no_memory(diag, "to explain the session");
     for (uint32_t i = 0; i < g->stretch_count; i++)
         order[i] = &g->stretches[i];
     qsort(order, g->stretch_count, sizeof *order, dearest_first);
@@ -153,7 +154,7 @@ inlay_status facts_find_rivals(facts *f, inlay_diag *diag)
 
     k.votes = arena_array(&f->a, (size_t)f->provider_count + 1, sizeof *k.votes);
     if (k.votes == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to explain the session");
+        return no_memory(diag, "to explain the session");
     for (uint32_t i = 0; i < f->graph_count && status == INLAY_OK; i++)
         status = find_in_graph(&k, f->graphs[i], diag);
     arena_deinit(&k.scratch);

@@ -1,5 +1,6 @@
 /* Other rules, the same offers: what a session created with them would have chosen. */
 #include "base/nearest.h"
+#include "base/memory.h"
 #include "explain/facts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static inlay_status add_wish(scenario *x, const char *rule, inlay_diag *diag)
                           rule);
     pattern = arena_string_n(&x->f->a, rule, (size_t)(equals - rule) - forbid);
     if (pattern == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what-if %s", rule);
+        return no_memory(diag, "for what-if %s", rule);
     status = check_provider(x->f, rule, equals + 1, diag);
     if (status == INLAY_OK)
         status = facts_check_pattern(x->f, "what-if", pattern, diag);
@@ -110,7 +111,7 @@ static inlay_status make_rules(scenario *x, const char *const *rules, uint32_t c
     x->pins = arena_array(&x->f->a, (size_t)old->pin_count + count + 1, sizeof *x->pins);
     x->forbids = arena_array(&x->f->a, (size_t)old->forbid_count + count + 1, sizeof *x->forbids);
     if (x->pins == NULL || x->forbids == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the rules of a what-if");
+        return no_memory(diag, "for the rules of a what-if");
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
         status = add_rule(x, rules[i], diag);
     for (uint32_t i = 0; i < old->pin_count; i++)
@@ -157,7 +158,7 @@ static inlay_status choose(scenario *x, uint32_t index, bool *out_possible, inla
     request.max_threads = x->max_threads != 0 ? x->max_threads : request.max_threads;
     base = at_threads(x, g, &request);
     if (base == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a what-if");
+        return no_memory(diag, "for a what-if");
     status = partition_again(&request, base, &x->scratch, &x->choices[index], diag);
     *out_possible = status == INLAY_OK;
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
@@ -237,11 +238,11 @@ inlay_status facts_what_if(facts *f, const char *const *rules, uint32_t count, f
     *out = o;
     x.choices = arena_array(&f->a, (size_t)f->graph_count + 1, sizeof *x.choices);
     if (o == NULL || totals == NULL || x.choices == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a what-if");
+        return no_memory(diag, "for a what-if");
     *o = (facts_outcome){ 0 };
     o->moves = arena_array(&f->a, ((size_t)f->provider_count + 1) * (f->provider_count + 1), sizeof *o->moves);
     if (o->moves == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a what-if");
+        return no_memory(diag, "for a what-if");
     INLAY_TRY(make_rules(&x, rules, count, diag));
     for (uint32_t i = 0; i < f->graph_count && possible; i++)
         if ((status = choose(&x, i, &possible, &why)) != INLAY_OK)
@@ -249,7 +250,7 @@ inlay_status facts_what_if(facts *f, const char *const *rules, uint32_t count, f
     if (status == INLAY_OK && !possible)
         o->impossible = arena_string(&f->a, why.text);
     if (status != INLAY_OK || (!possible && o->impossible == NULL)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a what-if");
+        status = no_memory(diag, "for a what-if");
         goto done;
     }
     if (possible) {

@@ -47,7 +47,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     bool any = false;
 
     if (drop == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to gather constants");
+        return no_memory(ctx->diag, "to gather constants");
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
         const inlay_attr_info *a = n->info.attrs;
@@ -58,7 +58,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         for (uint32_t k = 0; k < n->info.attr_count && !drop[i]; k++) {
             a = INLAY_AT(inlay_attr_info, n->info.attrs, n->info.attr_stride, k);
             if (set_from_attr(ctx, g, n->info.outputs[0], a, &drop[i]) != INLAY_OK)
-                return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", n->info.name.data);
+                return no_memory(ctx->diag, "for constant '%s'", n->info.name.data);
         }
         any |= drop[i];
     }

@@ -54,7 +54,7 @@ static inlay_status clean(pass_ctx *ctx, graph *g, bool *changed)
     bool any = false;
 
     if (live == NULL || drop == NULL)
-        return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to find dead nodes");
+        return no_memory(ctx->diag, "to find dead nodes");
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] != INLAY_NONE)
             live[g->outputs[i]] = true;

@@ -161,7 +161,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         INLAY_TRY(check(&f, ctx->diag));
         INLAY_TRY(type_guard_expect(ctx, g, n));
         if (!spell(&f))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", n->info.name.data);
+            return no_memory(ctx->diag, "to spell out node '%s'", n->info.name.data);
         pass_count(ctx, g, n, "MatMul, Softmax, MatMul");
         *changed = true;
     }

@@ -5,6 +5,7 @@
  * graph that is complete. */
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
+#include "base/memory.h"
 #include "graph/graph.h"
 
 /* Computes a node whose inputs are all constants of g. results has room for its outputs, without those omitted; their

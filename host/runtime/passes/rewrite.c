@@ -9,8 +9,7 @@
 
 inlay_status rw_no_memory(const rewrite *w)
 {
-    return inlay_fail(w->ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to optimise graph '%s' (pass %s)", w->g->name,
-                      w->ctx->pass);
+    return no_memory(w->ctx->diag, "to optimise graph '%s' (pass %s)", w->g->name, w->ctx->pass);
 }
 
 /* ------------------------------------------------------------------ the books of a visit */

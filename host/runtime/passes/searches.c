@@ -426,8 +426,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (status != INLAY_OK)
             return status;
         if (!spell(&s))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to make a Loop of node '%s'",
-                              s.n->info.name.data);
+            return no_memory(ctx->diag, "to make a Loop of node '%s'", s.n->info.name.data);
         pass_count(ctx, g, s.n, "Loop");
         *changed = true;
     }

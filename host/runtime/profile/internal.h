@@ -1,6 +1,7 @@
 /* profile/internal.h - what the files of the profiler share; private to this folder. */
 #ifndef PROFILE_INTERNAL_H
 #define PROFILE_INTERNAL_H
+#include "base/memory.h"
 #include "profile/profile.h"
 
 /* One step of one run. */

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ inlay_status profile_create(const inlay_session *session, uint32_t max_events, p
     }
     if (p == NULL || p->events == NULL || p->runs == NULL || p->spans.list == NULL) {
         profile_destroy(p);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to profile %u steps", max_events);
+        return no_memory(diag, "to profile %u steps", max_events);
     }
     *out_profile = p;
     return INLAY_OK;

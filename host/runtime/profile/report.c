@@ -284,7 +284,7 @@ inlay_status profile_report_make(const profile *p, profile_report *out, inlay_di
     runs = arena_array(&out->a, p->run_count, sizeof *runs);
     if (out->row_of == NULL || runs == NULL || !assign_rows(out) || !take_medians(out)) {
         profile_report_deinit(out);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the report of a profile");
+        return no_memory(diag, "for the report of a profile");
     }
     find_wholes(out);
     for (uint32_t i = 0; i < p->run_count; i++)

@@ -1,4 +1,5 @@
 #include "report/words.h"
+#include "base/json_string.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -151,55 +152,13 @@ void json_close(json_out *j)
     j->depth--;
 }
 
-/* The bytes of the UTF-8 character at text; 0 if it is none (overlong, a surrogate, beyond U+10FFFF). */
-static size_t utf8_bytes(const unsigned char *text)
-{
-    unsigned char c = text[0], low = 0x80, high = 0xbf;
-    size_t more = c < 0xc2 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : 0;
-
-    if (c < 0x80)
-        return 1;
-    if (more == 0)
-        return 0;
-    low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : low;
-    high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : high;
-    if (text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i <= more; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return more + 1;
-}
-
 void json_text(json_out *j, const char *key, const char *text)
 {
-    size_t from = 0, i = 0;
-
     begin_item(j, key);
-    if (text == NULL) {
+    if (text != NULL)
+        json_string_write(text, strlen(text), "<>&", j->sink->write, j->sink->user);
+    else
         say(j->sink, "null");
-        return;
-    }
-    say(j->sink, "\"");
-    while (text[i] != '\0') {
-        unsigned char c = (unsigned char)text[i];
-        size_t bytes = utf8_bytes((const unsigned char *)text + i);
-
-        if (bytes > 1 || (bytes == 1 && c >= 0x20 && strchr("\"\\<>&\x7f", c) == NULL)) {
-            i += bytes;
-            continue;
-        }
-        if (i > from)
-            j->sink->write(j->sink->user, text + from, i - from);
-        if (c == '"' || c == '\\')
-            say(j->sink, "\\%c", c);
-        else
-            say(j->sink, "\\u%04x", bytes == 0 ? 0xfffdu : c);
-        from = ++i;
-    }
-    if (i > from)
-        j->sink->write(j->sink->user, text + from, i - from);
-    say(j->sink, "\"");
 }
 
 void json_whole(json_out *j, const char *key, uint64_t number)

@@ -1,6 +1,8 @@
 /* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
  * number finds a slot of another generation and is ignored. */
 #include "threads/fence.h"
+#include "base/clock.h"
+#include "base/memory.h"
 #include "threads/fork.h"
 #include "threads/run.h"
 #include "base/boundary.h"
@@ -22,7 +24,7 @@ typedef struct timeline {
 enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
 static timeline *blocks[MAX_BLOCKS]; /* atomic pointers, set once */
 static uint32_t *free_slots;         /* stack of slot indexes */
-static uint32_t free_count, free_capacity, slot_count;
+static uint32_t free_count, slot_count;
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_table(void)
@@ -54,19 +56,14 @@ static timeline *lock_timeline(uint64_t id)
 /* Adds a block of free slots; table_mutex is held. */
 static bool add_block(void)
 {
-    uint32_t b = slot_count / BLOCK_SLOTS, *more;
+    uint32_t b = slot_count / BLOCK_SLOTS;
     pthread_condattr_t attr;
     timeline *block;
 
     if (b >= MAX_BLOCKS)
         return false;
-    if (free_capacity < slot_count + BLOCK_SLOTS) {
-        more = realloc(free_slots, (size_t)2 * (slot_count + BLOCK_SLOTS) * sizeof *more);
-        if (more == NULL)
-            return false;
-        free_slots = more;
-        free_capacity = 2 * (slot_count + BLOCK_SLOTS);
-    }
+    if (!list_reserve(&free_slots, slot_count, BLOCK_SLOTS, sizeof *free_slots))
+        return false;
     block = calloc(BLOCK_SLOTS, sizeof *block);
     if (block == NULL)
         return false;
@@ -94,7 +91,7 @@ inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
         slot = free_slots[--free_count];
     (void)pthread_mutex_unlock(&table_mutex);
     if (slot == INLAY_NONE)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a timeline");
+        return no_memory(diag, "for a timeline");
     t = slot_at(slot);
     (void)pthread_mutex_lock(&t->mutex);
     t->generation++;
@@ -257,14 +254,6 @@ static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status s
 /* How often a waiting run looks at its cancel word, which nobody signals. */
 enum { POLL_NS = 1000000 };
 
-static bool time_is_over(uint64_t until_ns)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec >= until_ns;
-}
-
 inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
 {
     timeline *t = lock_timeline(fence.timeline);
@@ -273,21 +262,18 @@ inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t 
     if (t == NULL)
         return INLAY_OK;
     while (t->reached < fence.value && t->status == INLAY_OK && status == INLAY_OK) {
-        struct timespec until;
+        uint64_t poll_ns;
+        struct timespec poll;
 
         if (run == NULL && until_ns == 0) {
             (void)pthread_cond_wait(&t->moved, &t->mutex);
             continue;
         }
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += POLL_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &until);
+        poll_ns = clock_ns() + POLL_NS;
+        poll = (struct timespec){ .tv_sec = (time_t)(poll_ns / 1000000000), .tv_nsec = (long)(poll_ns % 1000000000) };
+        (void)pthread_cond_timedwait(&t->moved, &t->mutex, &poll);
         status = run != NULL ? run_poll(run) : INLAY_OK;
-        if (status == INLAY_OK && until_ns != 0 && time_is_over(until_ns))
+        if (status == INLAY_OK && until_ns != 0 && clock_ns() >= until_ns)
             status = INLAY_BUSY;
     }
     if (t->reached >= fence.value)

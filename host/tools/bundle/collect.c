@@ -5,37 +5,13 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-inlay_status collect_no_memory(const collector *k)
-{
-    return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bundle the model");
-}
-
-/* Room for one more of list; NULL: no memory. */
-static void *grow(arena *a, void *list, uint32_t count, uint32_t *capacity, size_t bytes)
-{
-    const uint32_t wanted = *capacity > 0 ? 2 * *capacity : 32;
-    void *more;
-
-    if (count < *capacity)
-        return list;
-    more = arena_array(a, wanted, bytes);
-    if (more == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(more, list, count * bytes);
-    *capacity = wanted;
-    return more;
-}
-
 uint32_t collect_item(collector *k, bundle_item item)
 {
     bundle_collection *c = k->c;
-    bundle_item *items = grow(&c->a, c->items, c->item_count, &c->item_capacity, sizeof *items);
 
-    if (items == NULL)
+    if (!ARENA_GROW(&c->a, c->items, c->item_count))
         return INLAY_NONE;
-    c->items = items;
-    items[c->item_count] = item;
+    c->items[c->item_count] = item;
     return c->item_count++;
 }
 
@@ -43,12 +19,11 @@ uint32_t collect_item(collector *k, bundle_item item)
 bundle_do *collect_step(collector *k, bundle_what what, uint32_t in_count, uint32_t out_count)
 {
     bundle_collection *c = k->c;
-    bundle_do *steps = grow(&c->a, c->steps, c->step_count, &c->step_capacity, sizeof *steps), *s;
+    bundle_do *s;
 
-    if (steps == NULL)
+    if (!ARENA_GROW(&c->a, c->steps, c->step_count))
         return NULL;
-    c->steps = steps;
-    s = &steps[c->step_count];
+    s = &c->steps[c->step_count];
     *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
     s->in = arena_array(&c->a, (size_t)in_count + out_count + 1, sizeof *s->in);
     s->out = s->in != NULL ? s->in + in_count : NULL;
@@ -75,7 +50,7 @@ inlay_status collect_copy(collector *k, uint32_t from, uint32_t to)
     bundle_do *s = collect_step(k, DO_COPY, 1, 1);
 
     if (s == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     s->in[0] = from;
     s->out[0] = to;
     collect_finish(k);
@@ -112,7 +87,7 @@ inlay_status collect_value(collector *k, uint32_t part, uint32_t v)
         return status;
     number = collect_item(k, item);
     k->c->parts[part].item_of[v] = number;
-    return number != INLAY_NONE ? INLAY_OK : collect_no_memory(k);
+    return number != INLAY_NONE ? INLAY_OK : no_memory(k->diag, "to bundle the model");
 }
 
 /* The item of a value that is read; a constant gets one when it is first asked for. */
@@ -134,13 +109,11 @@ inlay_status collect_find(collector *k, uint32_t part, uint32_t v, uint32_t *out
 inlay_status collect_part(collector *k, const program *p, uint32_t *out)
 {
     bundle_collection *c = k->c;
-    bundle_part *parts = grow(&c->a, c->parts, c->part_count, &c->part_capacity, sizeof *parts);
     uint32_t *item_of = arena_array(&c->a, (size_t)p->graph->value_count + 1, sizeof *item_of);
 
-    if (parts == NULL || item_of == NULL)
-        return collect_no_memory(k);
+    if (item_of == NULL || !ARENA_GROW(&c->a, c->parts, c->part_count))
+        return no_memory(k->diag, "to bundle the model");
     memset(item_of, 0xff, p->graph->value_count * sizeof *item_of);
-    c->parts = parts;
     c->parts[c->part_count] = (bundle_part){ p, item_of };
     *out = c->part_count++;
     return INLAY_OK;
@@ -214,14 +187,14 @@ static inlay_status add_if(collector *k, uint32_t part, const program_step *s)
     INLAY_TRY(settle_outputs(k, part, s));
     unless = collect_step(k, DO_UNLESS, 1, 0);
     if (unless == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     unless->in[0] = cond;
     unless_at = k->c->step_count;
     collect_finish(k);
     INLAY_TRY(add_branch(k, part, s, then_first ? 0 : 1));
     jump = collect_step(k, DO_JUMP, 0, 0);
     if (jump == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     jump_at = k->c->step_count;
     collect_finish(k);
     k->c->steps[unless_at].target = k->c->step_count;
@@ -240,7 +213,7 @@ static inlay_status add_run(collector *k, uint32_t part, const program_step *s)
     inlay_status status = INLAY_OK;
 
     if (step == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     step->part = part;
     step->step = s;
     for (uint32_t i = 0; i < r->input_count; i++)
@@ -307,7 +280,7 @@ static inlay_status add_inputs(collector *k)
             return status;
         k->c->parts[0].item_of[g->inputs[i]] = collect_item(k, item);
         if (k->c->parts[0].item_of[g->inputs[i]] == INLAY_NONE)
-            return collect_no_memory(k);
+            return no_memory(k->diag, "to bundle the model");
     }
     return INLAY_OK;
 }
@@ -332,7 +305,7 @@ static inlay_status place_outputs(collector *k)
                 k, (bundle_item){
                        .kind = ITEM_OUTPUT, .index = o, .first = UINT32_MAX, .bytes = k->c->items[item].bytes });
             if (to == INLAY_NONE)
-                return collect_no_memory(k);
+                return no_memory(k->diag, "to bundle the model");
             INLAY_TRY(collect_copy(k, item, to));
         }
     }
@@ -347,13 +320,13 @@ static inlay_status lay_out(collector *k)
     uint32_t count = 0;
 
     if (list == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     for (uint32_t i = 0; i < c->item_count; i++)
         if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)
             list[count++] =
                 (memory_item){ .bytes = c->items[i].bytes, .first = c->items[i].first, .last = c->items[i].last };
     if (!memory_place(list, count, c->step_count + 1, 64, &c->a, &c->slab_bytes, &c->lower_bound_bytes))
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     count = 0;
     for (uint32_t i = 0; i < c->item_count; i++)
         if (c->items[i].kind == ITEM_SLAB && c->items[i].first != UINT32_MAX)

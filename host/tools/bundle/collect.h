@@ -39,7 +39,6 @@ typedef struct bundle_collection {
     bundle_item *items;
     bundle_do *steps;
     uint32_t part_count, item_count, step_count;
-    uint32_t part_capacity, item_capacity, step_capacity;
     uint64_t slab_bytes, lower_bound_bytes;
     const part_provider *providers; /* [provider_count] the session's */
     uint32_t provider_count;

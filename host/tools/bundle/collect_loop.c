@@ -23,7 +23,7 @@ static inlay_status scan_places(collector *k, const program_step *s, uint32_t pa
 
     out->scan = arena_array(&k->c->a, (size_t)out->scans + 1, sizeof *out->scan);
     if (out->scan == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     if (out->scans > 0 && turns < 0)
         return inlay_fail(k->diag, INLAY_UNSUPPORTED,
                           "Loop node '%s' cannot be bundled: it collects what its body makes "
@@ -37,7 +37,7 @@ static inlay_status scan_places(collector *k, const program_step *s, uint32_t pa
 
         out->scan[i] = INLAY_NONE;
         if (dims == NULL)
-            return collect_no_memory(k);
+            return no_memory(k->diag, "to bundle the model");
         if (v == INLAY_NONE)
             continue;
         if (each->rank == INLAY_RANK_UNKNOWN)
@@ -69,7 +69,7 @@ static inlay_status put_scans(collector *k, const loop_items *l, uint32_t part)
         INLAY_TRY(collect_find(k, part, inner->outputs[1 + l->carried + i], &from));
         d = collect_step(k, DO_SCAN, 2, 1);
         if (d == NULL)
-            return collect_no_memory(k);
+            return no_memory(k->diag, "to bundle the model");
         d->in[0] = from;
         d->in[1] = l->count;
         d->out[0] = l->scan[i];
@@ -91,7 +91,7 @@ static inlay_status loop_places(collector *k, uint32_t part, loop_items *out)
     out->count = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = sizeof(int64_t) });
     out->cond = collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = 1 });
     if (out->state == NULL || out->count == INLAY_NONE || out->cond == INLAY_NONE)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     c->parts[part].item_of[inner->inputs[0]] = out->count;
     c->parts[part].item_of[inner->inputs[1]] = out->cond;
     for (uint32_t i = 0; i < out->carried; i++) {
@@ -120,7 +120,7 @@ static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
     inlay_status status = INLAY_OK;
 
     if (from == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     for (uint32_t i = 0; i <= l->carried; i++) {
         const uint32_t to = i == 0 ? l->cond : l->state[i - 1];
 
@@ -131,7 +131,7 @@ static inlay_status carry(collector *k, const loop_items *l, uint32_t part)
             const uint32_t copy =
                 collect_item(k, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = c->items[to].bytes });
             if (copy == INLAY_NONE)
-                return collect_no_memory(k);
+                return no_memory(k->diag, "to bundle the model");
             INLAY_TRY(collect_copy(k, from[i], copy));
             from[i] = copy;
         }
@@ -209,7 +209,7 @@ inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
     for (uint32_t i = 0; i < l.scans; i++)
         kept += l.scan[i] != INLAY_NONE;
     if ((d = collect_step(k, DO_BEGIN, 0, 2 + kept)) == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     d->out[0] = l.count;
     d->out[1] = l.cond;
     for (uint32_t i = 0, at = 2; i < l.scans; i++)
@@ -229,7 +229,7 @@ inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
     }
     begin = k->c->step_count;
     if ((d = collect_step(k, DO_TEST, counted ? 3 : 2, 0)) == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     d->in[0] = l.count;
     d->in[1] = l.cond;
     if (counted)
@@ -239,7 +239,7 @@ inlay_status collect_loop(collector *k, uint32_t part, const program_step *s)
     INLAY_TRY(put_scans(k, &l, number));
     INLAY_TRY(carry(k, &l, number));
     if ((d = collect_step(k, DO_NEXT, 1, 0)) == NULL)
-        return collect_no_memory(k);
+        return no_memory(k->diag, "to bundle the model");
     d->in[0] = l.count;
     d->target = begin;
     collect_finish(k);

@@ -1,6 +1,7 @@
 /* bundle/collect_parts.h - what collect.c and collect_loop.c share. Private to this folder. */
 #ifndef BUNDLE_COLLECT_PARTS_H
 #define BUNDLE_COLLECT_PARTS_H
+#include "base/memory.h"
 #include "bundle/collect.h"
 
 typedef struct collector {
@@ -8,7 +9,6 @@ typedef struct collector {
     inlay_diag *diag;
 } collector;
 
-inlay_status collect_no_memory(const collector *k);
 /* The number of a new item; INLAY_NONE: no memory. */
 uint32_t collect_item(collector *k, bundle_item item);
 /* A step with room for its items, which the caller fills in; NULL: no memory. Then the items are in use in it. */

@@ -1,5 +1,6 @@
 #include "bundle/emit.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -520,7 +521,7 @@ static uint32_t put_options(emitter *e, const char *name, inlay_diag *diag, inla
         count = p->table->option_count;
         values = arena_array(&e->c->a, (size_t)count + 1, sizeof *values);
         if (values == NULL)
-            *status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the bundle");
+            *status = no_memory(diag, "to write the bundle");
         else
             *status =
                 provider_parse_options(name, p->table->options, count, p->settings, p->setting_count, values, diag);
@@ -615,7 +616,7 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *c, cons
     inlay_status status = INLAY_OK;
 
     if (!number_values(&e))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the bundle");
+        return no_memory(diag, "to write the bundle");
     f->value = e.value;
     f->values = e.values;
     (void)fprintf(to,

@@ -1,16 +1,13 @@
 #include "base/output.h"
+#include "base/spawn.h"
 #include "bundle/maker.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { MOST_ARGS = 128 };
 #define HEADER "made.h" /* in the job's folder */
@@ -46,24 +43,17 @@ static bool find_parts(const char *target, char out[PATH_MAX])
 
 int maker_run(char *const *argv, const char *log)
 {
-    posix_spawn_file_actions_t actions;
-    int code = -1, error;
-    pid_t pid;
+    const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const spawn_fd fds[] = { { fd, STDOUT_FILENO }, { fd, STDERR_FILENO } };
+    const spawn_args args = { .argv = (const char *const *)(uintptr_t)argv, .fds = fds, .fd_count = 2 };
+    pid_t child;
+    int error;
 
-    if (posix_spawn_file_actions_init(&actions) != 0)
+    if (fd < 0)
         return -1;
-    error = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    if (error == 0)
-        error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-        return error == ENOENT ? 127 : -1;
-    while (waitpid(pid, &code, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+    error = spawn_start(&args, &child);
+    (void)close(fd);
+    return error == 0 ? spawn_wait(child, 0, NULL) : error == ENOENT ? SPAWN_NOT_FOUND : -1;
 }
 
 /* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
@@ -243,7 +233,7 @@ static inlay_status compile(maker *m, const char *source, const char *object)
     int code;
 
     if (include == NULL || own == NULL || in == NULL || out == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     return code == 0 ? INLAY_OK : maker_failed(m, "compiling the bundle", argv[0], code);
 }
@@ -287,7 +277,7 @@ static inlay_status link_program(maker *m, bool first, const char *output)
     argv[n] = NULL;
     for (uint32_t i = 0; i < n; i++)
         if (argv[i] == NULL)
-            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+            return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     return code == 0 ? INLAY_OK : maker_failed(m, "linking the bundle", argv[0], code);
 }
@@ -333,7 +323,7 @@ static inlay_status link_object(maker *m, const char *output)
     hide[h] = rename[r] = NULL;
     for (uint32_t i = 0; i < n + h + r; i++)
         if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
-            return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+            return no_memory(m->diag, "to write the bundle");
     code = maker_run(argv, m->log);
     if (code != 0)
         return maker_failed(m, "linking the object", argv[0], code);
@@ -351,7 +341,7 @@ static inlay_status link_library(maker *m, const char *output)
     int code;
 
     if (object == NULL || argv[0] == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     INLAY_TRY(link_object(m, object));
     code = maker_run(argv, m->log);
     if (code != 0)
@@ -394,7 +384,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (path == NULL || (size_t)snprintf(from, sizeof from, "%s/" HEADER, job->dir) >= sizeof from)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+        status = no_memory(diag, "to write the bundle");
     else if (job->kind != BUNDLE_PROGRAM && !output_target(job->output, target))
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "%.200s is no regular file: there is no place beside it for the header", job->output);
@@ -498,7 +488,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
     job->memory_bytes = 0;
     job->prepared = job->declined = false;
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(diag, "to write the bundle");
     INLAY_TRY(maker_find_needs(&m));
     INLAY_TRY(tell(&m, 0.1, "compiling"));
     INLAY_TRY(build(&m, true, true, maker_path(&m, job->dir, "first")));

@@ -96,9 +96,9 @@ inlay_status maker_first_run(maker *m, const char *file, uint32_t level, bool *o
     int code;
 
     if (started == NULL || wrote == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     if (before != NULL && (before = arena_format(&m->c->a, "%s", before)) == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     (void)setenv("INLAY_ISA", l->isa, 1);
     code = maker_run(start, m->log);
     (void)(before != NULL ? setenv("INLAY_ISA", before, 1) : unsetenv("INLAY_ISA"));

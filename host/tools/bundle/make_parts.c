@@ -89,7 +89,7 @@ inlay_status maker_find_needs(maker *m)
     }
     m->n.parts = arena_array(&m->c->a, MOST_PARTS, sizeof *m->n.parts);
     if (m->n.parts == NULL)
-        return inlay_fail(m->diag, INLAY_OUT_OF_MEMORY, "no memory");
+        return no_memory(m->diag, "to write the bundle");
     (void)snprintf(path, sizeof path, "%s/parts.txt", m->parts);
     f = fopen(path, "r");
     if (f == NULL)

@@ -2,6 +2,7 @@
  */
 #ifndef BUNDLE_MAKER_H
 #define BUNDLE_MAKER_H
+#include "base/memory.h"
 #include "bundle/make.h"
 #include <limits.h>
 

@@ -1,7 +1,6 @@
 #include "check/agree.h"
 #include "base/element.h"
-#include <math.h>
-#include <string.h>
+#include "data/compare.h"
 
 double agree_rtol(inlay_dtype dtype)
 {
@@ -21,72 +20,18 @@ double agree_rtol(inlay_dtype dtype)
     }
 }
 
-static double largest(const inlay_tensor_view *t, int64_t count)
+static inlay_tensor_view view_of(const bench_output *o)
 {
-    double most = 0, re, im;
-
-    for (int64_t i = 0; i < count; i++)
-        if (element_number(t->dtype, t->data, i, &re, &im) && isfinite(re) && isfinite(im))
-            most = fmax(most, hypot(re, im));
-    return most;
-}
-
-static bool same_number(inlay_dtype dtype, const void *got, const void *want, int64_t i, double rtol, double atol)
-{
-    double g[2], w[2];
-    int64_t a, b;
-
-    if (element_integer(dtype, got, i, &a) && element_integer(dtype, want, i, &b) && a == b)
-        return true;
-    if (!element_number(dtype, got, i, &g[0], &g[1]) || !element_number(dtype, want, i, &w[0], &w[1]))
-        return false;
-    for (int k = 0; k < 2; k++)
-        if ((isnan(g[k]) && isnan(w[k])) || g[k] == w[k])
-            g[k] = w[k] = isfinite(w[k]) ? w[k] : 0;
-    return hypot(g[0] - w[0], g[1] - w[1]) <= atol + rtol * hypot(w[0], w[1]);
-}
-
-static bool same_string(const inlay_str *a, const inlay_str *b)
-{
-    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0);
-}
-
-static void shape_text(inlay_dtype dtype, uint32_t rank, const int64_t *dims, char *text, size_t bytes)
-{
-    size_t used = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(dtype));
-
-    for (uint32_t d = 0; d < rank && used < bytes; d++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)dims[d]);
-    if (used < bytes)
-        (void)snprintf(text + used, bytes - used, "]");
+    return (
+        inlay_tensor_view){ .data = o->data, .bytes = o->bytes, .dims = o->dims, .rank = o->rank, .dtype = o->dtype };
 }
 
 bool agree_tensor(const bench_output *got, const inlay_tensor_view *want, double rtol, double atol, char *text,
                   size_t bytes)
 {
-    char a[160], b[160];
-    int64_t wrong = 0, first = 0;
+    const inlay_tensor_view view = view_of(got);
 
-    if (got->dtype != want->dtype || got->rank != want->rank ||
-        (got->rank > 0 && memcmp(got->dims, want->dims, got->rank * sizeof got->dims[0]) != 0)) {
-        shape_text(got->dtype, got->rank, got->dims, a, sizeof a);
-        shape_text(want->dtype, want->rank, want->dims, b, sizeof b);
-        (void)snprintf(text, bytes, "it is %s instead of %s", a, b);
-        return false;
-    }
-    for (int64_t i = 0; i < got->count; i++) {
-        bool same = got->dtype == INLAY_STRING
-                        ? same_string((const inlay_str *)got->data + i, (const inlay_str *)want->data + i)
-                        : same_number(got->dtype, got->data, want->data, i, rtol, atol);
-        if (!same && wrong++ == 0)
-            first = i;
-    }
-    if (wrong > 0)
-        (void)snprintf(text, bytes, "element %lld is %s instead of %s (%lld of %lld are wrong)", (long long)first,
-                       element_text(got->dtype, got->data, first, a, sizeof a),
-                       element_text(want->dtype, want->data, first, b, sizeof b), (long long)wrong,
-                       (long long)got->count);
-    return wrong == 0;
+    return compare_tensor(&view, want, rtol, atol, text, bytes);
 }
 
 bool agree(const bench_result *got, const bench_result *want, char *text, size_t bytes)
@@ -94,13 +39,10 @@ bool agree(const bench_result *got, const bench_result *want, char *text, size_t
     char inner[400];
 
     for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++) {
-        const bench_output *w = &want->out[o];
-        const inlay_tensor_view view = {
-            .data = w->data, .bytes = w->bytes, .dims = w->dims, .rank = w->rank, .dtype = w->dtype
-        };
-        double rtol = agree_rtol(w->dtype);
+        const inlay_tensor_view view = view_of(&want->out[o]);
+        const double rtol = agree_rtol(view.dtype), atol = rtol * compare_largest(&view, want->out[o].count);
 
-        if (agree_tensor(&got->out[o], &view, rtol, rtol * largest(&view, w->count), inner, sizeof inner))
+        if (agree_tensor(&got->out[o], &view, rtol, atol, inner, sizeof inner))
             continue;
         (void)snprintf(text, bytes, "output %u: %s", o, inner);
         return false;

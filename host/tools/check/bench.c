@@ -154,7 +154,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
 
     b->fates = arena_alloc(&b->a, one->snapshot.value_count + (size_t)1);
     if (placements == NULL || k == NULL || hooks == NULL || b->fates == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a case");
+        return no_memory(diag, "to compile a case");
     *k = (constants){ &one->snapshot, &b->a };
     *hooks = (run_compile_hooks){ .ctx = k, .align_constant = align_constant };
     for (uint32_t i = 0; i < total; i++) {
@@ -172,7 +172,7 @@ static inlay_status compile(bench *b, inlay_diag *diag)
         request.offer_count = b->region->offer_count;
     }
     if (!frozen_create(&one->snapshot, 0, true, &b->seen))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a case");
+        return no_memory(diag, "to compile a case");
     request.graph = b->seen.graph;
     status = b->p->table->compile(b->p->state, &request, &b->compiled, diag);
     frozen_hide(&b->seen);

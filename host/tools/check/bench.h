@@ -8,6 +8,7 @@
  * multiple of 64, is followed by bytes of a pattern that are looked at afterwards. */
 #ifndef CHECK_BENCH_H
 #define CHECK_BENCH_H
+#include "base/memory.h"
 #include "check/case.h"
 #include "check/frozen.h"
 #include "check/loaded.h"

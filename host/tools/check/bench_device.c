@@ -66,7 +66,7 @@ inlay_status device_tensor_fill(device_link *l, const device_tensor *t, const vo
     char *whole = arena_alloc(a, t->whole.bytes);
 
     if (whole == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the margins of a buffer");
+        return no_memory(diag, "for the margins of a buffer");
     memset(whole, PATTERN, t->whole.bytes);
     memset(whole + t->margin, fill, t->given.bytes);
     if (data != NULL && t->given.bytes > 0)
@@ -81,7 +81,7 @@ inlay_status device_tensor_read(device_link *l, const device_tensor *t, arena *a
     inlay_status status;
 
     if (whole == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read a buffer back");
+        return no_memory(diag, "to read a buffer back");
     memset(whole, 0, t->whole.bytes);
     status = device_copy(l, whole, &t->whole, t->whole.bytes, false, diag);
     *out_hurt = false;

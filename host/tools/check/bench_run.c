@@ -1,5 +1,6 @@
 /* One run: memory for every tensor, the call, and a look at what it left behind. */
 #include "base/checked.h"
+#include "base/clock.h"
 #include "check/bench.h"
 #include "check/process.h"
 #include "threads/fence.h"
@@ -134,7 +135,7 @@ static inlay_status prepare_inputs(running *r, inlay_diag *diag)
         inlay_status status;
 
         if (!fenced_alloc((size_t)t->bytes, alignment_of(r, t->dtype), 0, "behind the end of an input", &r->in[i]))
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an input");
+            return no_memory(diag, "for an input");
         if (t->bytes > 0)
             memcpy(r->in[i].data, t->data, (size_t)t->bytes);
         if (t->rank > 0)
@@ -190,7 +191,7 @@ static inlay_status prepare_output(running *r, uint32_t o, inlay_diag *diag)
         return INLAY_OK;
     }
     if (!fenced_alloc(bytes, alignment_of(r, s->dtype), r->how->fill, "behind the end of an output", &r->out[o]))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
+        return no_memory(diag, "for an output");
     return place(r, CASE_INPUTS + o, r->b->out_domains[o], &r->out[o], &r->outs[o].buffer, diag);
 }
 
@@ -220,7 +221,7 @@ static inlay_status collect_output(running *r, uint32_t o, inlay_diag *diag)
     out->bytes = bytes;
     out->data = arena_alloc(&r->result->a, bytes + 1);
     if (out->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an output");
+        return no_memory(diag, "for an output");
     if (device->whole.handle != 0 && bytes > 0)
         return device_copy(&r->link, out->data, &device->given, bytes, false, diag);
     if (bytes > 0)
@@ -297,16 +298,6 @@ static void release(running *r)
     (void)pthread_mutex_destroy(&r->lock);
 }
 
-/* ------------------------------------------------------------------ time */
-
-static double now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
-}
-
 /* ------------------------------------------------------------------ inputs that are still being made
  *
  * What a host does with several devices: copies and execute are queued behind a gate that opens later. The source of a
@@ -348,7 +339,7 @@ static inlay_status queue_input(running *r, gate *g, uint32_t i, inlay_diag *dia
     inlay_status status;
 
     if (source == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an input");
+        return no_memory(diag, "for an input");
     memset(source, GARBAGE, r->in[i].bytes + 1);
     status = timeline_create(&g->timelines[i], diag);
     if (status != INLAY_OK)
@@ -463,11 +454,11 @@ static inlay_status call(running *r, inlay_diag *diag)
         INLAY_TRY(bind_run(r, &args, diag));
     before = heap_look();
     phase(r, "execute");
-    begin = now_ns();
+    begin = clock_ns();
     status = b->p->table->execute(b->p->state, b->compiled, b->instance, &args);
     if (status == INLAY_OK)
         status = device_wait(&r->link, args.signal, diag);
-    r->result->ns = now_ns() - begin;
+    r->result->ns = (double)(clock_ns() - begin);
     r->result->heap_calls = heap_look().calls - before.calls;
     r->result->threads = heap_look().threads - before.threads;
     phase(r, "the checker");
@@ -492,8 +483,7 @@ inlay_status bench_run(const bench *b, const bench_how *how, bench_result *out, 
         INLAY_TRY(prepare_output(&r, o, diag));
     if (!fenced_alloc((size_t)b->workspace_bytes, (size_t)b->workspace_alignment, how->fill,
                       "behind the end of the workspace that it asked for", &r.workspace)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a workspace of %llu bytes",
-                            (unsigned long long)b->workspace_bytes);
+        status = no_memory(diag, "for a workspace of %llu bytes", (unsigned long long)b->workspace_bytes);
         goto done;
     }
     INLAY_TRY(call(&r, diag));

@@ -1,6 +1,7 @@
 #include "check/case.h"
 #include "base/checked.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include <math.h>
 #include <string.h>
 
@@ -321,11 +322,6 @@ graph_node *case_add(const op_case *k, graph *g, uint32_t known)
     return n;
 }
 
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a graph of one node");
-}
-
 /* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
 static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag *diag)
 {
@@ -344,7 +340,7 @@ static inlay_status infer_with_data(const op_case *k, case_one *one, inlay_diag 
         if (t->dtype == INLAY_UNDEFINED)
             continue;
         if (dims == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "for a graph of one node");
         in[i] = g->values[n->info.inputs[i]].info;
         in[i].rank = t->rank;
         in[i].dims = dims;
@@ -404,7 +400,7 @@ static inlay_status make_states(const op_case *k, case_one *one, inlay_diag *dia
 
     one->states = arena_array(&one->a, g->value_count + (size_t)1, sizeof *one->states);
     if (one->states == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for a graph of one node");
     for (uint32_t i = 0; i < k->in_count; i++) {
         const case_tensor *t = &k->in[i];
 
@@ -433,9 +429,9 @@ inlay_status case_graph(const op_case *k, const graph_operators *operators, uint
     memset(out, 0, sizeof *out);
     out->model = graph_model_create();
     if (out->model == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for a graph of one node");
     if (case_import(k, out->model) != INLAY_OK || case_add(k, out->model->main, known) == NULL) {
-        status = no_memory(diag);
+        status = no_memory(diag, "for a graph of one node");
         goto done;
     }
     INLAY_TRY(graph_finish(out->model->main, diag));

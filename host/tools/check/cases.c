@@ -1,4 +1,5 @@
 #include "check/cases.h"
+#include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -26,7 +27,7 @@ static inlay_status list_folders(const char *dir, arena *a, const char ***out_pa
 {
     DIR *handle = opendir(dir);
     const char **paths = NULL;
-    uint32_t count = 0, capacity = 0;
+    uint32_t count = 0;
     struct dirent *entry;
     inlay_status status = INLAY_OK;
 
@@ -41,15 +42,8 @@ static inlay_status list_folders(const char *dir, arena *a, const char ***out_pa
         path = arena_format(a, "%s/%s", dir, entry->d_name);
         if (path != NULL && !is_dir(path))
             continue;
-        if (path != NULL && count == capacity) {
-            const char **more = arena_array(a, capacity * 2 + 16, sizeof *more);
-            if (more != NULL && count > 0)
-                memcpy((void *)more, (const void *)paths, count * sizeof *more);
-            paths = more;
-            capacity = capacity * 2 + 16;
-        }
-        if (path == NULL || paths == NULL) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the files of %s", dir);
+        if (path == NULL || !ARENA_GROW(a, paths, count)) {
+            status = no_memory(diag, "for the files of %s", dir);
             goto done;
         }
         paths[count++] = path;
@@ -72,16 +66,8 @@ static bool is_data_set(const char *path)
 
 static inlay_status add_case(const test_case *found, arena *a, case_list *list, inlay_diag *diag)
 {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity * 2 + 64;
-        test_case *more = arena_array(a, capacity, sizeof *more);
-        if (more == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of cases");
-        if (list->count > 0)
-            memcpy(more, list->cases, list->count * sizeof *more);
-        list->cases = more;
-        list->capacity = capacity;
-    }
+    if (!ARENA_GROW(a, list->cases, list->count))
+        return no_memory(diag, "for the list of cases");
     list->cases[list->count++] = *found;
     return INLAY_OK;
 }
@@ -97,7 +83,7 @@ static inlay_status visit(const char *root, const char *dir, int depth, arena *a
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: folders nest more than %d deep", root, MAX_DEPTH);
     INLAY_TRY(list_folders(dir, a, &folders, &count, diag));
     if (model == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        status = no_memory(diag, "for a path");
         goto done;
     }
     if (access(model, F_OK) == 0) {
@@ -125,7 +111,7 @@ inlay_status cases_find(const char *dir, arena *a, case_list *list, inlay_diag *
     inlay_status status;
 
     if (root == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        return no_memory(diag, "for a path");
     for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--)
         root[n - 1] = '\0';
     status = visit(root, root, 0, a, list, diag);

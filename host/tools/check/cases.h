@@ -13,7 +13,7 @@ typedef struct test_case {
 
 typedef struct case_list {
     test_case *cases; /* [count] in order of their paths; the arena's */
-    uint32_t count, capacity;
+    uint32_t count;
 } case_list;
 
 /* Adds the cases at or below dir, at any depth, to list. A folder with a model but without data is no case. Not finding

@@ -1,4 +1,5 @@
 /* How soon a run ends after it was cancelled. */
+#include "base/clock.h"
 #include "check/bench.h"
 #include "check/generate.h"
 #include <pthread.h>
@@ -99,14 +100,6 @@ typedef struct canceller {
     double at_ms; /* when it was done */
 } canceller;
 
-static double now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
-
 static void *cancel_later(void *user)
 {
     canceller *k = user;
@@ -114,7 +107,7 @@ static void *cancel_later(void *user)
                                     .tv_nsec = (long)(1e6 * k->after_ms) % 1000000000L };
 
     (void)nanosleep(&pause, NULL);
-    k->at_ms = now_ms();
+    k->at_ms = clock_ms();
     __atomic_store_n(&k->word, 1, __ATOMIC_RELAXED);
     return NULL;
 }
@@ -154,7 +147,7 @@ static void cancel_best(check *c, search *s, const char *text)
         return;
     if (bench_open(c, s->p, &one, &s->best, 1, &b, &diag) == INLAY_OK) {
         if (pthread_create(&thread, NULL, cancel_later, &k) == 0) {
-            double took = run_ms(&b, &k.word, &status), end = now_ms();
+            double took = run_ms(&b, &k.word, &status), end = clock_ms();
 
             (void)pthread_join(thread, NULL);
             judge(c, s, text, &k, took, end - k.at_ms, status);

@@ -1,6 +1,7 @@
 /* Opening, creating, and the two ways back. */
 #include "check/loaded.h"
 #include "base/known.h"
+#include "base/memory.h"
 #include "plugin/unmap.h"
 #include "plugin/note.h"
 #include "plugin/plugin.h"
@@ -27,7 +28,7 @@ static inlay_status adopt_lists(loaded_plugin *p, inlay_diag *diag)
     p->providers = arena_array(&p->a, t->provider_count, sizeof *p->providers);
     p->operators = arena_array(&p->a, t->operator_count, sizeof *p->operators);
     if (p->providers == NULL || p->operators == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to describe the plugin");
+        return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < t->provider_count; i++) {
         const inlay_provider *raw = INLAY_AT(inlay_provider, t->providers, t->provider_stride, i);
 
@@ -138,7 +139,7 @@ inlay_status loaded_create(const loaded_plugin *p, uint32_t index, const check_a
     *out = (loaded_provider){ .plugin = p, .table = t, .name = t->name, .first_domain = next_domain };
     next_domain += DOMAIN_STEP;
     if (options == NULL || values == NULL || settings == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u options", t->option_count);
+        status = no_memory(diag, "for %u options", t->option_count);
         goto done;
     }
     for (uint32_t i = 0; i < t->option_count; i++)

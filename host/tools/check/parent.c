@@ -1,10 +1,12 @@
 /* The parent's side: a process for each group, its lines, its end. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/spawn.h"
 #include "check/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,14 +45,6 @@ typedef struct watch {
     check_summary *summary;
 } watch;
 
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void say(const watch *w, const check_line *line)
 {
     w->summary->counts[line->result]++;
@@ -71,32 +65,15 @@ static int high_fd(int fd)
 
 static inlay_status start_actions(child *k, int report_end, const char *const argv[], inlay_diag *diag)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int error = posix_spawn_file_actions_init(&actions);
+    const spawn_fd fds[] = { { k->beacon_fd, CHECK_BEACON_FD },
+                             { report_end, CHECK_REPORT_FD },
+                             { k->output, STDOUT_FILENO },
+                             { k->output, STDERR_FILENO } };
+    const int error = spawn_start(&(spawn_args){ argv, fds, 4, true, false }, &k->pid);
 
-    if (error != 0)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
-    if (posix_spawnattr_init(&attributes) != 0) {
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to start a process");
-    }
-    error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); /* a group of its own */
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, k->beacon_fd, CHECK_BEACON_FD);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, report_end, CHECK_REPORT_FD);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, k->output, STDOUT_FILENO);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, k->output, STDERR_FILENO);
-    if (error == 0)
-        error = posix_spawn(&k->pid, "/proc/self/exe", &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
-    return INLAY_OK;
+    return error == 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
 }
 
 static inlay_status start(const watch *w, const char *group, uint32_t from, child *k, inlay_diag *diag)
@@ -127,7 +104,7 @@ static inlay_status start(const watch *w, const char *group, uint32_t from, chil
     (void)snprintf(first, sizeof first, "%u", from);
     (void)snprintf(limit, sizeof limit, "%g", a->time_limit);
 #define ADD(flag, value) (argv[n++] = (flag), argv[n++] = (value))
-    argv[n++] = "inlay";
+    argv[n++] = "/proc/self/exe";
     argv[n++] = "plugin-check";
     argv[n++] = a->file;
     ADD("--group", group);
@@ -229,13 +206,13 @@ static bool listen_once(const watch *w, child *k)
 static inlay_status follow(const watch *w, child *k, bool *out_hung, inlay_diag *diag)
 {
     uint32_t ticks = 0;
-    double silent = 0, before = now_seconds();
+    double silent = 0, before = clock_ms();
 
     *out_hung = false;
     for (;;) {
         struct pollfd p = { .fd = k->report, .events = POLLIN };
         const uint32_t now_ticks = __atomic_load_n(&k->beacon->ticks, __ATOMIC_RELAXED);
-        const double now = now_seconds(), turn = now - before;
+        const double now = clock_ms(), turn = (now - before) * 1e-3;
 
         silent += turn < 1 ? turn : 1;
         before = now;
@@ -310,9 +287,9 @@ static void say_crash(const watch *w, const child *k, const char *group, int wai
 static bool await_end(const watch *w, child *k, int *out_wait_status)
 {
     const struct timespec pause = { .tv_nsec = 2000000 };
-    double until = now_seconds() + w->args->time_limit;
+    const double until = clock_ms() + 1e3 * w->args->time_limit;
 
-    while (now_seconds() < until) {
+    while (clock_ms() < until) {
         pid_t got = waitpid(k->pid, out_wait_status, WNOHANG);
 
         if (got == k->pid) {

@@ -5,6 +5,7 @@
  * others, a run is right for k = 0 and wrong for all of them, so there is a k whose last offer makes it wrong. That
  * holds in bodies as well as in the main graph, for whatever shapes the inputs have, and for nodes that a provider
  * fuses: such an offer is looked at once more, alone, from which earlier one on, and node by node. */
+#include "base/strbuf.h"
 #include "cli/bisect.h"
 #include <errno.h>
 #include <stdio.h>
@@ -35,36 +36,17 @@ typedef struct assignment {
 
 /* ------------------------------------------------------------------ plans of sessions */
 
-typedef struct text {
-    char *data;
-    size_t bytes;
-    bool failed;
-} text;
-
-static void append(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-    char *data = t->failed ? NULL : realloc(t->data, t->bytes + bytes + 1);
-
-    t->failed = data == NULL;
-    if (t->failed)
-        return;
-    t->data = data;
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-}
-
 static inlay_status read_plan(const inlay_session *session, json_t **out, inlay_diag *diag)
 {
-    text t = { 0 };
-    inlay_status status = inlay_session_plan_save(session, append, &t, diag);
+    strbuf t = { 0 };
+    inlay_status status = inlay_session_plan_save(session, strbuf_write, &t, diag);
 
     if (status == INLAY_OK) {
-        *out = t.failed ? NULL : json_loadb(t.data, t.bytes, 0, NULL);
+        *out = t.failed ? NULL : json_loadb(t.data, t.size, 0, NULL);
         if (*out == NULL)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+            status = no_memory(diag, "for the plan of a run");
     }
-    free(t.data);
+    strbuf_deinit(&t);
     return status;
 }
 
@@ -164,7 +146,7 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
         offers += json_array_size(json_object_get(g, "offers"));
     a->units = calloc(offers + 1, sizeof *a->units);
     if (a->units == NULL || !order_units(a, t.session->main)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        status = no_memory(diag, "for the plan of a run");
         goto done;
     }
     (void)snprintf(a->providers, sizeof a->providers, "%s", base);
@@ -175,7 +157,7 @@ static inlay_status read_plans(assignment *a, const char *base, inlay_diag *diag
     INLAY_TRY(read_plan(t.session, &saved, diag));
     a->base = who_runs(saved);
     if (a->base == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        status = no_memory(diag, "for the plan of a run");
 done:
     json_decref(saved);
     trial_end(&t);
@@ -226,7 +208,7 @@ static inlay_status write_mix(assignment *a, inlay_diag *diag)
     int fd;
 
     if (saved == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
+        return no_memory(diag, "for a plan");
     (void)snprintf(a->path, sizeof a->path, "%s/inlay-bisect-XXXXXX", folder != NULL ? folder : "/tmp");
     fd = mkstemp(a->path);
     if (fd < 0 || json_dumpfd(saved, fd, 0) != 0)
@@ -360,7 +342,7 @@ static inlay_status split_unit(assignment *a, uint32_t u, inlay_diag *diag)
     }
     if (!ok) {
         free(units);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        return no_memory(diag, "for the plan of a run");
     }
     free(a->units);
     a->units = units;
@@ -382,7 +364,7 @@ static inlay_status look_inside(assignment *a, uint32_t u, difference *what, inl
         return INLAY_OK;
     whole = calloc(a->count, sizeof *whole);
     if (whole == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a run");
+        return no_memory(diag, "for the plan of a run");
     memcpy(whole, a->units, a->count * sizeof *whole);
     INLAY_TRY(split_unit(a, u, diag));
     status = mix_differs(a, &d, &unheard);
@@ -446,7 +428,7 @@ static inlay_status describe(assignment *a, const program *main, place *out, con
                     n = in->nodes[k];
             if (n == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", n->info.op_type.data,
                                                                          "name", n->info.name.data)) != 0)
-                return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the names of nodes");
+                return no_memory(diag, "for the names of nodes");
             *out_value = path[0] == '\0' && n->info.output_count > 0 && n->info.outputs[0] != INLAY_NONE
                              ? in->values[n->info.outputs[0]].info.name.data
                              : NULL;

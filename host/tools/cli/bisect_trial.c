@@ -1,6 +1,6 @@
 /* Runs of `inlay bisect`, and what differs between two of them. */
 #include "cli/bisect.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +129,7 @@ inlay_status trial_compare(const search *s, const trial *a, const trial *b, uint
         }
         compare_datum_free(&datum);
         if (!complete)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+            return no_memory(diag, "to compare outputs");
     }
     return INLAY_OK;
 }

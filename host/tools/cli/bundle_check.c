@@ -1,5 +1,6 @@
 #include "cli/bundle_check.h"
 #include "cli/feed.h"
+#include "data/compare.h"
 #include "data/value.h"
 #include <errno.h>
 #include <math.h>
@@ -16,17 +17,12 @@ typedef struct check {
     inlay_diag *diag;
 } check;
 
-static inlay_status no_memory(const check *k)
-{
-    return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to try the bundle");
-}
-
 static inlay_status make_folders(check *k)
 {
     k->in = arena_format(&k->a, "%s/in", k->job->dir);
     k->out = arena_format(&k->a, "%s/out", k->job->dir);
     if (k->in == NULL || k->out == NULL)
-        return no_memory(k);
+        return no_memory(k->diag, "to try the bundle");
     if ((mkdir(k->in, 0700) != 0 && errno != EEXIST) || (mkdir(k->out, 0700) != 0 && errno != EEXIST))
         return inlay_fail(k->diag, INLAY_IO_ERROR, "cannot make %s: %s", k->in, strerror(errno));
     return INLAY_OK;
@@ -39,7 +35,7 @@ static inlay_status run_program(check *k)
     inlay_status status = INLAY_OK;
 
     if (files == NULL)
-        return no_memory(k);
+        return no_memory(k->diag, "to try the bundle");
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
@@ -47,7 +43,7 @@ static inlay_status run_program(check *k)
         INLAY_TRY(value_save(k->in, &info, k->inputs[i], k->diag));
         files[i] = arena_format(&k->a, "%s=%s", info.name, value_path(&k->a, k->in, info.name, ".npy"));
         if (files[i] == NULL)
-            return no_memory(k);
+            return no_memory(k->diag, "to try the bundle");
     }
     status = bundle_try(k->job, files, count, k->out, k->diag);
 done:
@@ -61,7 +57,8 @@ static inlay_status compare(check *k, uint32_t o, bundle_check *out)
     inlay_tensor_view want, got;
     inlay_value *made = NULL;
     inlay_status status;
-    double largest = 0, difference = 0;
+    double largest;
+    comparison found;
 
     INLAY_TRY(inlay_session_output(k->session, o, &info));
     INLAY_TRY(value_load(arena_format(&k->a, "%s/%u.npy", k->out, o), &info, &made, k->diag));
@@ -72,14 +69,10 @@ static inlay_status compare(check *k, uint32_t o, bundle_check *out)
     if (memcmp(got.data, want.data, (size_t)got.bytes) == 0)
         goto done;
     out->same = false;
-    for (uint64_t i = 0; want.dtype == INLAY_FLOAT && i < want.bytes / sizeof(float); i++) {
-        const double x = (double)((const float *)want.data)[i], y = (double)((const float *)got.data)[i];
-
-        largest = fabs(x) > largest ? fabs(x) : largest;
-        difference = fabs(x - y) > difference ? fabs(x - y) : difference;
-    }
-    if (largest > 0 && difference / largest > out->largest)
-        out->largest = difference / largest;
+    found = compare_elements(got.data, &want, inlay_value_count(made), 0, 0);
+    largest = compare_largest(&want, inlay_value_count(made));
+    if (largest > 0 && isfinite(found.worst) && found.worst / largest > out->largest)
+        out->largest = found.worst / largest;
 done:
     inlay_value_unref(made);
     return status;

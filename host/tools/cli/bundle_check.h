@@ -7,7 +7,7 @@
 typedef struct bundle_check {
     bool ran;       /* there was something to run it */
     bool same;      /* every bit */
-    double largest; /* difference, over the largest element of that output; floats only */
+    double largest; /* difference, over the largest element of that output */
 } bundle_check;
 
 /* Runs both with the same random inputs; files go to job->dir. */

@@ -187,7 +187,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     head = make_head(files);
     text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
     if (text == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to export the cache");
+        status = no_memory(diag, "to export the cache");
         goto done;
     }
     INLAY_TRY(output_open_stream(&file_out, path, diag));

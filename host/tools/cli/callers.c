@@ -1,5 +1,6 @@
 /* Timed runs, by several threads at once. */
 #include "cli/callers.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/timing.h"
@@ -23,7 +24,7 @@ typedef struct caller {
     bool started; /* thread is there, to be joined */
     bool shows;   /* tells how far it is */
     double *times;
-    size_t runs, capacity;
+    size_t runs;
     inlay_status status;
     inlay_diag diag;
 } caller;
@@ -31,10 +32,10 @@ typedef struct caller {
 /* In slices, so that Ctrl-C is heard. */
 static void pause_ms(double ms, const inlay_run_options *options)
 {
-    const double end = cli_now_ms() + ms, slice = 20;
+    const double end = clock_ms() + ms, slice = 20;
     double left;
 
-    while ((left = end - cli_now_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
+    while ((left = end - clock_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
         const double now = left < slice ? left : slice;
         const struct timespec t = { .tv_sec = 0, .tv_nsec = (long)(now * 1e6) };
 
@@ -44,14 +45,8 @@ static void pause_ms(double ms, const inlay_run_options *options)
 
 static inlay_status keep(caller *c, double ms)
 {
-    if (c->runs == c->capacity) {
-        double *more = realloc(c->times, (c->capacity * 2 + 1024) * sizeof *more);
-
-        if (more == NULL)
-            return inlay_fail(&c->diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
-        c->times = more;
-        c->capacity = c->capacity * 2 + 1024;
-    }
+    if (!LIST_GROW(c->times, c->runs))
+        return no_memory(&c->diag, "for the times");
     c->times[c->runs++] = ms;
     return INLAY_OK;
 }
@@ -70,12 +65,12 @@ static void *call(void *user)
             break;
         if (how->interval_ms > 0)
             pause_ms(how->interval_ms, how->options);
-        start = cli_now_ms();
+        start = clock_ms();
         INLAY_TRY(inlay_context_run(c->context, how->options, &c->diag));
-        INLAY_TRY(keep(c, cli_now_ms() - start));
+        INLAY_TRY(keep(c, clock_ms() - start));
         if (c->shows && how->seconds > 0)
-            (void)cli_progress(NULL, (cli_now_ms() - all->begin) / (how->seconds * 1e3), "timing");
-    } while (cli_now_ms() < all->end && !__atomic_load_n(&all->failed, __ATOMIC_RELAXED));
+            (void)cli_progress(NULL, (clock_ms() - all->begin) / (how->seconds * 1e3), "timing");
+    } while (clock_ms() < all->end && !__atomic_load_n(&all->failed, __ATOMIC_RELAXED));
     status = INLAY_OK;
 done:
     c->status = status;
@@ -94,7 +89,7 @@ static inlay_status gather(const caller *list, uint32_t count, calls *out, inlay
     out->times = malloc((out->runs > 0 ? out->runs : 1) * sizeof *out->times);
     if (out->times == NULL) {
         out->runs = 0;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+        return no_memory(diag, "for the times");
     }
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].runs > 0)
@@ -142,7 +137,7 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
 
     *out = (calls){ 0 };
     if (list == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u callers", how->count);
+        return no_memory(diag, "for %u callers", how->count);
     for (uint32_t i = 0; i < how->count; i++) {
         caller *c = &list[i];
 
@@ -156,16 +151,16 @@ inlay_status callers_run(const callers *how, inlay_session *session, inlay_value
         for (size_t k = 0; k < how->warmup; k++)
             INLAY_TRY(inlay_context_run(c->context, how->options, diag));
     }
-    cpu = timing_cpu_ms();
-    all.begin = cli_now_ms();
+    cpu = clock_cpu_ms();
+    all.begin = clock_ms();
     all.end = all.begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
     if (!how->silent)
         cli_progress_clear();
-    out->elapsed_ms = cli_now_ms() - all.begin;
+    out->elapsed_ms = clock_ms() - all.begin;
     gathered = gather(list, how->count, out, diag);
     status = status != INLAY_OK ? status : gathered;
-    out->cpu_ms = out->runs > 0 ? (timing_cpu_ms() - cpu) / (double)out->runs : 0;
+    out->cpu_ms = out->runs > 0 ? (clock_cpu_ms() - cpu) / (double)out->runs : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {
         if (i > 0)

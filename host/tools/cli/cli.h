@@ -4,6 +4,7 @@
  * everything else to stderr; with --json, stdout carries one JSON value, also when the verb fails. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
+#include "base/memory.h"
 #include "inlay/inlay.h"
 #include <argp.h>
 #include <jansson.h>

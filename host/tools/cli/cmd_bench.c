@@ -1,4 +1,5 @@
 /* inlay bench: how long a model takes. */
+#include "base/clock.h"
 #include "cli/callers.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
@@ -160,17 +161,17 @@ static inlay_status time_grown(const bench_args *args, inlay_value *const *input
 
     out->times = malloc(runs * sizeof *out->times);
     if (out->times == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the times");
+        return no_memory(diag, "for the times");
     for (size_t i = 0; i < runs; i++) {
         double cpu, start;
 
         INLAY_TRY(grow_bind(&args->grow, i + 1, inputs, session, context, diag));
-        cpu = timing_cpu_ms();
-        start = cli_now_ms();
+        cpu = clock_cpu_ms();
+        start = clock_ms();
         INLAY_TRY(inlay_context_run(context, options, diag));
-        out->times[out->runs++] = cli_now_ms() - start;
+        out->times[out->runs++] = clock_ms() - start;
         out->elapsed_ms += out->times[i];
-        out->cpu_ms += (timing_cpu_ms() - cpu) / (double)runs;
+        out->cpu_ms += (clock_cpu_ms() - cpu) / (double)runs;
         (void)cli_progress(NULL, (double)(i + 1) / (double)runs, "timing");
     }
     timing_sort(out->times, out->runs);
@@ -184,11 +185,11 @@ static inlay_status record(inlay_context *context, const inlay_run_options *opti
                            inlay_diag *diag)
 {
     enum { LEAST_RUNS = 5, MOST_RUNS = 64, MOST_MS = 2000 };
-    double begin = cli_now_ms();
+    double begin = clock_ms();
     inlay_status status;
 
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    for (int i = 0; i < LEAST_RUNS || (i < MOST_RUNS && cli_now_ms() - begin < MOST_MS); i++)
+    for (int i = 0; i < LEAST_RUNS || (i < MOST_RUNS && clock_ms() - begin < MOST_MS); i++)
         INLAY_TRY(inlay_context_run(context, options, diag));
     INLAY_TRY(inlay_context_record(context, &result->recorded, diag));
 done:
@@ -207,11 +208,11 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
-    double start = cli_now_ms();
+    double start = clock_ms();
     inlay_status status;
 
     INLAY_TRY(cli_open(common, args->model, &session, diag));
-    result->create_ms = cli_now_ms() - start;
+    result->create_ms = clock_ms() - start;
     args->feed.tells_later = true;
     args->feed.starts = args->grow.specs;
     args->feed.start_count = args->grow.count;
@@ -223,9 +224,9 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(args->grow.count > 0 ? grow_bind(&args->grow, 0, inputs, session, context, diag)
                                        : feed_bind(inputs, session, context, diag));
-        start = cli_now_ms();
+        start = clock_ms();
         status = inlay_context_run(context, &options, diag);
-        result->first_ms = cli_now_ms() - start;
+        result->first_ms = clock_ms() - start;
     } while (args->grow.count == 0 && feed_again(&args->feed, status));
     feed_tell(&args->feed, common, session, inputs);
     if (status != INLAY_OK)

@@ -41,11 +41,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_ATOL:
         args->atol = cli_number(state, "--atol", arg, 0, 1e9);
         return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 

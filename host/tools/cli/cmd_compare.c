@@ -146,7 +146,7 @@ static inlay_status find_pairs(comparison *c, uint32_t own, inlay_diag *diag)
 
     c->pairs = calloc((size_t)count + 1, sizeof *c->pairs);
     if (c->pairs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u outputs", count);
+        return no_memory(diag, "for %u outputs", count);
     for (uint32_t i = 0; i < count; i++)
         INLAY_TRY(add_pair(c, i, own));
     if (c->pair_count > 0 && !c->pairs[0].is_layer)

@@ -287,7 +287,7 @@ static inlay_status examine(doctor *d, const doctor_args *args, cli_common *comm
         status = INLAY_OK;
     }
     if (status == INLAY_OK && d->failed)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what was found");
+        status = no_memory(diag, "for what was found");
     if (status == INLAY_OK && args->fix)
         status = fix(d, args, common, done, diag);
 done:

@@ -58,11 +58,8 @@ typedef struct explain_args {
 
 static error_t add_what_if(explain_args *args, const char *rule)
 {
-    const char **more = realloc(args->what_ifs, (args->what_if_count + 1) * sizeof *more);
-
-    if (more == NULL)
+    if (!LIST_GROW(args->what_ifs, args->what_if_count))
         return ENOMEM;
-    args->what_ifs = more;
     args->what_ifs[args->what_if_count++] = rule;
     return 0;
 }
@@ -92,11 +89,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_WHAT_IF:
         return add_what_if(args, arg);
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct op_count {
 
 typedef struct summary {
     op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
-    uint32_t op_kinds, op_capacity;
+    uint32_t op_kinds;
     uint64_t nodes, subgraphs, initializers;
     uint32_t depth;            /* of subgraphs within each other */
     uint64_t parameters;       /* elements of initializers and of Constant nodes */
@@ -98,14 +98,9 @@ static void count_op(summary *s, const graph_node *n)
             return;
         }
     }
-    if (s->op_kinds == s->op_capacity) {
-        op_count *more = realloc(s->ops, (s->op_capacity * 2 + 64) * sizeof *more);
-        if (more == NULL) {
-            s->out_of_memory = true;
-            return;
-        }
-        s->ops = more;
-        s->op_capacity = s->op_capacity * 2 + 64;
+    if (!LIST_GROW(s->ops, s->op_kinds)) {
+        s->out_of_memory = true;
+        return;
     }
     s->ops[s->op_kinds++] = (op_count){ n->info.domain.data, n->info.op_type.data, 1 };
 }
@@ -402,9 +397,7 @@ static inlay_status look_at_quantization(graph_model *model, quant_report *out, 
     bool ignored = false;
     inlay_status status = pass_constant_nodes(&passes, &ignored);
 
-    return status != INLAY_OK       ? status
-           : quant_look(model, out) ? INLAY_OK
-                                    : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to look at the model");
+    return status != INLAY_OK ? status : quant_look(model, out) ? INLAY_OK : no_memory(diag, "to look at the model");
 }
 
 int cmd_inspect(int argc, char **argv)
@@ -423,7 +416,7 @@ int cmd_inspect(int argc, char **argv)
     if (status == INLAY_OK) {
         s = summarize(model);
         if (s.out_of_memory)
-            status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory to look at the model");
+            status = no_memory(&diag, "to look at the model");
     }
     if (status == INLAY_OK && args.drawing != NULL)
         status = draw(&args, &common, model, &diag);

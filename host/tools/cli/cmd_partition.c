@@ -1,5 +1,6 @@
 /* inlay partition: who runs what, as a short table; written down, and followed. The long story is `inlay explain`. */
 #include "base/output.h"
+#include "base/strbuf.h"
 #include "cli/cli.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,40 +37,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* A text that grows; failed: no memory. */
-typedef struct text {
-    char *data;
-    size_t bytes, capacity;
-    bool failed;
-} text;
-
-static void append(void *user, const char *piece, size_t bytes)
-{
-    text *t = user;
-
-    if (t->failed)
-        return;
-    if (t->bytes + bytes + 1 > t->capacity) {
-        size_t capacity = (t->bytes + bytes + 1) * 2;
-        char *data = realloc(t->data, capacity);
-
-        t->failed = data == NULL;
-        if (t->failed)
-            return;
-        t->data = data;
-        t->capacity = capacity;
-    }
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-}
-
-static inlay_status save(const char *path, const text *plan, inlay_diag *diag)
+static inlay_status save(const char *path, const strbuf *plan, inlay_diag *diag)
 {
     output_file file = { .fd = -1 };
     inlay_status status;
 
     INLAY_TRY(output_open(&file, path, diag));
-    if (output_write(file.fd, plan->data, plan->bytes))
+    if (output_write(file.fd, plan->data, plan->size))
         status = output_commit(&file, NULL, diag);
     else
         status = output_failed(&file, diag);
@@ -151,9 +125,9 @@ static void print_graph(const json_t *graph)
     }
 }
 
-static int print_plan(const cli_common *common, const text *plan)
+static int print_plan(const cli_common *common, const strbuf *plan)
 {
-    json_t *root = json_loadb(plan->data, plan->bytes, 0, NULL);
+    json_t *root = json_loadb(plan->data, plan->size, 0, NULL);
     const json_t *graph;
     size_t i;
 
@@ -173,19 +147,19 @@ int cmd_partition(int argc, char **argv)
     inlay_session *session = NULL;
     cli_common common;
     inlay_status status;
-    text plan = { 0 };
+    strbuf plan = { 0 };
     int code;
 
     cli_parse(&argp, true, argc, argv, &common, &args);
     status = cli_open(&common, args.model, &session, &diag);
     if (status == INLAY_OK)
-        status = inlay_session_plan_save(session, append, &plan, &diag);
+        status = inlay_session_plan_save(session, strbuf_write, &plan, &diag);
     if (status == INLAY_OK && plan.failed)
-        status = inlay_fail(&diag, INLAY_OUT_OF_MEMORY, "no memory for the plan");
+        status = no_memory(&diag, "for the plan");
     if (status == INLAY_OK && args.save != NULL)
         status = save(args.save, &plan, &diag);
     code = status == INLAY_OK ? print_plan(&common, &plan) : cli_fail(&common, &diag);
-    free(plan.data);
+    strbuf_deinit(&plan);
     inlay_session_destroy(session);
     cli_common_deinit(&common);
     return code;

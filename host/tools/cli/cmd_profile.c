@@ -1,8 +1,8 @@
 /* inlay profile: where the time goes, step by step, beside what the machine allows. */
+#include "base/clock.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
-#include "cli/timing.h"
 #include "model/wire.h"
 #include <stdio.h>
 #include <string.h>
@@ -60,11 +60,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NO_PEAK:
         args->no_peak = true;
         return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 
@@ -83,16 +80,16 @@ static inlay_status run_for(inlay_context *context, bool profiled, double second
         INLAY_TRY(inlay_context_run(context, &run, diag));
     if (profiled)
         INLAY_TRY(inlay_context_profile(context, 1, 0, diag));
-    begin = cli_now_ms();
+    begin = clock_ms();
     *out_best_ms = 1e30;
-    for (uint32_t i = 0; i < runs && (i == 0 || cli_now_ms() - begin < seconds * 1e3); i++) {
-        double before = cli_now_ms(), took;
+    for (uint32_t i = 0; i < runs && (i == 0 || clock_ms() - begin < seconds * 1e3); i++) {
+        double before = clock_ms(), took;
 
         INLAY_TRY(inlay_context_run(context, &run, diag));
-        took = cli_now_ms() - before;
+        took = clock_ms() - before;
         *out_best_ms = took < *out_best_ms ? took : *out_best_ms;
         if (profiled)
-            (void)cli_progress(NULL, (cli_now_ms() - begin) / (seconds * 1e3 + 1), "profiling");
+            (void)cli_progress(NULL, (clock_ms() - begin) / (seconds * 1e3 + 1), "profiling");
     }
 done:
     return status;

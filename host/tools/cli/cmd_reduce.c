@@ -1,8 +1,8 @@
 /* inlay reduce: the smallest part of a model that still fails a check. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/look.h"
-#include "cli/timing.h"
 #include "model/cut.h"
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
@@ -120,7 +120,7 @@ static inlay_status write_part(const trying *t, const uint32_t *list, uint32_t c
     INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     nodes = arena_array(&m->arena, (size_t)m->main->node_count + 1, sizeof *nodes);
     if (nodes == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        status = no_memory(diag, "for %u nodes", m->main->node_count);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -178,7 +178,7 @@ static inlay_status list_nodes(trying *t, reduction *r, inlay_diag *diag)
     INLAY_TRY(model_load_path(t->args->files.model, NULL, &m, diag));
     r->list = malloc(((size_t)m->main->node_count + 1) * sizeof *r->list);
     if (r->list == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", m->main->node_count);
+        status = no_memory(diag, "for %u nodes", m->main->node_count);
         goto done;
     }
     for (uint32_t i = 0; i < m->main->node_count; i++)
@@ -253,7 +253,7 @@ int cmd_reduce(int argc, char **argv)
     reduce_args args = { .tries = 10000 };
     scratch s = { .dir = "" };
     trying t = { .args = &args, .s = &s, .why = INLAY_DIAG_INIT };
-    const double begin = cli_now_ms();
+    const double begin = clock_ms();
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t bytes = 0;
@@ -272,7 +272,7 @@ done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else
-        code = print_result(&t, &common, bytes, (cli_now_ms() - begin) / 1e3, stopped);
+        code = print_result(&t, &common, bytes, (clock_ms() - begin) / 1e3, stopped);
     scratch_remove(&s);
     cli_common_deinit(&common);
     return code;

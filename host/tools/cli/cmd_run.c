@@ -1,9 +1,9 @@
 /* inlay run: one run of a model, its outputs printed and written. */
+#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "cli/feed.h"
 #include "data/npy.h"
-#include "cli/timing.h"
 #include "data/value.h"
 #include "cli/watched.h"
 #include <errno.h>
@@ -73,11 +73,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_TIMEOUT:
         args->timeout_ms = (uint64_t)cli_number(state, "--timeout-ms", arg, 0, 1e12);
         return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 
@@ -106,7 +103,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         if (paths == NULL || (paths[i] = value_path(&a, args->outputs, info.name, "")) == NULL) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the names of the outputs");
+            status = no_memory(diag, "for the names of the outputs");
             goto done;
         }
         for (uint32_t k = 0; k < i; k++) {
@@ -146,7 +143,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
         if (!compare_datum(want, &datum)) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+            status = no_memory(diag, "to compare outputs");
         } else if (got == NULL || !compare_value(got, &datum, args->rtol, args->atol, text, sizeof text)) {
             ++*out_wrong;
             (void)fprintf(stderr, "%s: output '%s': %s\n", common->verb, info.name, got == NULL ? "is empty" : text);
@@ -216,7 +213,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
-    double start = cli_now_ms(), create_ms, run_ms;
+    double start = clock_ms(), create_ms, run_ms;
     uint32_t wrong = 0;
     inlay_status status;
 
@@ -225,7 +222,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));
-    create_ms = cli_now_ms() - start;
+    create_ms = clock_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
     args->feed.tells_later = true;
     do {
@@ -235,9 +232,9 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(feed_make(&args->feed, common, session, &inputs, diag));
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(feed_bind(inputs, session, context, diag));
-        start = cli_now_ms();
+        start = clock_ms();
         status = inlay_context_run(context, &options, diag);
-        run_ms = cli_now_ms() - start;
+        run_ms = clock_ms() - start;
     } while (feed_again(&args->feed, status));
     feed_tell(&args->feed, common, session, inputs);
     if (status != INLAY_OK)

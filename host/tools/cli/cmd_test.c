@@ -1,8 +1,8 @@
 /* inlay test: ONNX's test cases, compared with what they expect. */
+#include "base/clock.h"
 #include "check/cases.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
-#include "cli/timing.h"
+#include "data/compare.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -59,7 +59,6 @@ typedef struct test_run {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     test_args *args = state->input;
-    const char **more;
 
     switch (key) {
     case KEY_RTOL:
@@ -75,10 +74,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->match = arg;
         return 0;
     case ARGP_KEY_ARG:
-        more = realloc(args->dirs, (args->dir_count + 1) * sizeof *more);
-        if (more == NULL)
+        if (!LIST_GROW(args->dirs, args->dir_count))
             return ENOMEM;
-        args->dirs = more;
         args->dirs[args->dir_count++] = arg;
         return 0;
     case ARGP_KEY_END:
@@ -288,7 +285,7 @@ static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_
         const test_case *c = &list->cases[i];
         inlay_diag diag = INLAY_DIAG_INIT;
         json_t *problems = NULL;
-        double start = cli_now_ms();
+        double start = clock_ms();
         outcome result;
 
         if (t->args->match != NULL && fnmatch(t->args->match, c->name, 0) != 0)
@@ -306,7 +303,7 @@ static inlay_status run_all(test_run *t, const case_list *list, inlay_diag *out_
         else if (result == PASSED && t->common->verbose)
             report(t, "pass", c->name, "");
         if (t->common->json)
-            add_json(t, c, result, problems, &diag, cli_now_ms() - start);
+            add_json(t, c, result, problems, &diag, clock_ms() - start);
         json_decref(problems);
         if (result == FAILED && t->args->fail_fast)
             break;

@@ -46,11 +46,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_BUDGET:
         args->how.budget_s = cli_number(state, "--budget-s", arg, 0.001, 1e6);
         return 0;
-    case ARGP_KEY_ARG:
-    case ARGP_KEY_END:
-        return cli_parse_model(key, arg, state, &args->model);
     default:
-        return feed_parse(&args->feed, key, arg, state);
+        return feed_parse_model(&args->feed, &args->model, key, arg, state);
     }
 }
 

@@ -1,4 +1,5 @@
 #include "cli/dataset.h"
+#include "base/element.h"
 #include "cli/feed.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
@@ -73,24 +74,6 @@ void dataset_close(dataset *d)
 
 /* ------------------------------------------------------------------ arrays of one source */
 
-static inlay_status no_memory(const dataset *d, inlay_diag *diag)
-{
-    (void)d;
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the samples");
-}
-
-static void shape_text(const int64_t *dims, uint32_t rank, char *text, size_t bytes)
-{
-    size_t used = (size_t)snprintf(text, bytes, "[");
-
-    for (uint32_t i = 0; i < rank && used < bytes; i++)
-        used += (size_t)(dims[i] < 0
-                             ? snprintf(text + used, bytes - used, "%s?", i > 0 ? ", " : "")
-                             : snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "", (long long)dims[i]));
-    if (used < bytes)
-        (void)snprintf(text + used, bytes - used, "]");
-}
-
 static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -123,11 +106,10 @@ static inlay_status count_rows(column *c, const inlay_io_info *info, const npy_h
     }
     if (c->samples >= 1 && c->samples <= MOST_SAMPLES)
         return INLAY_OK;
-    shape_text(h->dims, h->rank, got, sizeof got);
-    shape_text(info->dims, info->rank, want, sizeof want);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", c->label, got, info->name,
-                      want);
+                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", c->label,
+                      dims_text(h->dims, h->rank, ", ", got, sizeof got), info->name,
+                      dims_text(info->dims, info->rank, ", ", want, sizeof want));
 }
 
 static inlay_status measure_column(dataset *d, uint32_t i, inlay_diag *diag)
@@ -198,7 +180,7 @@ static inlay_status open_archive(dataset *d, const char *path, inlay_diag *diag)
         }
         d->columns[i].label = arena_format(&d->open, "%s: %s", path, e->name);
         if (d->columns[i].label == NULL) {
-            status = no_memory(d, diag);
+            status = no_memory(diag, "for the samples");
             goto done;
         }
         INLAY_TRY(zip_extract(f, path, e, &d->columns[i].npy, diag));
@@ -236,7 +218,7 @@ static inlay_status open_folder(dataset *d, const char *path, inlay_diag *diag)
             found = k < 2 ? value_path(&d->open, path, info.name, suffixes[k])
                           : arena_format(&d->open, "%s/input_%u.pb", path, i); /* as ONNX's test cases have it */
             if (found == NULL)
-                return no_memory(d, diag);
+                return no_memory(diag, "for the samples");
             found = access(found, F_OK) == 0 ? found : NULL;
         }
         if (found == NULL && info.optional == 0)
@@ -323,7 +305,7 @@ static inlay_status add_source(dataset *d, const char *path, bool *out_added, in
         return INLAY_OK;
     s.path = arena_string(&d->a, path);
     if (s.path == NULL)
-        return no_memory(d, diag);
+        return no_memory(diag, "for the samples");
     d->sources[d->source_count++] = s;
     *out_added = true;
     return INLAY_OK;
@@ -345,12 +327,12 @@ static inlay_status list_folder(dataset *d, const char *path, inlay_diag *diag)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
     d->sources = arena_array(&d->a, (size_t)count + 1, sizeof *d->sources);
     if (d->sources == NULL)
-        status = no_memory(d, diag);
+        status = no_memory(diag, "for the samples");
     for (int i = 0; i < count; i++) {
         char *inner = status == INLAY_OK ? arena_format(&d->a, "%s/%s", path, names[i]->d_name) : NULL;
 
         if (status == INLAY_OK)
-            status = inner == NULL ? no_memory(d, diag) : add_source(d, inner, &added, diag);
+            status = inner == NULL ? no_memory(diag, "for the samples") : add_source(d, inner, &added, diag);
         free(names[i]);
     }
     free((void *)names);
@@ -370,7 +352,7 @@ static inlay_status list_sources(dataset *d, const char *path, inlay_diag *diag)
     } else {
         d->sources = arena_array(&d->a, 1, sizeof *d->sources);
         if (d->sources == NULL)
-            return no_memory(d, diag);
+            return no_memory(diag, "for the samples");
         INLAY_TRY(add_source(d, path, &added, diag));
     }
     if (d->source_count == 0)
@@ -390,13 +372,13 @@ inlay_status dataset_open(const char *path, uint32_t most, const cli_common *com
 
     *out_set = NULL;
     if (d == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the samples");
+        return no_memory(diag, "for the samples");
     *d = (dataset){
         .common = common, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
     };
     d->columns = arena_array(&d->a, (size_t)d->input_count + 1, sizeof *d->columns);
     if (d->columns == NULL) {
-        status = no_memory(d, diag);
+        status = no_memory(diag, "for the samples");
         goto done;
     }
     d->count = most;

@@ -14,17 +14,14 @@
 
 error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state)
 {
-    const char **more;
     char *end = NULL;
 
     switch (key) {
     case FEED_KEY_INPUT:
         if (strchr(arg, '=') == NULL)
             argp_failure(state, CLI_USAGE, 0, "--input %s: expected NAME=FILE.npy, .npz or .pb, or NAME=random", arg);
-        more = realloc(f->specs, (f->spec_count + 1) * sizeof *more);
-        if (more == NULL)
+        if (!LIST_GROW(f->specs, f->spec_count))
             return ENOMEM;
-        f->specs = more;
         f->specs[f->spec_count++] = arg;
         return 0;
     case FEED_KEY_INPUTS:
@@ -317,7 +314,7 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
     int64_t count;
 
     if (!dims_count(dims, rank, &count) || (texts = calloc((size_t)count + 1, sizeof *texts)) == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for random strings");
+        return no_memory(diag, "for random strings");
     for (int64_t i = 0; i < count; i++) {
         const char *word = words[next_random(&seed) & 7];
         texts[i] = (inlay_str){ word, strlen(word) };
@@ -470,7 +467,7 @@ static inlay_status make_all(feed *f, const cli_common *common, const inlay_sess
     f->made = calloc((size_t)count + 1, 1);
     if (values == NULL || f->made == NULL) {
         free((void *)values);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u inputs", count);
+        return no_memory(diag, "for %u inputs", count);
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };

@@ -52,6 +52,12 @@ enum { FEED_KEY_INPUT = 0x3000, FEED_KEY_INPUTS, FEED_KEY_SEED };
 
 /* Handles the keys above; ARGP_ERR_UNKNOWN for others. Sizes are checked when the inputs are made. */
 error_t feed_parse(feed *f, int key, char *arg, struct argp_state *state);
+/* The same, for a verb whose one argument is the model. */
+static inline error_t feed_parse_model(feed *f, const char **model, int key, char *arg, struct argp_state *state)
+{
+    return key == ARGP_KEY_ARG || key == ARGP_KEY_END ? cli_parse_model(key, arg, state, model)
+                                                      : feed_parse(f, key, arg, state);
+}
 void feed_deinit(feed *f);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL where an input

@@ -28,17 +28,14 @@ static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int6
 
 error_t grow_add(grow *g, char *arg, struct argp_state *state)
 {
-    const char **more;
     int64_t start, step;
     size_t n;
 
     if (!read_spec(arg, &n, &start, &step))
         argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
                      (int)SIZE_MAX_GROWN);
-    more = realloc(g->specs, (g->count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!LIST_GROW(g->specs, g->count))
         return ENOMEM;
-    g->specs = more;
     g->specs[g->count++] = arg;
     return 0;
 }
@@ -181,7 +178,7 @@ inlay_status grow_bind(const grow *g, uint64_t step, inlay_value *const *values,
     inlay_value *value = NULL;
 
     if (used == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to grow inputs");
+        return no_memory(diag, "to grow inputs");
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 

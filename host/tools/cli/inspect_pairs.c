@@ -1,4 +1,5 @@
 /* Which DequantizeLinear no kernel on integers reads, and why: by the rules of the optimiser's pass quantized_ops. */
+#include "base/memory.h"
 #include "cli/inspect_quant.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,12 +215,9 @@ static const char *fault_of(const pairs *p, const graph_node *n, const char **ou
 
 static bool add(quant_report *r, const char *node, const char *by, const char *reason)
 {
-    quant_unused *grown = realloc(r->unused, ((size_t)r->unused_count + 1) * sizeof *grown);
-
-    if (grown == NULL)
+    if (!LIST_GROW(r->unused, r->unused_count))
         return false;
-    grown[r->unused_count++] = (quant_unused){ node, by, reason };
-    r->unused = grown;
+    r->unused[r->unused_count++] = (quant_unused){ node, by, reason };
     return true;
 }
 

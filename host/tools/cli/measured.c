@@ -1,5 +1,6 @@
 #include "cli/measured.h"
-#include "cli/timing.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
 #include <stdlib.h>
 
 inlay_status measured_runs(const feed *given, double seconds, const cli_common *common, inlay_session *session,
@@ -22,10 +23,10 @@ inlay_status measured_runs(const feed *given, double seconds, const cli_common *
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
     INLAY_TRY(inlay_context_measure(context, 1, diag));
-    begin = cli_now_ms();
+    begin = clock_ms();
     for (int runs = 0; runs < 3 || spent < seconds * 1e3; runs++) {
         INLAY_TRY(inlay_context_run(context, &options, diag));
-        spent = cli_now_ms() - begin;
+        spent = clock_ms() - begin;
         (void)cli_progress(NULL, seconds > 0 ? spent / (seconds * 1e3) : 1, "measuring");
     }
 done:
@@ -35,31 +36,18 @@ done:
     return status;
 }
 
-static void write_out(void *user, const char *text, size_t bytes)
-{
-    (void)fwrite(text, 1, bytes, user);
-}
-
 inlay_status measured_explain(const inlay_session *session, const inlay_context *context, json_t **out_json,
                               inlay_diag *diag)
 {
     const inlay_explain_options options = {
         .struct_size = sizeof options, .format = "json", .measured = context, .flags = INLAY_EXPLAIN_ALL
     };
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    inlay_status status;
+    strbuf text = { 0 };
+    inlay_status status = inlay_session_explain_ex(session, &options, strbuf_write, &text, diag);
 
-    *out_json = NULL;
-    if (to == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
-    status = inlay_session_explain_ex(session, &options, write_out, to, diag);
-    (void)fclose(to);
-    if (status == INLAY_OK)
-        *out_json = json_loadb(text, bytes, 0, NULL);
-    free(text);
+    *out_json = status == INLAY_OK && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+    strbuf_deinit(&text);
     if (status == INLAY_OK && *out_json == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the explanation");
+        status = no_memory(diag, "for the explanation");
     return status;
 }

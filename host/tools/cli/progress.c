@@ -1,17 +1,17 @@
 /* The progress bar, and Ctrl-C and SIGTERM: the two things of which a process has only one. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static uint32_t cancel;
 static bool enabled;
 static bool drawn;
-static double drawn_at; /* seconds */
+static double drawn_at_ms;
 
 static void on_interrupt(int signal_number)
 {
@@ -56,16 +56,13 @@ int cli_progress(void *user, double fraction, const char *what)
 {
     enum { BAR = 24 };
     char bar[BAR + 1];
-    struct timespec now;
-    double seconds;
+    const double now_ms = clock_ms();
     int full, room;
 
     (void)user;
     if (!enabled)
         return cli_cancelled();
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    if (drawn && fraction < 1 && seconds - drawn_at < 0.05)
+    if (drawn && fraction < 1 && now_ms - drawn_at_ms < 50)
         return cli_cancelled();
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
     full = (int)(fraction * BAR);
@@ -76,7 +73,7 @@ int cli_progress(void *user, double fraction, const char *what)
     (void)fprintf(stderr, "\r[%s] %3d%% %.*s\033[K", bar, (int)(fraction * 100), room > 0 ? room : 0, what);
     (void)fflush(stderr);
     drawn = true;
-    drawn_at = seconds;
+    drawn_at_ms = now_ms;
     return cli_cancelled();
 }
 

@@ -1,5 +1,5 @@
 #include "cli/same.h"
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "cli/dataset.h"
 #include "quantize/judge.h"
 
@@ -23,7 +23,7 @@ static inlay_status compare_runs(const subject *a, const subject *b, double rtol
         same = complete && compare_value(got, &datum, rtol, atol, text, sizeof text);
         compare_datum_free(&datum);
         if (!complete)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare outputs");
+            return no_memory(diag, "to compare outputs");
         if (!same)
             return inlay_fail(diag, INLAY_INTERNAL, "output '%.100s' differs: %s", info.name, text);
     }

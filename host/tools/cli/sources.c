@@ -19,7 +19,7 @@ static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_option
     *out = NULL;
     *list = NULL;
     if (settings == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of provider %s", name);
+        return no_memory(diag, "for the settings of provider %s", name);
     for (uint32_t k = 0; k < info->table.option_count && strcmp(isa, "auto") != 0 && count == 0; k++)
         if (strcmp(info->options[k].name, "isa") == 0)
             settings[count++] = (provider_setting){ "isa", isa };

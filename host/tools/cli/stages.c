@@ -17,11 +17,6 @@ typedef struct finder {
     inlay_diag *diag;
 } finder;
 
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the stages");
-}
-
 /* Names of nodes to numbers of stretches; the texts are the JSON's. */
 static inlay_status read_stretches(finder *f, stages *out)
 {
@@ -31,21 +26,21 @@ static inlay_status read_stretches(finder *f, stages *out)
 
     out->list = calloc(json_array_size(list) + 1, sizeof *out->list);
     if (out->list == NULL)
-        return no_memory(f->diag);
+        return no_memory(f->diag, "for the stages");
     json_array_foreach(list, k, s) {
         const size_t first = (size_t)json_integer_value(json_object_get(s, "first_region"));
         const size_t count = (size_t)json_integer_value(json_object_get(s, "regions"));
 
         out->list[out->count].provider = strdup(json_string_value(json_object_get(s, "provider")));
         if (out->list[out->count++].provider == NULL)
-            return no_memory(f->diag);
+            return no_memory(f->diag, "for the stages");
         for (size_t r = first; r < first + count; r++)
             json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index) {
                 const char *name = json_string_value(
                     json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "name"));
 
                 if (!names_add(&f->at, name, strlen(name), (uint32_t)k, NULL))
-                    return no_memory(f->diag);
+                    return no_memory(f->diag, "for the stages");
             }
     }
     return INLAY_OK;
@@ -61,7 +56,7 @@ static inlay_status place_nodes(finder *f, const stages *all)
     f->stage_of = malloc(((size_t)g->node_count + 1) * sizeof *f->stage_of);
     if (first == NULL || f->stage_of == NULL) {
         free(first);
-        return no_memory(f->diag);
+        return no_memory(f->diag, "for the stages");
     }
     memset(first, 0xff, g->value_count * sizeof *first);
     for (uint32_t i = g->node_count; i-- > 0;) {
@@ -89,14 +84,14 @@ static inlay_status fill(finder *f, stages *out)
     for (uint32_t s = 0; s < out->count; s++) {
         out->list[s].nodes = calloc((size_t)g->node_count + 1, sizeof(char *));
         if (out->list[s].nodes == NULL)
-            return no_memory(f->diag);
+            return no_memory(f->diag, "for the stages");
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
         stage *s = &out->list[f->stage_of[i]];
 
         s->nodes[s->count] = strdup(g->nodes[i]->info.name.data);
         if (s->nodes[s->count++] == NULL)
-            return no_memory(f->diag);
+            return no_memory(f->diag, "for the stages");
     }
     return INLAY_OK;
 }
@@ -171,10 +166,10 @@ static inlay_status expand_one(const graph *g, const char *name, const char *wha
         for (uint32_t i = 0; !seen && i < *count; i++)
             seen = strcmp(list[i], g->values[v].info.name.data) == 0;
         if (!seen && (list[(*count)++] = strdup(g->values[v].info.name.data)) == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "for the stages");
     }
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the stages");
     return found ? INLAY_OK
                  : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph fits '%.200s'", what, name);
 }
@@ -190,7 +185,7 @@ inlay_status stages_expand(const char *path, const char *const *names, uint32_t 
     INLAY_TRY(model_load_path(path, NULL, &m, diag));
     *out_names = calloc((size_t)m->main->value_count + count + 1, sizeof(char *));
     if (*out_names == NULL) {
-        status = no_memory(diag);
+        status = no_memory(diag, "for the stages");
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)

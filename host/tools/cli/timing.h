@@ -1,12 +1,7 @@
-/* cli/timing.h - clocks and percentiles. */
+/* cli/timing.h - percentiles of times, and memory. */
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
 #include <stddef.h>
-
-/* Milliseconds on a clock that only goes forward. */
-double cli_now_ms(void);
-/* Milliseconds that the CPUs have worked for this process: what others take of a busy machine does not count. */
-double timing_cpu_ms(void);
 
 /* Sorts count (> 0) times ascending. */
 void timing_sort(double *times, size_t count);

@@ -25,7 +25,7 @@ typedef struct types_table {
     uint32_t plugin_count, provider_count;
     bool takes[MOST_PROVIDERS]; /* any of all these */
     types_row *rows;
-    uint32_t count, capacity;
+    uint32_t count;
     uint32_t cases[INLAY_DTYPE_COUNT]; /* legal nodes of each type of the operator at hand */
     char why[INLAY_DTYPE_COUNT][128];
 } types_table;
@@ -155,15 +155,8 @@ static bool take_operator(void *user, const case_source *source)
     types_table *t = user;
     types_row *row;
 
-    if (t->count == t->capacity) {
-        const uint32_t capacity = 2 * t->capacity + 256;
-        types_row *rows = realloc(t->rows, capacity * sizeof *rows);
-
-        if (rows == NULL)
-            return false;
-        t->rows = rows;
-        t->capacity = capacity;
-    }
+    if (!LIST_GROW(t->rows, t->count))
+        return false;
     row = &t->rows[t->count];
     memset(row, 0, sizeof *row);
     memset(t->cases, 0, sizeof t->cases);
@@ -247,7 +240,7 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     types_table *t = calloc(1, sizeof *t);
 
     if (t == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a table of types");
+        return no_memory(diag, "for a table of types");
     open_all(t, set);
     generate_sources(NULL, 0, NULL, false, take_operator, t);
     (void)printf("| operator | since | types |");

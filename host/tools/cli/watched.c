@@ -9,11 +9,8 @@
 
 error_t watched_add(watched *w, const char *pattern, struct argp_state *state)
 {
-    const char **more = realloc(w->patterns, (w->count + 1) * sizeof *more);
-
-    if (more == NULL)
+    if (!LIST_GROW(w->patterns, w->count))
         return ENOMEM;
-    w->patterns = more;
     if (pattern[0] == '\0')
         argp_failure(state, CLI_USAGE, 0, "--watch: expected the name of a node, or op:OPERATOR");
     w->patterns[w->count++] = pattern;
@@ -62,7 +59,7 @@ inlay_status watched_tap(watched *w, cli_common *common, const char *path, inlay
     w->own_outputs = g->output_count;
     w->nodes = calloc((size_t)g->node_count + 1, sizeof(graph_node *));
     if (w->nodes == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the nodes");
+        return no_memory(diag, "for the nodes");
     for (uint32_t p = 0; p < w->count; p++) {
         const char *near = nearest_name(w->patterns[p], nth_name, g, g->node_count);
         bool found = false;

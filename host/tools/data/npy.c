@@ -2,6 +2,7 @@
 #include "data/npy.h"
 #include "base/checked.h"
 #include "base/output.h"
+#include "base/utf8.h"
 #include "data/npy_format.h"
 #include <string.h>
 
@@ -35,23 +36,10 @@ const char *npy_note(inlay_dtype dtype)
 /* Decodes one code point; false if s is not UTF-8 there. */
 static bool next_code_point(const inlay_str *s, uint64_t *at, uint32_t *out)
 {
-    const unsigned char *p = (const unsigned char *)s->data + *at;
-    uint64_t left = s->bytes - *at;
-    uint32_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 ? 4 : 0;
-    uint32_t c = n == 1 ? p[0] : n == 0 ? 0 : p[0] & (0xffu >> (n + 1));
+    const size_t bytes = utf8_get(s->data + *at, (size_t)(s->bytes - *at), out);
 
-    if (n == 0 || p[0] >= 0xf5 || n > left)
-        return false;
-    for (uint32_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return false;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    if ((n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) || (n == 4 && (c < 0x10000 || c >= 0x110000)))
-        return false;
-    *at += n;
-    *out = c;
-    return true;
+    *at += bytes;
+    return bytes > 0;
 }
 
 /* The width that all strings fit: code points, or bytes when *out_utf8 turns out false. At least 1. */

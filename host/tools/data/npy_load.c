@@ -1,5 +1,6 @@
 /* The data of a .npy file, read and turned into a tensor. */
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
 #include <errno.h>
@@ -58,22 +59,6 @@ static void *reorder(const npy_header *h, const unsigned char *data, int64_t cou
     return out;
 }
 
-/* One code point as UTF-8; the number of bytes, 0 if it is none. */
-static size_t put_utf8(uint32_t c, char *out)
-{
-    if (c >= 0x110000 || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)((0xf00u >> n & 0xff) | c);
-    return n;
-}
-
 /* numpy pads strings with NULs to one width. */
 static inlay_status read_strings(const npy_header *h, const char *path, const unsigned char *data, int64_t count,
                                  arena *a, inlay_str **out, inlay_diag *diag)
@@ -98,7 +83,7 @@ static inlay_status read_strings(const npy_header *h, const char *path, const un
             size_t put = 1;
             if (width == 4) {
                 memcpy(&c, data + 4 * k, 4);
-                put = put_utf8(c, text + used);
+                put = utf8_put(text + used, c);
             } else {
                 text[used] = (char)c;
             }

@@ -9,7 +9,7 @@ static inlay_status finish(wire *w, const char *path, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (w->failed)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write %s", path);
+        status = no_memory(diag, "to write %s", path);
     INLAY_TRY(status);
     INLAY_TRY(output_open(&file, path, diag));
     if (wire_write(w, file.fd))

@@ -1,6 +1,7 @@
 /* data/pb.h - values that numpy has no file for, as ONNX's messages. */
 #ifndef DATA_PB_H
 #define DATA_PB_H
+#include "base/memory.h"
 #include "inlay/inlay.h"
 
 /* A map as MapProto: the values are a sequence of tensors [1]. */

@@ -1,4 +1,5 @@
 #include "data/raw.h"
+#include "base/memory.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static inlay_status make_lines(const char *text, size_t bytes, const inlay_io_in
         count += text[i] == '\n';
     lines = calloc(count + 1, sizeof *lines);
     if (lines == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %zu lines", count);
+        return no_memory(diag, "for %zu lines", count);
     for (size_t i = 0; i < count; i++) {
         const char *end = memchr(text + at, '\n', bytes - at);
         const size_t n = (end != NULL ? (size_t)(end - text) : bytes) - at;

@@ -39,7 +39,7 @@ inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay
         return value_from_view(&datum->tensor, out_value, diag);
     items = calloc((size_t)datum->item_count + 1, sizeof(inlay_value *));
     if (items == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u items", datum->item_count);
+        return no_memory(diag, "for %u items", datum->item_count);
     for (; count < datum->item_count; count++)
         INLAY_TRY(value_from_datum(&datum->items[count], dtype, &items[count], diag));
     if (datum->kind == INLAY_VALUE_MAP) /* the kinds have the same numbers */
@@ -186,7 +186,7 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
         const char *path = value_path(&a, from, info->name, suffixes[i]);
 
         if (path == NULL)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+            status = no_memory(diag, "for a path");
         else if (access(path, F_OK) == 0)
             status = value_load(path, info, out_value, diag);
     }
@@ -220,13 +220,12 @@ static inlay_status save_item(arena *a, const char *dir, const char *name, const
     inlay_status status = INLAY_OK;
 
     if (path == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path");
+        return no_memory(diag, "for a path");
     if (value_view(value, &view))
         return npy_save(path, &view, diag);
     if (kind == INLAY_KIND_MAP) {
         path = value_path(a, dir, name, ".pb");
-        return path == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a path")
-                            : pb_save_map(path, value, diag);
+        return path == NULL ? no_memory(diag, "for a path") : pb_save_map(path, value, diag);
     }
     for (int64_t i = 0; i < inlay_value_count(value) && status == INLAY_OK; i++) {
         const inlay_value *item = inlay_value_item(value, (uint32_t)i);
@@ -255,16 +254,11 @@ inlay_status value_save(const char *dir, const inlay_io_info *info, const inlay_
 char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 {
     uint32_t kind = inlay_value_kind(value);
-    size_t used;
     char inner[256];
 
     if (kind == INLAY_KIND_TENSOR) {
-        used = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(inlay_value_dtype(value)));
-        for (uint32_t i = 0; i < inlay_value_rank(value) && used < bytes; i++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", i > 0 ? ", " : "",
-                                     (long long)inlay_value_dims(value)[i]);
-        if (used < bytes)
-            (void)snprintf(text + used, bytes - used, "]");
+        (void)snprintf(text, bytes, "%s%s", inlay_dtype_name(inlay_value_dtype(value)),
+                       dims_text(inlay_value_dims(value), inlay_value_rank(value), ", ", inner, sizeof inner));
     } else if (kind == INLAY_KIND_OPTIONAL) {
         (void)snprintf(text, bytes, "optional(%s)",
                        inlay_value_count(value) == 0

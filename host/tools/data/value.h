@@ -2,6 +2,7 @@
 #ifndef DATA_VALUE_H
 #define DATA_VALUE_H
 #include "base/arena.h"
+#include "base/memory.h"
 #include "inlay/inlay.h"
 #include "model/model.h"
 #include <jansson.h>

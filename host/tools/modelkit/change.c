@@ -1,12 +1,8 @@
 #include "modelkit/change.h"
 #include "base/nearest.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to change the model");
-}
 
 /* ------------------------------------------------------------------ metadata */
 
@@ -18,7 +14,7 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
 
     list = arena_array(&model->arena, (size_t)model->metadata_count + 1, sizeof *list);
     if (list == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to change the model");
     for (uint32_t i = 0; i < model->metadata_count; i++) {
         const bool same = strcmp(model->metadata[i].key, key) == 0;
 
@@ -28,7 +24,7 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
         }
         list[kept] = model->metadata[i];
         if (same && (list[kept].value = arena_string(&model->arena, value)) == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "to change the model");
         found = found || same;
         kept++;
     }
@@ -38,7 +34,7 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
         list[kept].key = arena_string(&model->arena, key);
         list[kept].value = arena_string(&model->arena, value);
         if (list[kept].key == NULL || list[kept].value == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "to change the model");
         kept++;
     }
     model->metadata = list;
@@ -48,14 +44,13 @@ inlay_status change_metadata(graph_model *model, const char *key, const char *va
 
 /* ------------------------------------------------------------------ names */
 
-/* Is a value of the graph, or of a body in it, called so? What a body captures has the name of the outer value. */
-static bool is_taken(const graph *g, const char *name)
+bool change_has_name(const graph *g, const char *name)
 {
     if (graph_find_value(g, name) != INLAY_NONE)
         return true;
     for (uint32_t i = 0; i < g->node_count; i++)
         for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (is_taken(g->nodes[i]->bodies[b].graph, name))
+            if (change_has_name(g->nodes[i]->bodies[b].graph, name))
                 return true;
     return false;
 }
@@ -86,12 +81,12 @@ static inlay_status rename_value(graph_model *model, const uint32_t *values, uin
             continue;
         if (to[0] == '\0')
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.200s': the new name is empty", what, from);
-        if (is_taken(model->main, to))
+        if (change_has_name(model->main, to))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.150s': another value is called '%.150s' already",
                               what, from, to);
         copy = arena_string(&model->arena, to);
         if (copy == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "to change the model");
         info->name = (inlay_str){ copy, strlen(copy) };
         return INLAY_OK;
     }
@@ -199,7 +194,7 @@ inlay_status change_dim(graph_model *model, const char *name, int64_t size, inla
             if (strcmp(model->symbols[s].name.data, name) == 0)
                 w.symbol = s;
     if ((w.symbol != 0 || w.value != INLAY_NONE) && !fix_graph(model->main, &w))
-        return no_memory(diag);
+        return no_memory(diag, "to change the model");
     if (w.found > 0)
         return INLAY_OK;
     near = model->symbol_count > 1 ? nearest_name(name, nth_symbol, model, model->symbol_count - 1) : NULL;
@@ -266,10 +261,10 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
                           input, inlay_dtype_name(v->declared_dtype), value);
     data = arena_copy(&model->arena, &number, sizeof number);
     if (data == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to change the model");
     status = graph_set_constant(g, g->inputs[i], v->declared_dtype, rank, &one, data, bytes);
     if (status != INLAY_OK)
-        return no_memory(diag);
+        return no_memory(diag, "to change the model");
     for (; i + 1 < g->input_count; i++)
         g->inputs[i] = g->inputs[i + 1];
     g->input_count--;

@@ -3,6 +3,7 @@
 #include "modelkit/diff.h"
 #include "base/element.h"
 #include "base/names.h"
+#include "base/memory.h"
 #include <math.h>
 #include <string.h>
 
@@ -252,7 +253,7 @@ inlay_status diff_models(graph_model *a, graph_model *b, diff *out, inlay_diag *
         if (find_part(&out->text[0], out->text[1].parts[i].title) == NULL)
             ok = compare_parts(out, NULL, &out->text[1].parts[i]);
     ok = ok && compare_weights(out, a->main, b->main);
-    return ok ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare the models");
+    return ok ? INLAY_OK : no_memory(diag, "to compare the models");
 }
 
 void diff_deinit(diff *d)

@@ -169,7 +169,7 @@ static inlay_status examine_graph(doctor *d, graph *g, inlay_diag *diag)
     if (d->progress != NULL && d->progress(d->user, 0.1, what) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
     if (!readers_find(g, &r))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to look at %u nodes", g->node_count);
+        return no_memory(diag, "to look at %u nodes", g->node_count);
     doctor_look_nodes(d, g, &r);
     doctor_look_weights(d, g, &r);
     doctor_look_twice(d, g, &r);
@@ -187,6 +187,6 @@ inlay_status doctor_examine(doctor *d, inlay_diag *diag)
     if (status == INLAY_OK)
         doctor_look_axes(d, d->model->main);
     if (status == INLAY_OK && d->failed)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for what was found");
+        status = no_memory(diag, "for what was found");
     return status;
 }

@@ -166,11 +166,11 @@ inlay_status doctor_fix(doctor *d, inlay_diag *diag)
         if (!f->can_fix)
             continue;
         if (fix_one(f) != INLAY_OK)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to put the model right");
+            return no_memory(diag, "to put the model right");
         f->fixed = true;
         casts = casts || f->kind == DOCTOR_CAST_CHAIN || f->kind == DOCTOR_CAST_NEEDLESS;
     }
     if ((casts && !drop_casts(d->model->main)) || !edit_drop_unused(d->model->main))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to put the model right");
+        return no_memory(diag, "to put the model right");
     return graph_finish(d->model->main, diag);
 }

@@ -1,6 +1,7 @@
 /* modelkit/doctor_parts.h - what the parts of the doctor share; private to this folder. */
 #ifndef MODELKIT_DOCTOR_PARTS_H
 #define MODELKIT_DOCTOR_PARTS_H
+#include "base/memory.h"
 #include "modelkit/doctor.h"
 
 /* Who reads the values of a graph. */

@@ -1,5 +1,6 @@
 #include "modelkit/draw.h"
 #include "base/names.h"
+#include "base/memory.h"
 #include "modelkit/layout.h"
 #include "modelkit/lines.h"
 #include "modelkit/page.h"
@@ -30,7 +31,7 @@ static inlay_status end(picture *p, inlay_diag *diag)
 
     names_deinit(&p->types);
     arena_deinit(&p->a);
-    return failed ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to draw the model") : INLAY_OK;
+    return failed ? no_memory(diag, "to draw the model") : INLAY_OK;
 }
 
 /* "float[N, 3]" of a value; "" where it is not known. */
@@ -263,7 +264,7 @@ inlay_status draw_svg(FILE *to, graph_model *model, const graph_model *typed, in
     picture p;
 
     if (inner == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to draw the model");
+        return no_memory(diag, "to draw the model");
     begin(&p, inner, model, typed);
     svg_graph(&p, model->main, model->main->name, &height, &width);
     p.failed = fclose(inner) != 0 || p.failed;

@@ -62,7 +62,7 @@ inlay_status edit_finish(editor *e, inlay_diag *diag)
     names_deinit(&e->names);
     e->failed = e->failed || !order_nodes(e->g, e->old_count);
     if (e->failed)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the quantized model");
+        return no_memory(diag, "for the quantized model");
     return graph_finish(e->g, diag);
 }
 

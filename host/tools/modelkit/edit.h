@@ -5,6 +5,7 @@
  * and never collide with others of the graph. */
 #ifndef MODELKIT_EDIT_H
 #define MODELKIT_EDIT_H
+#include "base/memory.h"
 #include "graph/graph.h"
 
 typedef struct editor {

@@ -185,18 +185,9 @@ char *lines_attributes(arena *a, const graph_node *n)
 
 static lines_part *add_part(lines *l, const char *title)
 {
-    if (l->count == l->capacity) {
-        const uint32_t more = l->capacity * 2 + 16;
-        lines_part *grown = arena_array(&l->a, more, sizeof *grown);
-
-        if (grown == NULL) {
-            l->failed = true;
-            return NULL;
-        }
-        if (l->count > 0)
-            memcpy(grown, l->parts, l->count * sizeof *grown);
-        l->parts = grown;
-        l->capacity = more;
+    if (!ARENA_GROW(&l->a, l->parts, l->count)) {
+        l->failed = true;
+        return NULL;
     }
     l->parts[l->count] = (lines_part){ .title = title };
     l->failed = l->failed || title == NULL;
@@ -205,18 +196,7 @@ static lines_part *add_part(lines *l, const char *title)
 
 static void add_line(lines *l, lines_part *p, char *line)
 {
-    if (p != NULL && line != NULL && p->count == p->capacity) {
-        const uint32_t more = p->capacity * 2 + 16;
-        char **grown = arena_array(&l->a, more, sizeof(char *));
-
-        if (grown != NULL && p->count > 0)
-            memcpy((void *)grown, (void *)p->lines, p->count * sizeof(char *));
-        if (grown != NULL) {
-            p->lines = grown;
-            p->capacity = more;
-        }
-    }
-    if (p == NULL || line == NULL || p->count == p->capacity)
+    if (p == NULL || line == NULL || !ARENA_GROW(&l->a, p->lines, p->count))
         l->failed = true;
     else
         p->lines[p->count++] = line;

@@ -7,13 +7,13 @@
 typedef struct lines_part {
     const char *title; /* "model", "graph 'g' nodes" */
     char **lines;      /* [count] without newline */
-    uint32_t count, capacity;
+    uint32_t count;
 } lines_part;
 
 typedef struct lines {
     arena a;
     lines_part *parts; /* [count] */
-    uint32_t count, capacity;
+    uint32_t count;
     bool failed;
 } lines;
 

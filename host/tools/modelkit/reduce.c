@@ -1,4 +1,5 @@
 #include "modelkit/reduce.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ inlay_status reduce_nodes(reduction *r, reduce_try_fn try, void *ctx, inlay_diag
 
     s.part = malloc(((size_t)r->count + 1) * sizeof *s.part);
     if (s.part == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", r->count);
+        return no_memory(diag, "for %u nodes", r->count);
     while (r->count >= 2 && !s.stopped) {
         bool smaller = false;
 

@@ -1,5 +1,6 @@
 #include "modelkit/sparsity.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include <math.h>
 #include <string.h>
 
@@ -94,8 +95,7 @@ static inlay_status look_one(const graph *g, uint32_t v, sparsities *out, inlay_
         out->list[out->count++] = s;
     }
     arena_deinit(&scratch);
-    return zero != NULL ? INLAY_OK
-                        : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to look at '%.200s'", info->name.data);
+    return zero != NULL ? INLAY_OK : no_memory(diag, "to look at '%.200s'", info->name.data);
 }
 
 static inlay_status look(const graph *g, sparsities *out, inlay_diag *diag)
@@ -115,6 +115,6 @@ inlay_status sparsity_find(const graph_model *model, sparsities *out, inlay_diag
 {
     out->list = arena_array(&out->a, (size_t)count_constants(model->main) + 1, sizeof *out->list);
     if (out->list == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of weights");
+        return no_memory(diag, "for the list of weights");
     return look(model->main, out, diag);
 }

@@ -1,3 +1,4 @@
+#include "modelkit/change.h"
 #include "pipe/pipe_parts.h"
 #include "base/nearest.h"
 #include <errno.h>
@@ -135,7 +136,7 @@ inlay_status pipe_file(pipe_chain *c, const char *path, inlay_str *out)
     } else {
         text = graph_blob_alloc(c->model, (size_t)bytes + 1);
         if (text == NULL)
-            status = inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for %s", path);
+            status = no_memory(c->diag, "for %s", path);
         else if (fread(text, 1, (size_t)bytes, f) != (size_t)bytes)
             status = pipe_fail(c, "%s: it can't be read", path);
         else
@@ -149,29 +150,13 @@ inlay_status pipe_file(pipe_chain *c, const char *path, inlay_str *out)
 
 /* ------------------------------------------------------------------ the graph */
 
-static inlay_status no_memory(pipe_chain *c)
-{
-    return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps");
-}
-
-static bool is_taken(const graph *g, const char *name)
-{
-    if (graph_find_value(g, name) != INLAY_NONE)
-        return true;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            if (is_taken(g->nodes[i]->bodies[b].graph, name))
-                return true;
-    return false;
-}
-
 uint32_t pipe_value(pipe_chain *c, const char *name)
 {
     char text[128];
 
     name = name != NULL ? name : c->makes;
     (void)snprintf(text, sizeof text, "%s", name);
-    for (uint32_t i = 2; is_taken(c->g, text); i++)
+    for (uint32_t i = 2; change_has_name(c->g, text); i++)
         (void)snprintf(text, sizeof text, "%s_%u", name, i);
     return graph_add_value(c->g, text, strlen(text));
 }
@@ -192,14 +177,14 @@ static inlay_status declare(pipe_chain *c, uint32_t value, inlay_dtype dtype, ui
     inlay_dim *own = arena_array(&c->model->arena, rank + 1, sizeof *own);
 
     if (own == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     for (uint32_t i = 0; i < rank; i++) {
         if (dims != NULL && dims[i] >= 0) {
             own[i] = (inlay_dim){ .value = dims[i], .kind = INLAY_DIM_FIXED };
         } else if (names != NULL && names[i] != NULL) {
             own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(c->model, names[i]) };
             if (own[i].symbol == 0)
-                return no_memory(c);
+                return no_memory(c->diag, "for the steps");
         } else {
             own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
         }
@@ -213,7 +198,7 @@ static inlay_status append(pipe_chain *c, uint32_t **list, uint32_t *count, uint
     uint32_t *more = arena_array(&c->model->arena, *count + 1, sizeof *more);
 
     if (more == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     if (*count > 0)
         memcpy(more, *list, *count * sizeof *more);
     more[*count] = value;
@@ -239,7 +224,7 @@ inlay_status pipe_input(pipe_chain *c, const char *name, inlay_dtype dtype, uint
 
     c->value = pipe_value(c, name);
     if (c->value == INLAY_NONE)
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     status = declare(c, c->value, dtype, rank, dims, names);
     c->maker = NULL;
     return status == INLAY_OK ? append(c, &c->g->inputs, &c->g->input_count, c->value) : status;
@@ -251,7 +236,7 @@ inlay_status pipe_node(pipe_chain *c, const char *domain, const char *op, graph_
     const uint32_t made = pipe_value(c, NULL);
 
     if (n == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(c->model, domain, 1)))
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     ((uint32_t *)(uintptr_t)n->info.inputs)[0] = c->value;
     ((uint32_t *)(uintptr_t)n->info.outputs)[0] = made;
     c->value = made;
@@ -414,11 +399,11 @@ static inlay_status add_steps(pipe_chain *c, const char *steps)
     inlay_status status = INLAY_OK;
 
     if (copy == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     for (char *rest = copy, *text; status == INLAY_OK && (text = strsep(&rest, ",")) != NULL;) {
         c->step = arena_string(&c->model->arena, text);
         if (c->step == NULL)
-            return no_memory(c);
+            return no_memory(c->diag, "for the steps");
         status = add_step(c, text);
     }
     return status;
@@ -483,7 +468,7 @@ static inlay_status join_post(pipe_chain *c)
         return status;
     list = arena_array(&c->model->arena, c->g->output_count + c->output_count, sizeof *list);
     if (list == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "for the steps");
     for (; at < c->g->output_count; at++) {
         if (c->g->outputs[at] != c->target) {
             list[n++] = c->g->outputs[at];

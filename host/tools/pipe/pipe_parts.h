@@ -1,6 +1,7 @@
 /* pipe/pipe_parts.h - what the steps of pipe.h share. */
 #ifndef PIPE_PIPE_PARTS_H
 #define PIPE_PIPE_PARTS_H
+#include "base/memory.h"
 #include "pipe/pipe.h"
 
 /* What the value at the end of the chain is. */

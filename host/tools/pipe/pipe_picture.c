@@ -132,7 +132,7 @@ static inlay_status letterbox(pipe_chain *c)
     c->place = pipe_value(c, "letterbox_place");
     outputs = arena_array(&c->model->arena, 2, sizeof *outputs);
     if (c->place == INLAY_NONE || outputs == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps");
+        return no_memory(c->diag, "for the steps");
     outputs[0] = c->value;
     outputs[1] = c->place;
     n->info.outputs = outputs;
@@ -214,8 +214,7 @@ static inlay_status set_floats(pipe_chain *c, graph_node *n, const char *name, c
                                 .count = count,
                                 .floats = arena_copy(&c->model->arena, list, count * sizeof *list) };
 
-    return a.floats == NULL ? inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps")
-                            : graph_set_attr(c->g, n, &a);
+    return a.floats == NULL ? no_memory(c->diag, "for the steps") : graph_set_attr(c->g, n, &a);
 }
 
 /* mean, std and scale of a step, as attributes. */

@@ -86,12 +86,12 @@ static inlay_status more_outputs(pipe_chain *c, graph_node *n, const char *const
     uint32_t *outputs = arena_array(&c->model->arena, count + 1, sizeof *outputs);
 
     if (outputs == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps");
+        return no_memory(c->diag, "for the steps");
     outputs[0] = c->value;
     for (uint32_t i = 0; i < count; i++) {
         outputs[i + 1] = made[i] = pipe_value(c, names[i]);
         if (made[i] == INLAY_NONE)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps");
+            return no_memory(c->diag, "for the steps");
     }
     n->info.outputs = outputs;
     n->info.output_count = count + 1;
@@ -264,7 +264,7 @@ static inlay_status boxes(pipe_chain *c)
     if (c->place != INLAY_NONE) {
         inputs = arena_array(&c->model->arena, 2, sizeof *inputs);
         if (inputs == NULL)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the steps");
+            return no_memory(c->diag, "for the steps");
         inputs[0] = n->info.inputs[0];
         inputs[1] = c->place;
         n->info.inputs = inputs;

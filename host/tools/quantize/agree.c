@@ -1,6 +1,7 @@
 #include "quantize/agree.h"
 #include "base/checked.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,7 +366,7 @@ inlay_status agree_add(agree *a, const inlay_tensor_view *want, const inlay_tens
             add_element(a, &s, x[k], y[k]);
     }
     if (!add_rows(a, want, got, count, &rows))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare rows");
+        return no_memory(diag, "to compare rows");
     a->samples++;
     a->elements += (uint64_t)count;
     a->error_squares += s.error;

@@ -17,7 +17,7 @@ inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session *
     s->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(opset_raise(s->model, opset, diag));
     if (!edit_drop_unused(s->model->main)) { /* what passes have folded into others would count as the model's bytes */
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the model's constants");
+        status = no_memory(diag, "for the model's constants");
         goto done;
     }
     *out_session = s;

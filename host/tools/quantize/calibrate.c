@@ -144,7 +144,7 @@ static inlay_status find_values(pass *p, const calibrate_value *values, uint32_t
     p->inputs = arena_array(a, (size_t)count + 1, sizeof *p->inputs);
     p->c->ranges = arena_array(a, (size_t)count + 1, sizeof *p->c->ranges);
     if (p->outputs == NULL || p->inputs == NULL || p->c->ranges == NULL)
-        return inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for %u ranges", count);
+        return no_memory(p->diag, "for %u ranges", count);
     p->c->count = count;
     for (uint32_t k = 0; k < count; k++) {
         p->c->ranges[k] = (tensor_range){
@@ -188,7 +188,7 @@ inlay_status calibrate(const char *path, const inlay_options *options, const sam
     for (uint32_t k = 0; k < count; k++) {
         out->ranges[k].bins = arena_array(&out->a, CALIBRATE_BINS, sizeof *out->ranges[k].bins);
         if (out->ranges[k].bins == NULL) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u histograms", count);
+            status = no_memory(diag, "for %u histograms", count);
             goto done;
         }
     }

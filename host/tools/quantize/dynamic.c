@@ -1,4 +1,5 @@
 #include "quantize/dynamic.h"
+#include "base/memory.h"
 #include "quantize/weights.h"
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,6 @@ inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_for
     }
     status = edit_finish(&e, diag);
     if (status == INLAY_OK && !edit_drop_unused(model->main))
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the quantized model");
+        status = no_memory(diag, "for the quantized model");
     return status;
 }

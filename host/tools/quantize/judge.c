@@ -1,4 +1,6 @@
 #include "quantize/judge.h"
+#include "base/clock.h"
+#include "base/order.h"
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -118,7 +120,7 @@ inlay_status subject_keep(subject *s, const samples *set, const char *dir, inlay
     }
     s->kept = k;
     if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the outputs of %u samples", set->count);
+        return no_memory(diag, "for the outputs of %u samples", set->count);
     return INLAY_OK;
 }
 
@@ -210,7 +212,7 @@ static inlay_status find_outputs(const subject *want, const subject *got, agree_
     o->sums = calloc((size_t)o->count + 1, sizeof *o->sums);
     o->at = calloc((size_t)o->count + 1, sizeof *o->at);
     if (o->sums == NULL || o->at == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u outputs", o->count);
+        return no_memory(diag, "for %u outputs", o->count);
     for (uint32_t i = 0; i < o->count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_status status = inlay_session_output(want->session, i, &info);
@@ -462,14 +464,6 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-static double now_s(clockid_t clock)
-{
-    struct timespec t;
-
-    (void)clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* What each of so many runs takes, but no more than the CPUs worked for it: on a busy machine the rest is others' work.
  * warm: one before them is not counted, which finds the caches as the other model has left them. */
 static inlay_status time_runs(const samples *set, inlay_value *const *values, const subject *s, uint32_t runs,
@@ -480,27 +474,20 @@ static inlay_status time_runs(const samples *set, inlay_value *const *values, co
 
     if (warm)
         INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
-    wall = now_s(CLOCK_MONOTONIC);
-    work = now_s(CLOCK_PROCESS_CPUTIME_ID);
+    wall = clock_ms();
+    work = clock_cpu_ms();
     for (uint32_t i = 0; i < runs; i++)
         INLAY_TRY(samples_run(set, values, s->session, s->context, diag));
-    took = now_s(CLOCK_MONOTONIC) - wall;
-    worked = now_s(CLOCK_PROCESS_CPUTIME_ID) - work;
-    *out_ms = (took < worked ? took : worked) * 1e3 / runs;
+    took = clock_ms() - wall;
+    worked = clock_cpu_ms() - work;
+    *out_ms = (took < worked ? took : worked) / runs;
 done:
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double middle(double *values, uint32_t count, uint32_t part)
 {
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, order_doubles);
     return values[count / part];
 }
 
@@ -527,8 +514,8 @@ inlay_status judge_time(const samples *set, const subject *a, const subject *b, 
         INLAY_TRY(samples_run(set, values, both[k]->session, both[k]->context, diag));
     INLAY_TRY(time_runs(set, values, a, 1, true, &one, diag));
     together = runs_together(one);
-    start = now_s(CLOCK_MONOTONIC);
-    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
+    start = clock_ms();
+    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || clock_ms() - start < 1e3 * budget_s); runs++)
         for (uint32_t i = runs; i < runs + 2; i++) /* each comes first as often as the other */
             INLAY_TRY(time_runs(set, values, both[i % 2], together, one < WARM_MS, &times[i % 2][runs], diag));
     for (uint32_t i = 0; i < runs; i++)
@@ -554,8 +541,8 @@ inlay_status judge_alone(const samples *set, const char *path, const inlay_optio
     INLAY_TRY(samples_run(set, values, s.session, s.context, diag)); /* plans, and what is done once */
     INLAY_TRY(time_runs(set, values, &s, 1, true, &one, diag));
     together = runs_together(one);
-    start = now_s(CLOCK_MONOTONIC);
-    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || now_s(CLOCK_MONOTONIC) - start < budget_s); runs++)
+    start = clock_ms();
+    for (; runs < MOST_RUNS && (runs < LEAST_RUNS || clock_ms() - start < 1e3 * budget_s); runs++)
         INLAY_TRY(time_runs(set, values, &s, together, false, &times[runs], diag));
     *out_ms = middle(times, runs, 4);
 done:
@@ -570,7 +557,7 @@ void pace_add(pace *p, double before_ms, double after_ms)
         return;
     p->before_ms[p->rounds] = before_ms;
     p->ratios[p->rounds++] = after_ms / (before_ms > 1e-9 ? before_ms : 1e-9);
-    qsort(p->ratios, p->rounds, sizeof *p->ratios, by_value);
+    qsort(p->ratios, p->rounds, sizeof *p->ratios, order_doubles);
 }
 
 bool pace_is_settled(const pace *p, double most)

@@ -1,6 +1,7 @@
 /* quantize/judge.h - two models side by side: do they agree, and which one is faster? */
 #ifndef QUANTIZE_JUDGE_H
 #define QUANTIZE_JUDGE_H
+#include "base/memory.h"
 #include "quantize/agree.h"
 #include "quantize/samples.h"
 

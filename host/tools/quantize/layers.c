@@ -1,5 +1,6 @@
 #include "quantize/layers.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,6 @@ static const kind kinds[] = {
 
 typedef struct finder {
     layer_list *out;
-    uint32_t capacity;
     const char *const *skip;
     uint32_t skip_count;
     bool *used; /* [skip_count] */
@@ -86,17 +86,8 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
 
 static inlay_status add_layer(finder *f, const layer *l)
 {
-    if (f->out->count == f->capacity) {
-        const uint32_t capacity = f->capacity == 0 ? 64 : f->capacity * 2;
-        layer *bigger = arena_array(f->a, capacity, sizeof *bigger);
-
-        if (bigger == NULL)
-            return inlay_fail(f->diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
-        if (f->out->count > 0)
-            memcpy(bigger, f->out->items, f->out->count * sizeof *bigger);
-        f->out->items = bigger;
-        f->capacity = capacity;
-    }
+    if (!ARENA_GROW(f->a, f->out->items, f->out->count))
+        return no_memory(f->diag, "for the list of layers");
     f->out->items[f->out->count++] = *l;
     return INLAY_OK;
 }
@@ -145,7 +136,7 @@ static inlay_status find_in(finder *f, graph *g, const char *path)
             const char *inner = arena_format(f->a, "%s%s.%s/", path, n->info.name.data, n->bodies[b].attr);
 
             if (inner == NULL)
-                return inlay_fail(f->diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
+                return no_memory(f->diag, "for the list of layers");
             INLAY_TRY(find_in(f, n->bodies[b].graph, inner));
         }
     }
@@ -162,7 +153,7 @@ inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t s
     *out = (layer_list){ 0 };
     f.used = arena_array(a, (size_t)skip_count + 1, sizeof *f.used);
     if (f.used == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of layers");
+        return no_memory(diag, "for the list of layers");
     INLAY_TRY(find_in(&f, model->main, ""));
     for (uint32_t i = 0; i < skip_count; i++)
         if (!f.used[i])

@@ -206,7 +206,7 @@ inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t 
 
     c.set_of = malloc(((size_t)list->count + 1) * sizeof *c.set_of);
     if (c.set_of == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list->count);
+        return no_memory(diag, "for %u layers", list->count);
     find_sets(&c);
     for (uint32_t k = 0; k < c.set_count; k++) {
         if (how->args->progress != NULL &&

@@ -29,11 +29,6 @@ typedef struct gathering {
     inlay_diag *diag;
 } gathering;
 
-static inlay_status no_memory(const gathering *x)
-{
-    return inlay_fail(x->diag, INLAY_OUT_OF_MEMORY, "no memory for the moments of activations");
-}
-
 /* ------------------------------------------------------------------ sums */
 
 /* Rows whose products are to be added to one matrix. */
@@ -334,9 +329,9 @@ static inlay_status run_round(gathering *x, int (*progress)(void *, double, cons
     }
     for (uint32_t k = 0; k < x->count && status == INLAY_OK; k++)
         if (x->reads[k].sums != NULL && !begin_factor(x, &x->reads[k]))
-            status = no_memory(x);
+            status = no_memory(x->diag, "for the moments of activations");
     if (status == INLAY_OK && threads_parallel_for(NULL, x->count, 1, find_factors, x) != INLAY_OK)
-        status = no_memory(x);
+        status = no_memory(x->diag, "for the moments of activations");
     for (uint32_t k = 0; k < x->count; k++) {
         free(x->reads[k].sums);
         x->reads[k].sums = NULL;
@@ -389,7 +384,7 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
     out->layers = arena_array(&out->a, (size_t)list->count + 1, sizeof *out->layers);
     x.reads = arena_array(&out->a, (size_t)list->count + 1, sizeof *x.reads);
     if (out->layers == NULL || x.reads == NULL)
-        return no_memory(&x);
+        return no_memory(x.diag, "for the moments of activations");
     list_reads(&x, list);
     for (uint32_t k = 0; k < x.count;) {
         for (uint64_t bytes = 0; k < x.count && (bytes == 0 || bytes < MOST_BYTES); k++) {
@@ -397,7 +392,7 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
 
             x.reads[k].sums = calloc((size_t)more, 1);
             if (x.reads[k].sums == NULL) {
-                status = no_memory(&x);
+                status = no_memory(x.diag, "for the moments of activations");
                 goto done;
             }
             bytes += more;

@@ -1,5 +1,6 @@
 #include "quantize/narrow.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include "modelkit/edit.h"
 #include "quantize/refine.h"
 #include "threads/threads.h"
@@ -562,7 +563,7 @@ inlay_status narrow_model(graph_model *model, const layer_list *list, const narr
     }
     INLAY_TRY(narrow_graph(list, model->main, how, forms, diag));
     if (!edit_drop_unused(model->main))
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the quantized model");
+        status = no_memory(diag, "for the quantized model");
 done:
     return status;
 }

@@ -1,5 +1,6 @@
 #include "quantize/pack.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include "model/packed.h"
 #include "threads/threads.h"
@@ -298,7 +299,7 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
     x.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
     x.chunks = calloc((size_t)x.count + 1, sizeof *x.chunks);
     if (x.chunks == NULL || threads_parallel_for(NULL, x.count, 1, pack_some, &x) != INLAY_OK) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack %zu bytes", bytes);
+        status = no_memory(diag, "to pack %zu bytes", bytes);
     } else {
         *out_bytes = settle_size(&x);
         *out_smaller = *out_bytes < bytes;
@@ -306,7 +307,7 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
         if (*out != NULL)
             write_packed(&x, *out);
         else if (*out_smaller)
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack %zu bytes", bytes);
+            status = no_memory(diag, "to pack %zu bytes", bytes);
     }
     for (uint32_t i = 0; x.chunks != NULL && i < x.count; i++)
         free(x.chunks[i].bytes);

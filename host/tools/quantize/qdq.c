@@ -138,7 +138,7 @@ inlay_status qdq_values(const graph *g, const layer_list *list, arena *a, calibr
     *out_count = 0;
     *out_values = arena_array(a, (size_t)g->value_count + 1, sizeof **out_values);
     if (marks == NULL || *out_values == NULL || !mark_values(g, list, NULL, a, marks))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of values");
+        return no_memory(diag, "for the list of values");
     for (uint32_t v = 0; v < g->value_count; v++)
         if (marks[v])
             (*out_values)[(*out_count)++] = (calibrate_value){ g->values[v].info.name.data, channel_axis(list, v) };
@@ -367,7 +367,7 @@ done:
     status = edit_finish(&e, diag);
     arena_deinit(&a);
     if (status == INLAY_OK && !edit_drop_unused(g))
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the quantized model");
+        status = no_memory(diag, "for the quantized model");
     if (status == INLAY_OK)
         forget_types(g);
     return status;

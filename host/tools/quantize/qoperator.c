@@ -1,4 +1,5 @@
 #include "quantize/qoperator.h"
+#include "base/memory.h"
 #include "modelkit/edit.h"
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +190,7 @@ inlay_status qoperator_model(graph_model *model, uint32_t *out_count, inlay_diag
 done:
     status = edit_finish(&w.e, diag);
     if (status == INLAY_OK && !edit_drop_unused(w.g))
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the quantized model");
+        status = no_memory(diag, "for the quantized model");
     free(w.maker);
     free(w.readers);
     free(w.reader);

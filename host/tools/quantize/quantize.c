@@ -1,4 +1,5 @@
 #include "quantize/quantize.h"
+#include "base/clock.h"
 #include "quantize/awq.h"
 #include "quantize/base.h"
 #include "quantize/dynamic.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The share of the model's time that a result may take which is to be faster, and the one where bytes are what matters.
  */
@@ -104,10 +104,10 @@ static inlay_status note_layers(const work *w, const layer_list *list, const lay
                                  .bytes_after = forms[i].bytes,
                                  .kept = forms[i].kept };
         if (out->name == NULL || out->op == NULL)
-            return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+            return no_memory(w->diag, "for the report");
     }
     r->layer_count = list->count;
-    return r->layers != NULL ? INLAY_OK : inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for the report");
+    return r->layers != NULL ? INLAY_OK : no_memory(w->diag, "for the report");
 }
 
 /* The model is handed back: why says so, and no layer is changed. */
@@ -152,7 +152,7 @@ static inlay_status choose_bits(work *w, const char *base, const layer_list *lis
     aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
     aids->bits_of = calloc((size_t)list->count + 1, 1);
     if (aids->codes == NULL || aids->bits_of == NULL)
-        return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list->count);
+        return no_memory(w->diag, "for %u layers", list->count);
     how->known = aids->codes;
     how->bits_of = aids->bits_of;
     INLAY_TRY(wake(w));
@@ -225,7 +225,7 @@ static inlay_status narrow_weights(work *w)
     INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        status = no_memory(w->diag, "for %u layers", list.count);
         goto done;
     }
     INLAY_TRY(gather_aids(w, base->model, &list, &how, &aids));
@@ -265,7 +265,7 @@ static inlay_status prune_weights(work *w)
     INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, w->diag));
     forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory for %u layers", list.count);
+        status = no_memory(w->diag, "for %u layers", list.count);
         goto done;
     }
     if (!args->made_up && args->prune > 0) {
@@ -435,11 +435,10 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
 {
     quantize_args settled = *given, *args = &settled;
     work w = { .args = args, .report = report, .diag = diag };
-    struct timespec from, to;
+    const double begin_ms = clock_ms();
     inlay_status status;
 
     *report = (quantize_report){ 0 };
-    (void)clock_gettime(CLOCK_MONOTONIC, &from);
     report->what = describe(args, &report->a);
     INLAY_TRY(scratch_make(args->output, args->external, &w.scratch, diag));
     INLAY_TRY(judge_options(args->options, NULL, NULL, &w.plain, diag));
@@ -465,8 +464,7 @@ done:
     subject_close(&w.before);
     scratch_remove(&w.scratch);
     inlay_options_destroy(w.plain);
-    (void)clock_gettime(CLOCK_MONOTONIC, &to);
-    report->seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    report->seconds = (clock_ms() - begin_ms) * 1e-3;
     return status;
 }
 

@@ -1,4 +1,5 @@
 #include "quantize/samples.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ inlay_status samples_load(const samples *s, uint32_t i, inlay_value ***out_value
 
     *out_values = NULL;
     if (values == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u inputs", count);
+        return no_memory(diag, "for %u inputs", count);
     status = s->load(s->ctx, i, values, diag);
     if (status != INLAY_OK)
         samples_release(s, values);

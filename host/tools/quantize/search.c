@@ -64,7 +64,7 @@ static inlay_status calibrate_base(search *x)
         INLAY_TRY(stats_save(x->known, true, x->diag));
     }
     if (!find_reads(x, raw.model->main, &list))
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
 done:
     graph_model_destroy(raw.model);
     arena_deinit(&a);
@@ -95,7 +95,7 @@ static inlay_status settle(search *x, const candidate *c, bool *out_agrees, bool
     else
         r->failed = NULL;
     if (!search_note_point(x, r->what, &r->agreement, r->ms_after)) {
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
         goto done;
     }
     if (x->args->note != NULL && r->what != NULL) {
@@ -205,7 +205,7 @@ static inlay_status search_points(search *x, candidate *c, ranking *r)
             break;
         }
     if (!search_note_point(x, "floats", &as_is, x->out->ms_before))
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     if (c->method == NULL) {
         verdict v;
 

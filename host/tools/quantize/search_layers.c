@@ -23,7 +23,7 @@ static inlay_status find_gains(search *x, const candidate *c, ranking *r)
     inlay_status status;
 
     if (floats == NULL || bytes == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     INLAY_TRY(search_build(x, c, false, path));
     subject_rest(x->before);
     INLAY_TRY(subject_open(x->base, x->plain, &s, x->diag));
@@ -85,7 +85,7 @@ inlay_status search_rank(search *x, const candidate *c, ranking *out)
 
     *out = (ranking){ arena_array(x->a, (size_t)x->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     INLAY_TRY(search_build(x, c, true, path)); /* tells which they are */
     for (uint32_t i = 0; i < x->layer_count; i++) {
         verdict v;
@@ -140,7 +140,7 @@ inlay_status search_mix(search *x, const ranking *r, candidate *c)
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     c->stays = stays;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
@@ -186,7 +186,7 @@ inlay_status search_front(search *x, const ranking *r, const candidate *c)
     inlay_status status = INLAY_OK;
 
     if (stays == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     for (uint32_t k = 0; k < STEPS; k++) {
         double ms[2];
         verdict v;
@@ -194,7 +194,7 @@ inlay_status search_front(search *x, const ranking *r, const candidate *c)
         put_back(x, r, r->count * k / STEPS, stays);
         INLAY_TRY(search_attempt(x, &other, x->compared, &v, ms));
         if (!search_note_point(x, search_describe(x, &other), &v, ms[1]))
-            return search_no_memory(x);
+            return no_memory(x->diag, "to search");
     }
 done:
     return status;

@@ -1,6 +1,7 @@
 /* quantize/search_parts.h - what the files of the search share; private to search*.c. */
 #ifndef QUANTIZE_SEARCH_PARTS_H
 #define QUANTIZE_SEARCH_PARTS_H
+#include "base/memory.h"
 #include "quantize/calibrate.h"
 #include "quantize/qdq.h"
 #include "quantize/search.h"
@@ -43,7 +44,6 @@ typedef struct search {
     inlay_diag *diag;
 } search;
 
-INLAY_NODISCARD inlay_status search_no_memory(const search *x);
 /* Opens the model as it is, with its outputs kept from then on. */
 INLAY_NODISCARD inlay_status search_wake(search *x);
 

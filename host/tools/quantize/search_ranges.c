@@ -20,7 +20,7 @@ inlay_status search_ranges(search *x, candidate *c, verdict *out)
     inlay_status status = INLAY_OK;
 
     if (best == NULL || tried == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     for (uint32_t m = 0; m < SEARCH_METHODS; m++) {
         if (!is_wanted(x->args, m))
             continue;
@@ -106,7 +106,7 @@ inlay_status search_refine(search *x, const ranking *r, candidate *c)
     if (x->args->method != QUANTIZE_AUTO)
         return INLAY_OK;
     if (method == NULL || done_with == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     INLAY_TRY(search_attempt(x, &other, SEARCH_TELLING, &w, NULL));
     for (uint32_t k = 0; k < r->count && tried < MOST_REFINED; k++) {
         const uint32_t value = x->reads[r->items[k].layer];

@@ -47,7 +47,7 @@ static inlay_status build(search *x, layer_form *forms, char *path, bool *out_an
     bits = arena_array(&a, (size_t)list.count + 1, 1);
     made = arena_array(&a, (size_t)list.count + 1, sizeof *made);
     if (bits == NULL || made == NULL) {
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
         goto done;
     }
     for (uint32_t i = 0; i < list.count; i++) {
@@ -80,7 +80,7 @@ inlay_status search_tables(search *x)
     inlay_status status;
 
     if (forms == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     INLAY_TRY(build(x, forms, path, &any));
     if (!any)
         goto done;
@@ -98,7 +98,7 @@ inlay_status search_tables(search *x)
     r->ms_after = ms[1];
     r->what = arena_format(x->a, "%s, tables in 8 bits", r->what);
     if (r->what == NULL)
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
 done:
     subject_close(&after);
     return status;

@@ -24,11 +24,6 @@ static const char *const places[QDQ_PLACEMENTS] = {
     [QDQ_ALL] = "layers and all between them",
 };
 
-inlay_status search_no_memory(const search *x)
-{
-    return inlay_fail(x->diag, INLAY_OUT_OF_MEMORY, "no memory to search");
-}
-
 inlay_status search_wake(search *x)
 {
     inlay_status status = subject_wake(x->before, x->args->model, x->plain, x->diag);
@@ -191,7 +186,7 @@ inlay_status search_build(search *x, const candidate *c, bool keep, char *path)
     INLAY_TRY(layers_find(raw.model, x->args->skip, x->args->skip_count, &a, &list, x->diag));
     forms = arena_array(&a, (size_t)list.count + 1, sizeof *forms);
     if (ranges == NULL || forms == NULL) {
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
         goto done;
     }
     for (uint32_t i = 0; i < x->c.count; i++)
@@ -203,7 +198,7 @@ inlay_status search_build(search *x, const candidate *c, bool keep, char *path)
     /* What is only tried has its tensors at the beginnings of pages: tables at odd addresses would be copied. */
     INLAY_TRY(scratch_save(x->scratch, name, raw.model, !keep, path, x->diag));
     if (keep && !keep_layers(x, &list, forms))
-        status = search_no_memory(x);
+        status = no_memory(x->diag, "to search");
 done:
     graph_model_destroy(raw.model);
     arena_deinit(&a);
@@ -304,7 +299,7 @@ inlay_status search_find_telling(search *x, const candidate *c)
     inlay_status status;
 
     if (items == NULL || off == NULL || telling == NULL)
-        return search_no_memory(x);
+        return no_memory(x->diag, "to search");
     INLAY_TRY(tell(x, "trying"));
     INLAY_TRY(search_build(x, c, false, path));
     INLAY_TRY(subject_open(path, x->plain, &after, x->diag));

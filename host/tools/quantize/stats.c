@@ -89,7 +89,7 @@ inlay_status stats_open(const char *path, const char *model, const samples *set,
         return status;
     s = calloc(1, sizeof *s);
     if (s == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", path);
+        return no_memory(diag, "for %.200s", path);
     s->path = path;
     s->root = json_load_file(path, 0, &error);
     of = json_string_value(json_object_get(s->root, "of"));
@@ -109,7 +109,7 @@ inlay_status stats_open(const char *path, const char *model, const samples *set,
                             path);
     }
     if (status == INLAY_OK && s->root == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", path);
+        status = no_memory(diag, "for %.200s", path);
     if (status == INLAY_OK)
         *out = s;
     else
@@ -134,7 +134,7 @@ inlay_status stats_save(stats *s, bool now, inlay_diag *diag)
         return INLAY_OK;
     text = json_dumps(s->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (text == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %.200s", s->path);
+        return no_memory(diag, "for %.200s", s->path);
     INLAY_TRY(output_open(&file, s->path, diag));
     if (output_write(file.fd, text, strlen(text)))
         status = output_commit(&file, NULL, diag);

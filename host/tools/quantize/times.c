@@ -1,23 +1,11 @@
 #include "quantize/times.h"
+#include "base/strbuf.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RUNS = 12, MOST_EVENTS = 1 << 18 };
-
-typedef struct text {
-    char *data;
-    size_t size;
-    FILE *stream;
-} text;
-
-static void write_text(void *user, const char *data, size_t bytes)
-{
-    text *t = user;
-
-    (void)fwrite(data, 1, bytes, t->stream);
-}
 
 static inlay_status run_profiled(const subject *s, const samples *set, inlay_diag *diag)
 {
@@ -56,22 +44,19 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
 inlay_status times_of_layers(const subject *s, const samples *set, const char *const *names, uint32_t count,
                              double *out, double *out_run_ns, inlay_diag *diag)
 {
-    text t = { 0 };
+    strbuf t = { 0 };
     json_t *profile = NULL;
     inlay_status status;
 
     *out_run_ns = 0;
     for (uint32_t i = 0; i < count; i++)
         out[i] = 0;
-    t.stream = open_memstream(&t.data, &t.size);
-    if (t.stream == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
     INLAY_TRY(run_profiled(s, set, diag));
-    INLAY_TRY(inlay_context_profile_write(s->context, "json", 0, 0, write_text, &t, diag));
-    if (fflush(t.stream) == 0)
+    INLAY_TRY(inlay_context_profile_write(s->context, "json", 0, 0, strbuf_write, &t, diag));
+    if (!t.failed)
         profile = json_loadb(t.data, t.size, 0, NULL);
     if (profile == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a profile");
+        status = no_memory(diag, "for a profile");
         goto done;
     }
     *out_run_ns = json_number_value(json_object_get(profile, "run_ns"));
@@ -79,7 +64,6 @@ inlay_status times_of_layers(const subject *s, const samples *set, const char *c
 done:
     (void)inlay_context_profile(s->context, 0, 0, NULL);
     json_decref(profile);
-    (void)fclose(t.stream);
-    free(t.data);
+    strbuf_deinit(&t);
     return status;
 }

@@ -1,15 +1,9 @@
-#include "cli/compare.h"
+#include "data/compare.h"
 #include "base/element.h"
 #include "data/value.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct mismatch {
-    char *text;
-    size_t bytes;
-    double rtol, atol;
-} mismatch;
 
 static bool same_string(const inlay_str *a, const inlay_str *b)
 {
@@ -17,7 +11,7 @@ static bool same_string(const inlay_str *a, const inlay_str *b)
 }
 
 /* The error of element i: 0 when it is exact, INFINITY when it is beyond numbers. *out_ok says whether it will do. */
-static double element_error(const inlay_tensor_view *got, const inlay_tensor_view *want, int64_t i, const mismatch *m,
+static double element_error(const void *got, const inlay_tensor_view *want, int64_t i, double rtol, double atol,
                             bool *out_ok)
 {
     double g[2], w[2], error, size;
@@ -25,12 +19,12 @@ static double element_error(const inlay_tensor_view *got, const inlay_tensor_vie
 
     *out_ok = true;
     if (want->dtype == INLAY_STRING) {
-        *out_ok = same_string((const inlay_str *)got->data + i, (const inlay_str *)want->data + i);
+        *out_ok = same_string((const inlay_str *)got + i, (const inlay_str *)want->data + i);
         return *out_ok ? 0 : INFINITY;
     }
-    if (element_integer(want->dtype, got->data, i, &a) && element_integer(want->dtype, want->data, i, &b) && a == b)
+    if (element_integer(want->dtype, got, i, &a) && element_integer(want->dtype, want->data, i, &b) && a == b)
         return 0; /* exactly, beyond what a double holds */
-    if (!element_number(want->dtype, got->data, i, &g[0], &g[1]) ||
+    if (!element_number(want->dtype, got, i, &g[0], &g[1]) ||
         !element_number(want->dtype, want->data, i, &w[0], &w[1])) {
         *out_ok = false;
         return INFINITY;
@@ -42,80 +36,90 @@ static double element_error(const inlay_tensor_view *got, const inlay_tensor_vie
     }
     error = hypot(g[0] - w[0], g[1] - w[1]);
     size = hypot(w[0], w[1]);
-    *out_ok = error <= m->atol + m->rtol * size && isfinite(error);
+    *out_ok = error <= atol + rtol * size && isfinite(error);
     return isnan(error) ? INFINITY : error;
 }
 
 /* "[1,2,3]" of a flat index. */
-static void index_text(const inlay_tensor_view *t, int64_t flat, char *text, size_t bytes)
+static const char *index_text(const inlay_tensor_view *t, int64_t flat, char *text, size_t bytes)
 {
     int64_t index[INLAY_MAX_RANK] = { 0 };
-    size_t used = 0;
 
     for (uint32_t d = t->rank < INLAY_MAX_RANK ? t->rank : INLAY_MAX_RANK; d-- > 0;) {
         index[d] = t->dims[d] > 0 ? flat % t->dims[d] : 0;
         flat = t->dims[d] > 0 ? flat / t->dims[d] : 0;
     }
-    text[0] = '\0';
-    for (uint32_t d = 0; d < t->rank && d < INLAY_MAX_RANK && used < bytes; d++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%lld%s", d == 0 ? "[" : ",", (long long)index[d],
-                                 d + 1 == t->rank ? "]" : "");
+    return t->rank > 0 ? dims_text(index, t->rank, ",", text, bytes) : "the scalar";
 }
 
-static bool compare_tensor(const inlay_value *value, const inlay_tensor_view *want, const mismatch *m)
+comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol, double atol)
 {
-    int64_t count = inlay_value_count(value), wrong = 0, first = 0, worst_at = 0;
-    char at[128], worst_text[128], got_text[96], want_text[96], got_type[192];
-    double worst = -1;
-    inlay_tensor_view got;
+    comparison found = { .worst = -1 };
 
-    if (!value_view(value, &got)) {
-        (void)snprintf(m->text, m->bytes, "got %s, want a tensor", value_type_text(value, got_type, sizeof got_type));
-        return false;
-    }
-    if (value_same_bits(want->dtype, got.dtype))
-        got.dtype = want->dtype; /* compared as numbers of 16 bits, which forgives the last bit */
-    if (got.dtype != want->dtype || got.rank != want->rank ||
-        (got.rank > 0 && memcmp(got.dims, want->dims, got.rank * sizeof *got.dims) != 0)) {
-        size_t used =
-            (size_t)snprintf(m->text, m->bytes, "got %s, want %s[", value_type_text(value, got_type, sizeof got_type),
-                             inlay_dtype_name(want->dtype));
-        for (uint32_t i = 0; i < want->rank && used < m->bytes; i++)
-            used += (size_t)snprintf(m->text + used, m->bytes - used, "%s%lld", i > 0 ? ", " : "",
-                                     (long long)want->dims[i]);
-        if (used < m->bytes)
-            (void)snprintf(m->text + used, m->bytes - used, "]");
-        return false;
-    }
     for (int64_t i = 0; i < count; i++) {
         bool ok;
-        double error = element_error(&got, want, i, m, &ok);
+        const double error = element_error(got, want, i, rtol, atol, &ok);
+
         if (ok)
             continue;
-        first = wrong++ == 0 ? i : first;
-        if (error > worst) {
-            worst = error;
-            worst_at = i;
+        found.first = found.wrong++ == 0 ? i : found.first;
+        if (error > found.worst) {
+            found.worst = error;
+            found.worst_at = i;
         }
     }
-    if (wrong == 0)
+    return found;
+}
+
+double compare_largest(const inlay_tensor_view *t, int64_t count)
+{
+    double most = 0, re, im;
+
+    for (int64_t i = 0; i < count; i++)
+        if (element_number(t->dtype, t->data, i, &re, &im) && isfinite(re) && isfinite(im))
+            most = fmax(most, hypot(re, im));
+    return most;
+}
+
+bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want, double rtol, double atol, char *text,
+                    size_t bytes)
+{
+    char at[128], worst_text[128], got_text[160], want_text[160];
+    int64_t count = 1;
+    comparison found;
+
+    if ((got->dtype != want->dtype && !value_same_bits(want->dtype, got->dtype)) || got->rank != want->rank ||
+        (got->rank > 0 && memcmp(got->dims, want->dims, got->rank * sizeof *got->dims) != 0)) {
+        (void)snprintf(text, bytes, "got %s%s, want %s%s", inlay_dtype_name(got->dtype),
+                       dims_text(got->dims, got->rank, ", ", got_text, sizeof got_text), inlay_dtype_name(want->dtype),
+                       dims_text(want->dims, want->rank, ", ", want_text, sizeof want_text));
+        return false;
+    }
+    for (uint32_t d = 0; d < want->rank; d++)
+        count *= want->dims[d];
+    /* Of want's type: where only the bits are the same, 16 of them are compared as that number. */
+    found = compare_elements(got->data, want, count, rtol, atol);
+    if (found.wrong == 0)
         return true;
-    index_text(want, first, at, sizeof at);
-    index_text(want, worst_at, worst_text, sizeof worst_text);
-    (void)snprintf(m->text, m->bytes, "%s got %s, want %s (%lld of %lld wrong, worst error %.3g at %s)", at,
-                   element_text(got.dtype, got.data, first, got_text, sizeof got_text),
-                   element_text(want->dtype, want->data, first, want_text, sizeof want_text), (long long)wrong,
-                   (long long)count, worst, worst_text[0] != '\0' ? worst_text : "the scalar");
+    (void)snprintf(text, bytes, "%s got %s, want %s (%lld of %lld wrong, worst error %.3g at %s)",
+                   index_text(want, found.first, at, sizeof at),
+                   element_text(want->dtype, got->data, found.first, got_text, 96),
+                   element_text(want->dtype, want->data, found.first, want_text, 96), (long long)found.wrong,
+                   (long long)count, found.worst, index_text(want, found.worst_at, worst_text, sizeof worst_text));
     return false;
 }
 
 bool compare_value(const inlay_value *got, const model_datum *want, double rtol, double atol, char *text, size_t bytes)
 {
-    mismatch m = { text, bytes, rtol, atol };
     char type[192], inner[400];
+    inlay_tensor_view view;
 
-    if (want->kind == INLAY_VALUE_TENSOR)
-        return compare_tensor(got, &want->tensor, &m);
+    if (want->kind == INLAY_VALUE_TENSOR && value_view(got, &view))
+        return compare_tensor(&view, &want->tensor, rtol, atol, text, bytes);
+    if (want->kind == INLAY_VALUE_TENSOR) {
+        (void)snprintf(text, bytes, "got %s, want a tensor", value_type_text(got, type, sizeof type));
+        return false;
+    }
     /* The kinds of values and of test data have the same numbers. */
     if (inlay_value_kind(got) != want->kind || inlay_value_count(got) != want->item_count) {
         static const char *const kinds[] = { "?", "tensor", "sequence", "optional", "map" };

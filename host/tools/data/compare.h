@@ -1,0 +1,32 @@
+/* data/compare.h - is what came out what was expected? */
+#ifndef DATA_COMPARE_H
+#define DATA_COMPARE_H
+#include "inlay/inlay.h"
+#include "model/model.h"
+
+/* The elements of one tensor beside those of another. */
+typedef struct comparison {
+    int64_t wrong, first; /* how many are, and the place of the first */
+    double worst;         /* error, INFINITY where it is beyond numbers, -1 where none is wrong */
+    int64_t worst_at;
+} comparison;
+
+/* By the rule of compare_value(), for `count` elements of want's type. */
+comparison compare_elements(const void *got, const inlay_tensor_view *want, int64_t count, double rtol, double atol);
+/* The largest modulus of the finite elements, 0 if there are none. */
+double compare_largest(const inlay_tensor_view *t, int64_t count);
+
+/* One tensor beside another, types and shapes too; otherwise as compare_value(). */
+bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want, double rtol, double atol, char *text,
+                    size_t bytes);
+
+/* |got - want| <= atol + rtol * |want| for numbers (of complex ones the modulus), NaN equal to NaN, infinities equal to
+ * their like; strings, booleans, types, shapes and lengths exactly. True: equal. False: text (bytes long, cut to fit)
+ * says where and how much, on one line. */
+bool compare_value(const inlay_value *got, const model_datum *want, double rtol, double atol, char *text, size_t bytes);
+
+/* A value as compare_value() wants what is expected: borrowed but for lists of items, which compare_datum_free() frees.
+ * false: no memory. */
+bool compare_datum(const inlay_value *v, model_datum *out);
+void compare_datum_free(model_datum *d);
+#endif

@@ -1,0 +1,176 @@
+/* base/memory.h, base/arena.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/spawn.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "cmocka_all.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MANY = 1000 };
+
+static void lists_keep_what_they_have(void **state)
+{
+    uint32_t *list = NULL, *in_arena = NULL;
+    arena a = { 0 };
+
+    (void)state;
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_true(LIST_GROW(list, i));
+        assert_true(ARENA_GROW(&a, in_arena, i));
+        list[i] = in_arena[i] = i;
+    }
+    assert_true(list_reserve(&list, MANY, 3 * MANY, sizeof *list));
+    memset(list + MANY, 0xff, 3 * MANY * sizeof *list);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_true(list[i] == i && in_arena[i] == i);
+    free(list);
+    arena_deinit(&a);
+}
+
+static void lists_grow_seldom(void **state)
+{
+    (void)state;
+    assert_int_equal(list_room(0), 0);
+    assert_int_equal(list_room(1), 4);
+    assert_int_equal(list_room(4), 4);
+    assert_int_equal(list_room(5), 8);
+    assert_true(list_room(SIZE_MAX) == SIZE_MAX);
+}
+
+static void lists_refuse_what_overflows(void **state)
+{
+    char *list = malloc(4);
+    char *const before = list;
+    arena a = { 0 };
+
+    (void)state;
+    assert_false(list_reserve(&list, 2, SIZE_MAX, 1));
+    assert_false(list_reserve(&list, 2, SIZE_MAX / 2, 4));
+    assert_false(arena_reserve(&a, &list, 2, SIZE_MAX, 1));
+    assert_false(arena_reserve(&a, &list, 2, SIZE_MAX / 2, 4));
+    assert_ptr_equal(list, before);
+    free(list);
+    arena_deinit(&a);
+}
+
+static void no_memory_says_for_what(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(no_memory(&diag, "for %d cats", 3), INLAY_OUT_OF_MEMORY);
+    assert_string_equal(diag.text, "no memory for 3 cats");
+    assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
+    assert_int_equal(no_memory(NULL, "at all"), INLAY_OUT_OF_MEMORY);
+}
+
+static void texts_are_put_together(void **state)
+{
+    static const char expected[] = "x=7 -12 18446744073709551615 \"a\\\"\\u0001\\ufffd\xc3\xa9\"";
+    strbuf b = { 0 };
+
+    (void)state;
+    strbuf_format(&b, "x=%d ", 7);
+    strbuf_int(&b, -12);
+    strbuf_write(&b, " ", 1);
+    strbuf_uint(&b, UINT64_MAX);
+    strbuf_text(&b, " ");
+    strbuf_json(&b, "a\"\x01\xff\xc3\xa9", 6);
+    assert_false(b.failed);
+    assert_int_equal(b.size, sizeof expected - 1);
+    assert_memory_equal(b.data, expected, b.size);
+    assert_null(strbuf_reserve(&b, SIZE_MAX / 2));
+    assert_true(b.failed);
+    strbuf_deinit(&b);
+}
+
+static void characters_come_back(void **state)
+{
+    char text[4];
+    uint32_t back;
+
+    (void)state;
+    for (uint32_t point = 0; point < 0x110000; point++) {
+        const bool is_one = point < 0xd800 || point > 0xdfff;
+        const size_t bytes = utf8_put(text, point);
+
+        assert_int_equal(bytes, !is_one ? 0 : point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4);
+        if (!is_one)
+            continue;
+        assert_int_equal(utf8_get(text, bytes, &back), bytes);
+        assert_int_equal(back, point);
+        assert_int_equal(utf8_get(text, bytes - 1, &back), 0);
+    }
+    assert_int_equal(utf8_put(text, 0x110000), 0);
+}
+
+static void what_is_no_character_is_none(void **state)
+{
+    static const char *const bad[] = { "\x80",         "\xc0\x80",         "\xc1\xbf",         "\xe0\x9f\xbf",
+                                       "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
+                                       "\xc3(" };
+    uint32_t point;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(utf8_get(bad[i], strlen(bad[i]), &point), 0);
+        assert_false(utf8_is_valid(bad[i], strlen(bad[i])));
+    }
+    assert_true(utf8_is_valid("twelve ASCII \xe2\x82\xac", 16));
+}
+
+static bool always(void)
+{
+    return true;
+}
+
+static int run(const char *line, int output, double seconds, bool (*cancelled)(void))
+{
+    const char *const argv[] = { "sh", "-c", line, NULL };
+    const spawn_fd fds[] = { { SPAWN_NULL, STDIN_FILENO }, { output, STDOUT_FILENO } };
+    pid_t child;
+
+    assert_int_equal(spawn_start(&(spawn_args){ argv, fds, 2, true, false }, &child), 0);
+    return spawn_wait(child, seconds, cancelled);
+}
+
+static void programs_run_and_end(void **state)
+{
+    const char *const missing[] = { "a-program-that-is-nowhere", NULL };
+    char text[8] = "";
+    int ends[2];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(run("read line; echo \"<$line>\"; exit 3", ends[1], 0, NULL), 3);
+    assert_int_equal(read(ends[0], text, sizeof text - 1), 3);
+    assert_string_equal(text, "<>\n");
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    assert_int_equal(run("kill -TERM $$", SPAWN_NULL, 0, NULL), 128 + 15);
+    assert_int_not_equal(spawn_start(&(spawn_args){ .argv = missing }, &child), 0);
+}
+
+static void programs_are_killed(void **state)
+{
+    (void)state;
+    assert_int_equal(run("sleep 1000 & wait", SPAWN_NULL, 0.01, NULL), SPAWN_TIMED_OUT);
+    assert_int_equal(run("sleep 1000 & wait", SPAWN_NULL, 0, always), 128 + 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_keep_what_they_have),    cmocka_unit_test(lists_grow_seldom),
+        cmocka_unit_test(lists_refuse_what_overflows),  cmocka_unit_test(no_memory_says_for_what),
+        cmocka_unit_test(texts_are_put_together),       cmocka_unit_test(characters_come_back),
+        cmocka_unit_test(what_is_no_character_is_none), cmocka_unit_test(programs_run_and_end),
+        cmocka_unit_test(programs_are_killed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
