@@ -549,14 +549,6 @@ const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i)
     return i < set->operator_count ? set->operators[i] : NULL;
 }
 
-inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log, void *log_user,
-                               plugin_set **out_set, inlay_diag *diag)
-{
-    const plugin_search search = { .dirs = dirs, .dir_count = dir_count, .log = log, .log_user = log_user };
-
-    return plugin_set_search(&search, out_set, diag);
-}
-
 inlay_status plugin_set_search_listed(const plugin_search *search, const char *list, plugin_set **out_set,
                                       inlay_diag *diag)
 {
