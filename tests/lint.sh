@@ -29,9 +29,9 @@ done
     exit 2
 }
 
-# Files of the project that this script looks at; recorded interfaces of earlier releases stay as they were.
+# Files of the project that this script looks at.
 ours() {
-    git ls-files --cached --others --exclude-standard -- "$@" | grep -v '^sdk/abi/[0-9]'
+    git ls-files --cached --others --exclude-standard -- "$@"
 }
 
 by_line=
@@ -48,7 +48,7 @@ else
     by_line=yes
 fi
 mapfile -t sources < <(grep -E '\.c$' <<<"$files")
-mapfile -t headers < <(grep -E '\.h$' <<<"$files" | grep -v '^sdk/abi/[0-9]')
+mapfile -t headers < <(grep -E '\.h$' <<<"$files")
 mapfile -t scripts < <(grep -E '\.sh$' <<<"$files")
 
 # $1: name of the check, the rest: the command
@@ -61,7 +61,7 @@ check() {
 
 format_lines() {
     local out
-    out=$(git diff -U0 --no-color "$base" -- '*.c' '*.h' ':!sdk/abi/[0-9]*' | clang-format-diff -p1) || return 1
+    out=$(git diff -U0 --no-color "$base" -- '*.c' '*.h' | clang-format-diff -p1) || return 1
     [ -z "$out" ] || { echo "$out"; return 1; }
 }
 

@@ -34,6 +34,12 @@ static const inlay_option options[] = {
       .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster and its error has a bound: with "
              "the weights at hand below 1e-5 of the largest result and 16 times that of a plain sum; images for which "
              "that does not hold are computed as plain sums" },
+    { .name = "pack_price",
+      .kind = INLAY_OPTION_INT,
+      .default_value = "0",
+      .max = 1000000,
+      .doc = "microseconds of a run that a MiB must save which transformed weights of a convolution take beside the "
+             "original's; 0 = the fastest kernel, whatever its weights take" },
     { .name = "pairs",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",

@@ -1,4 +1,4 @@
-/* Plugins built with the recorded headers of every released ABI minor, in today's host: they load, and a model runs
+/* Plugins built with the headers of every released ABI minor and of today, in today's host: they load, and a model runs
  * through all of them. RECORDED_DIR/<minor>/ holds those of one minor, RECORDED_MINORS lists the minors. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"

@@ -94,7 +94,23 @@ holds "the same bits, packed before" sh -c './once -o packed_once && ./all_packs
 for level in avx2 auto; do
     holds "level $level packs for itself" env INLAY_ISA=$level ./once --info
 done
-fails 2 "a number from 1" mlp.onnx -o none --size 0.5
+fails 2 "--size is a number from 1" mlp.onnx -o none --size 0.5
+
+# ---- how much memory weights take: kernels with smaller ones where it is bounded; small models are not, unless asked
+does ".same and .memory_bytes > 3 * $weights" winograd.onnx -o fastest
+fastest=$(jq .arena_bytes out)
+does ".same and .memory_bytes > 2 * $weights and .memory_bytes <= 3 * $weights and .arena_bytes < $fastest" \
+    winograd.onnx -o bounded --memory 3
+does ".tried and .difference < 1e-5 and .memory_bytes <= 1.1 * $weights and .packs_at_start == 0" \
+    winograd.onnx -o smallest --memory 1.1
+holds "a bound that cannot be held is told" sh -c "'$inlay' bundle mlp.onnx -o mlp_bounded --memory 1 ${common[*]} |
+    grep -q 'more than --memory'"
+heavy=$((4 * 256 * 256 * 9 * 4)) # the default bound counts; what packs were made of does not stay in memory
+does ".tried and .packs_at_start > 0 and .memory_bytes <= 3 * $heavy" heavy.onnx -o heavy
+holds "constants leave memory as they are packed" sh -c "./heavy --info >info && awk '
+    { of[\$1] = \$2 }
+    END { exit !(of[\"peak_resident_bytes\"] - of[\"arena_bytes\"] < 0.9 * $heavy) }' info"
+fails 2 "--memory is a number from 1" mlp.onnx -o none --memory 0.5
 
 # ---- precision and options of providers are the program's, too
 does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # no Winograd's algorithm

@@ -197,6 +197,9 @@ static void write_families(const char *folder)
                       "p = MaxPool(r) kernel_shape=3,3 strides=2,2\na = i[2] 2,3\nm = ReduceMean(p, a)\n-> m" },
         { "winograd", "x : 1,64,28,28\na = [64,64,3,3]\nb = [64,64,3,3]\nc = Conv(x, a) pads=1,1,1,1\nr = Relu(c)\n"
                       "d = Conv(r, b) pads=1,1,1,1\ng = GlobalAveragePool(d)\n-> g" },
+        { "heavy", "x : 1,256,14,14\na = [256,256,3,3]\nb = [256,256,3,3]\nc = [256,256,3,3]\nd = [256,256,3,3]\n"
+                   "e = Conv(x, a) pads=1,1,1,1\nf = Conv(e, b) pads=1,1,1,1\ng = Conv(f, c) pads=1,1,1,1\n"
+                   "h = Conv(g, d) pads=1,1,1,1\ny = GlobalAveragePool(h)\n-> y" },
         { "deconvolution", "x : 1,4,5,6\nk = [4,3,3,3]\nb = [3]\ny = ConvTranspose(x, k, b) strides=2,2\n-> y" },
     };
 

@@ -195,12 +195,70 @@ static void a_wrong_shape_is_named(void **state)
     rig_close(&r);
 }
 
+/* One session of an operator whose inputs mean something else in each rank, which the model leaves open: keys and
+ * values as they come or by head, a mask of lengths, of keys, or of keys for each row. All scores are 0, so that each
+ * row of the result is the mean of the values that count. */
+static void ranks_that_a_run_decides(void **state)
+{
+    static const struct {
+        const char *keys, *mask;
+        int32_t counts[6];
+        float y[2];
+        const char *error;
+    } rows[] = {
+        { "1,3,1", "1", { 2 }, { 1.5f, 1.5f }, NULL },
+        { "1,3,1", "1,3", { 1, 0, 1 }, { 4, 4 }, NULL },
+        { "1,1,3,1", "1,2,3", { 1, 0, 0, 1, 1, 0 }, { 1, 1.5f }, NULL },
+        { "1,1,3,1", "1", { 1 }, { 1, 1 }, NULL },
+        { "1,3,1", "1,2,3", { 0, 0, 1, 0, 1, 1 }, { 7, 4.5f }, NULL },
+        { "1,3,1", "1,1,2,3", { 1, 1, 1, 1, 1, 1 }, { 0 }, "att" },
+        { "3", "1,3", { 1, 1, 1 }, { 0 }, "att" },
+    };
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), n;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    rig r;
+
+    (void)state;
+    mw_value(&w, MW_INPUT, "q", RIG_FLOAT, NULL);
+    mw_value(&w, MW_INPUT, "k", RIG_FLOAT, NULL);
+    mw_value(&w, MW_INPUT, "v", RIG_FLOAT, NULL);
+    mw_value(&w, MW_INPUT, "m", INLAY_INT32, NULL);
+    n = mw_node_begin(&w, "MultiHeadAttention", "q,k,v,_,m", "y,_,same");
+    wire_text(&w, 3, "att");
+    wire_text(&w, 7, "com.microsoft");
+    rig_attr_int(&w, "num_heads", 1);
+    wire_end(&w, n);
+    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&w, MW_OUTPUT, "same", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    mw_opset(&w, 8, "com.microsoft", 1);
+    r = rig_open(&w, NULL);
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        const size_t k = i % (sizeof rows / sizeof rows[0]);
+
+        rig_floats(&r, 0, "1,2,1", (float[]){ 0, 0 });
+        rig_floats(&r, 1, rows[k].keys, (float[]){ 3, 4, 5 });
+        rig_floats(&r, 2, rows[k].keys, (float[]){ 1, 2, 7 });
+        rig_set(&r, 3, INLAY_INT32, rows[k].mask, rows[k].counts);
+        if (rows[k].error != NULL) {
+            assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+            assert_non_null(strstr(diag.text, rows[k].error));
+            continue;
+        }
+        rig_run(&r);
+        rig_expect_floats(&r, 0, "1,2,1", rows[k].y);
+        rig_expect_floats(&r, 1, "1,1,3,1", (float[]){ 1, 2, 7 });
+    }
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chain_behind_nonzero),     cmocka_unit_test(known_again_and_a_view_of_it_leaves),
         cmocka_unit_test(allocated_although_known), cmocka_unit_test(shapes_from_data),
-        cmocka_unit_test(a_wrong_shape_is_named),
+        cmocka_unit_test(a_wrong_shape_is_named),   cmocka_unit_test(ranks_that_a_run_decides),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

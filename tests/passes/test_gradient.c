@@ -1,5 +1,6 @@
 /* Gradient against finite differences, at the first and the last level of optimisation; what has no rule is named. */
 #include "graph_script.h"
+#include "modelkit/gradient.h"
 
 enum { MOST_INPUTS = 4, PICKED = 5 };
 
@@ -250,6 +251,15 @@ static void refused(const char *script, inlay_status want, const char *says)
     wire_deinit(&w);
 }
 
+/* libinlay.so sets nothing. */
+static void library_alone(void **state)
+{
+    (void)state;
+    passes_set_gradient(NULL);
+    refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='a y=Y\n-> d", INLAY_UNSUPPORTED, "`inlay optimize --level 0");
+    passes_set_gradient(gradient_spell_out);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -271,7 +281,9 @@ int main(void)
         cmocka_unit_test(finite_differences),
         cmocka_unit_test(meanings),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(library_alone),
     };
 
+    passes_set_gradient(gradient_spell_out);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,12 +17,12 @@ void html_session(const facts *f, const explain_view *view)
               /* Whatever a model's names say, nothing is fetched and nothing is sent. */
               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
               "script-src 'unsafe-inline'\" />\n<title>inlay explain</title>\n<style>\n");
-    page_put(page_css, sink->write, sink->user);
+    put(sink, page_css);
     put(sink, "</style>\n</head>\n<body>\n");
-    page_put(page_html, sink->write, sink->user);
+    put(sink, page_html);
     put(sink, "<script type=\"application/json\" id=\"facts\">\n");
     json_session(f, view); /* has no '<' and no '&' in it */
     put(sink, "\n</script>\n<script>\n'use strict';\n(function () {\n");
-    page_put(page_js, sink->write, sink->user);
+    put(sink, page_js);
     put(sink, "})();\n</script>\n</body>\n</html>\n");
 }

@@ -329,6 +329,9 @@ INLAY_NODISCARD inlay_status graph_infer_node(graph_model *model, const graph_no
                                               const inlay_value_info *const *in, inlay_value_info *const *out,
                                               arena *scratch, inlay_diag *diag);
 
+/* Infers the bound nodes of g from index `first` on, as graph_infer() does; what they read is known. */
+INLAY_NODISCARD inlay_status graph_infer_from(graph *g, uint32_t first, inlay_diag *diag);
+
 /* Types and shapes of a bound node without bodies that need not be in g: out[o] (NULL = omitted) is set, dims come from
  * scratch, and symbols are made as in graph_infer_node(). */
 INLAY_NODISCARD inlay_status graph_infer_apart(const graph *g, const graph_node *n, graph_value *const *out,

@@ -11,9 +11,8 @@ typedef struct removed_node {
 struct graph_history {
     removed_node *removed;
     uint32_t removed_count, removed_capacity;
-    uint32_t *last;   /* [value_capacity] the node, counted from 1, removed last of those that made the value */
-    uint32_t *same;   /* [value_capacity] what is read instead, INLAY_NONE */
-    int64_t *changed; /* [value_capacity] the rewrite that last changed what the value means; 0 = none */
+    uint32_t *last; /* [value_capacity] the node, counted from 1, removed last of those that made the value */
+    uint32_t *same; /* [value_capacity] what is read instead, INLAY_NONE */
     uint32_t value_capacity;
 };
 
@@ -61,8 +60,7 @@ static graph_history *history_of(graph *g)
     capacity = g->value_count + g->value_count / 2 + 64;
     h->last = grown(a, h->last, h->value_capacity, capacity, sizeof *h->last);
     h->same = grown(a, h->same, h->value_capacity, capacity, sizeof *h->same);
-    h->changed = grown(a, h->changed, h->value_capacity, capacity, sizeof *h->changed);
-    if (h->last == NULL || h->same == NULL || h->changed == NULL) {
+    if (h->last == NULL || h->same == NULL) {
         g->history = NULL; /* what is remembered in part is not to be trusted */
         return NULL;
     }
@@ -105,14 +103,6 @@ void history_same(graph *g, uint32_t v, uint32_t instead)
 
     if (h != NULL)
         h->same[v] = instead;
-}
-
-void history_changed(graph *g, uint32_t v)
-{
-    graph_history *h = history_of(g);
-
-    if (h != NULL)
-        h->changed[v] = g->model->rewrite;
 }
 
 const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i)
@@ -178,7 +168,6 @@ typedef struct undoing {
     uint32_t *queue;    /* [value_count] values to be had */
     uint32_t queue_count;
     graph_node **nodes; /* those that stay, then those that come back */
-    int64_t *since;     /* of those that come back: the rewrite that took them out; 0 = it stays */
     uint32_t node_count, node_capacity;
     uint32_t kept_count;
 } undoing;
@@ -210,12 +199,6 @@ static void ask(undoing *u, uint32_t v)
     u->queue[u->queue_count++] = v;
 }
 
-/* Did the value mean the same when the node was taken out? */
-static bool means_the_same(const undoing *u, uint32_t v, int64_t since)
-{
-    return v == INLAY_NONE || v >= u->h->value_capacity || u->h->changed[v] == 0 || u->h->changed[v] < since;
-}
-
 /* The node that made v before the rewrite; NULL: none that can come back. */
 static const removed_node *maker_before(const undoing *u, uint32_t v)
 {
@@ -229,11 +212,8 @@ static const removed_node *maker_before(const undoing *u, uint32_t v)
 
         for (uint32_t i = 0; i < n->output_count; i++) {
             output = n->outputs[i] == v ? i : output;
-            same = same && means_the_same(u, n->outputs[i], r->rewrite) &&
-                   (n->outputs[i] == INLAY_NONE || !is_there(u, n->outputs[i]));
+            same = same && (n->outputs[i] == INLAY_NONE || !is_there(u, n->outputs[i]));
         }
-        for (uint32_t i = 0; i < n->input_count; i++)
-            same = same && means_the_same(u, n->inputs[i], r->rewrite);
         if (same)
             return r;
         at = r->earlier[output];
@@ -255,19 +235,17 @@ static graph_node *copy_of(arena *a, const graph_node *n)
                : copy;
 }
 
-static bool add_node(undoing *u, graph_node *n, int64_t since)
+static bool add_node(undoing *u, graph_node *n)
 {
     if (u->node_count == u->node_capacity) {
         uint32_t capacity = u->node_capacity * 2 + 16;
 
         u->nodes = grown(&u->a, u->nodes, u->node_count, capacity, sizeof(graph_node *));
-        u->since = grown(&u->a, u->since, u->node_count, capacity, sizeof *u->since);
-        if (u->nodes == NULL || u->since == NULL)
+        if (u->nodes == NULL)
             return false;
         u->node_capacity = capacity;
     }
-    u->nodes[u->node_count] = n;
-    u->since[u->node_count++] = since;
+    u->nodes[u->node_count++] = n;
     for (uint32_t i = 0; i < n->info.output_count; i++)
         if (n->info.outputs[i] != INLAY_NONE)
             u->maker[n->info.outputs[i]] = n;
@@ -278,7 +256,7 @@ static bool bring_back(undoing *u, const removed_node *r)
 {
     graph_node *n = copy_of(&u->g->model->arena, r->node);
 
-    if (n == NULL || !add_node(u, n, r->rewrite))
+    if (n == NULL || !add_node(u, n))
         return false;
     for (uint32_t i = 0; i < n->info.input_count; i++)
         ask(u, n->info.inputs[i]);
@@ -302,7 +280,7 @@ static bool provide(undoing *u, uint32_t v)
         if (u->h->same[w] != v)
             continue;
         r = is_there(u, w) ? NULL : maker_before(u, w);
-        if (u->h->changed[v] != 0 || u->h->changed[w] != 0 || (r == NULL && !is_there(u, w)))
+        if (r == NULL && !is_there(u, w))
             continue;
         u->instead[v] = w;
         return r == NULL || bring_back(u, r);
@@ -330,7 +308,7 @@ static bool open_undoing(undoing *u)
     for (uint32_t i = 0; i < g->captured_count; i++)
         u->given[g->captured[i]] = true;
     for (uint32_t i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->rewrite != u->rewrite && !add_node(u, g->nodes[i], 0))
+        if (g->nodes[i]->rewrite != u->rewrite && !add_node(u, g->nodes[i]))
             return false;
     u->kept_count = u->node_count;
     return u->kept_count < g->node_count;
@@ -355,7 +333,6 @@ static void ask_for_all(undoing *u)
 static bool rewire(undoing *u, uint32_t at)
 {
     graph_node *n = u->nodes[at];
-    int64_t since = u->since[at];
 
     for (uint32_t k = 0; k < n->capture_count; k++)
         if (resolve(u, n->captures[k]) != n->captures[k])
@@ -365,7 +342,7 @@ static bool rewire(undoing *u, uint32_t at)
 
         if (now == v)
             continue;
-        if (now == INLAY_NONE || (since != 0 && !means_the_same(u, now, since)))
+        if (now == INLAY_NONE)
             return false;
         if (at < u->kept_count && n == u->nodes[at]) {
             n = copy_of(&u->g->model->arena, n);

@@ -3,8 +3,7 @@
  * A node that a pass removes still says how its outputs were computed. So to undo a rewrite, the nodes that it made go,
  * and for each value that is then missing the node comes back that made it before; likewise for what that node reads.
  * Rewrites are undone in any order: a node that comes back may itself be of an older rewrite, which can be undone next.
- *
- * Where a pass changes what a value means (another layout, another shape), nothing from before can be used with it. */
+ */
 #ifndef GRAPH_HISTORY_H
 #define GRAPH_HISTORY_H
 #include "graph/graph.h"
@@ -13,7 +12,6 @@
  * need it can't be undone. */
 void history_removed(graph *g, graph_node *n);             /* n goes */
 void history_same(graph *g, uint32_t v, uint32_t instead); /* readers of v read `instead`, its equal */
-void history_changed(graph *g, uint32_t v);                /* v means something else from now on */
 
 /* The i-th node that the rewrite took out; NULL past the last. */
 const graph_node *history_replaced(const graph *g, int64_t rewrite, uint32_t i);

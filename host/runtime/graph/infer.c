@@ -434,6 +434,16 @@ inlay_status infer_graph(inference *inf, graph *g)
     return status;
 }
 
+inlay_status graph_infer_from(graph *g, uint32_t first, inlay_diag *diag)
+{
+    inference inf = { .model = g->model, .diag = diag };
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = first; i < g->node_count && status == INLAY_OK; i++)
+        status = infer_one(&inf, g, g->nodes[i]);
+    return status;
+}
+
 inlay_status graph_infer(graph_model *model, inlay_diag *diag)
 {
     inference inf = { .model = model, .diag = diag };

@@ -71,13 +71,14 @@ static bool put_node(body_nodes *b, const graph_node *from)
     n->info.inputs = mapped(b, from->info.inputs, from->info.input_count);
     n->info.outputs = mapped(b, from->info.outputs, from->info.output_count);
     n->captures = mapped(b, from->captures, from->capture_count);
-    if (n->info.inputs == NULL || n->info.outputs == NULL || n->captures == NULL)
+    n->bodies = arena_copy(a, from->bodies, from->body_count * sizeof *from->bodies); /* the node may have to stay */
+    if (n->info.inputs == NULL || n->info.outputs == NULL || n->captures == NULL ||
+        (n->bodies == NULL && n->body_count > 0))
         return false;
     for (uint32_t i = 0; i < n->body_count; i++) {
         n->bodies[i].capture_outer = mapped(b, n->bodies[i].capture_outer, n->bodies[i].capture_count);
         if (n->bodies[i].capture_outer == NULL)
             return false;
-        n->bodies[i].graph->parent = b->to;
     }
     return graph_append_node(b->to, n) == INLAY_OK;
 }

@@ -17,7 +17,8 @@ bool body_nodes_begin(body_nodes *b, pass_ctx *ctx, graph *to, const graph_node 
 /* Forgets what is mapped, for one more copy. */
 void body_nodes_again(body_nodes *b, const graph_body *body);
 /* Puts the nodes at the end of `to`, named "<node>/<name>" or "<node>/<copy>/<name>"; what is not mapped yet becomes a
- * new value. Bodies of the nodes move: nodes that have some can be put once only. false: no memory. */
+ * new value. Bodies of the nodes move once the graph is finished: nodes that
+ * have some can be put once only. false: no memory. */
 bool body_nodes_put(body_nodes *b);
 /* Value y of `to` becomes a copy of value v of `to`. false: no memory. */
 bool body_nodes_copy_value(body_nodes *b, uint32_t v, uint32_t y);

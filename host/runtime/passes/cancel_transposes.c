@@ -76,7 +76,7 @@ static uint32_t turn_constant(rewrite *w, uint32_t v, uint32_t rank, const int64
 
 static inlay_status match(rewrite *w, graph_node *n)
 {
-    graph_node *chain[MOST], *first, *merged;
+    graph_node *chain[MOST], *first, *merged, *copy;
     uint32_t count = 0, v = rw_input(w, n, 0), at, rank;
     int64_t *before, *after, *both;
     bool done, idle = true;
@@ -112,19 +112,21 @@ static inlay_status match(rewrite *w, graph_node *n)
     }
     for (uint32_t i = count; i-- > 0;) {
         at = chain_input(w, chain[i], rank);
-        for (uint32_t k = 0; k < 2 && is_binary(chain[i]); k++) {
-            uint32_t c = k == at ? INLAY_NONE : turn_constant(w, rw_input(w, chain[i], k), rank, after);
-            if (k == at)
-                continue;
-            if (c == INLAY_NONE)
+        copy = rw_copy(w, chain[i]);
+        if (copy == NULL)
+            return rw_no_memory(w);
+        rw_set_input(w, copy, at, v);
+        if (is_binary(chain[i])) {
+            v = turn_constant(w, rw_input(w, chain[i], 1 - at), rank, after);
+            if (v == INLAY_NONE)
                 return rw_no_memory(w);
-            rw_set_input(w, chain[i], k, c);
+            rw_set_input(w, copy, 1 - at, v);
         }
-        rw_forget_shape(w, chain[i]->info.outputs[0]);
-        if (i == count - 1)
-            rw_set_input(w, chain[i], at, v);
+        if (rw_insert(w, copy, rw_info(w, chain[i]->info.outputs[0])->dtype) != INLAY_OK)
+            return rw_no_memory(w);
+        v = copy->info.outputs[0];
     }
-    return rw_forward(w, n->info.outputs[0], chain[0]->info.outputs[0], &done);
+    return rw_forward(w, n->info.outputs[0], v, &done);
 }
 
 inlay_status pass_cancel_transposes(pass_ctx *ctx, bool *out_changed)

@@ -1,5 +1,5 @@
 /* Constants that a body captures become its own, so that weights used in a Loop are packed like others. */
-#include "passes/pass.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* Keeps in the node's own list what some body still captures. */
@@ -25,19 +25,20 @@ static inlay_status push_down(pass_ctx *ctx, graph *g, graph_body *b, bool *chan
     for (uint32_t k = 0; k < b->capture_count; k++) {
         const inlay_value_info *outer = &g->values[b->capture_outer[k]].info;
         uint32_t inner = b->capture_inner[k];
+        const bool is_constant = (outer->flags & INLAY_VALUE_CONSTANT) != 0 && outer->rank <= INLAY_MAX_RANK;
         int64_t dims[INLAY_MAX_RANK];
+        bool done = false;
 
-        if ((outer->flags & INLAY_VALUE_CONSTANT) == 0 || outer->rank > INLAY_MAX_RANK) {
+        for (uint32_t d = 0; is_constant && d < outer->rank; d++)
+            dims[d] = outer->dims[d].value;
+        if (is_constant && type_guard_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data,
+                                               outer->data_bytes, &done) != INLAY_OK)
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
+        *changed |= done;
+        if (!done) {
             b->capture_outer[kept] = b->capture_outer[k];
             b->capture_inner[kept++] = inner;
-            continue;
         }
-        for (uint32_t d = 0; d < outer->rank; d++)
-            dims[d] = outer->dims[d].value;
-        if (graph_set_constant(b->graph, inner, outer->dtype, outer->rank, dims, outer->data, outer->data_bytes) !=
-            INLAY_OK)
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory for constant '%s'", outer->name.data);
-        *changed = true;
     }
     b->capture_count = kept;
     b->graph->captured = b->capture_inner; /* one list, two names: graph_finish */

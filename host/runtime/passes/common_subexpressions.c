@@ -90,9 +90,12 @@ static uint64_t hash_node(const rewrite *w, const graph_node *n)
     return h;
 }
 
-static void merge_constants(rewrite *w, seen *s)
+static inlay_status merge_constants(rewrite *w, seen *s)
 {
-    for (uint32_t v = 0; v < w->g->value_count; v++) {
+    inlay_status status = INLAY_OK;
+    bool done;
+
+    for (uint32_t v = 0; status == INLAY_OK && v < w->g->value_count; v++) {
         const inlay_value_info *c = &w->g->values[v].info;
         uint64_t h;
         uint32_t e;
@@ -108,11 +111,9 @@ static void merge_constants(rewrite *w, seen *s)
             remember(s, h, NULL, v);
             continue;
         }
-        w->forward[v] = s->entries[e].constant; /* no change that is worth another round */
-        w->uses[s->entries[e].constant] += w->uses[v];
-        w->uses[v] = 0;
-        w->changed_constants = true;
+        status = rw_forward(w, v, s->entries[e].constant, &done); /* no change that is worth another round */
     }
+    return status;
 }
 
 static bool can_merge(const graph *g, const graph_node *n)
@@ -130,13 +131,16 @@ static bool can_merge(const graph *g, const graph_node *n)
 static inlay_status match(rewrite *w, graph_node *n)
 {
     seen *s = w->memory;
+    inlay_status status;
     uint64_t h;
 
     if (s == NULL) { /* the first node of a graph */
         s = w->memory = arena_alloc(&w->own, sizeof *s);
         if (s == NULL || !open_seen(w, s))
             return rw_no_memory(w);
-        merge_constants(w, s);
+        status = merge_constants(w, s);
+        if (status != INLAY_OK)
+            return status;
     }
     if (!can_merge(w->g, n))
         return INLAY_OK;
@@ -151,7 +155,8 @@ static inlay_status match(rewrite *w, graph_node *n)
             free_to_go &= n->info.outputs[i] == INLAY_NONE || !w->is_output[n->info.outputs[i]];
         for (uint32_t i = 0; free_to_go && i < n->info.output_count; i++) {
             bool done;
-            inlay_status status = rw_forward(w, n->info.outputs[i], first->info.outputs[i], &done);
+
+            status = rw_forward(w, n->info.outputs[i], first->info.outputs[i], &done);
             if (status != INLAY_OK)
                 return status;
         }

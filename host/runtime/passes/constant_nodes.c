@@ -1,9 +1,9 @@
 /* Constant nodes (ONNX 1, 9, 11, 12, 13, ...) become constants: exporters write thousands of them. */
-#include "passes/pass.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* The one attribute that holds the value, as a tensor. */
-static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inlay_attr_info *a, bool *out_set)
+static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inlay_attr_info *a, bool *out_done)
 {
     arena *mem = &ctx->model->arena;
     int64_t count = a->count;
@@ -11,29 +11,32 @@ static inlay_status set_from_attr(pass_ctx *ctx, graph *g, uint32_t v, const inl
     inlay_str *texts;
     void *data;
 
-    *out_set = true;
+    *out_done = false;
     switch (a->kind) {
     case INLAY_ATTR_TENSOR:
-        return graph_set_constant(g, v, a->tensor->dtype, a->tensor->rank, a->tensor->dims, a->tensor->data,
-                                  a->tensor->bytes);
+        return type_guard_constant(g, v, a->tensor->dtype, a->tensor->rank, a->tensor->dims, a->tensor->data,
+                                   a->tensor->bytes, out_done);
     case INLAY_ATTR_FLOAT:
         data = arena_copy(mem, &narrow, sizeof narrow);
-        return data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow);
+        return data == NULL ? INLAY_OUT_OF_MEMORY
+                            : type_guard_constant(g, v, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
     case INLAY_ATTR_INT:
         data = arena_copy(mem, &a->i, sizeof a->i);
-        return data == NULL ? INLAY_OUT_OF_MEMORY : graph_set_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i);
+        return data == NULL ? INLAY_OUT_OF_MEMORY
+                            : type_guard_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof a->i, out_done);
     case INLAY_ATTR_FLOATS:
-        return graph_set_constant(g, v, INLAY_FLOAT, 1, &count, a->floats, (uint64_t)count * sizeof *a->floats);
+        return type_guard_constant(g, v, INLAY_FLOAT, 1, &count, a->floats, (uint64_t)count * sizeof *a->floats,
+                                   out_done);
     case INLAY_ATTR_INTS:
-        return graph_set_constant(g, v, INLAY_INT64, 1, &count, a->ints, (uint64_t)count * sizeof *a->ints);
+        return type_guard_constant(g, v, INLAY_INT64, 1, &count, a->ints, (uint64_t)count * sizeof *a->ints, out_done);
     case INLAY_ATTR_STRING:
         texts = arena_copy(mem, &a->s, sizeof a->s);
         return texts == NULL ? INLAY_OUT_OF_MEMORY
-                             : graph_set_constant(g, v, INLAY_STRING, 0, NULL, texts, sizeof *texts);
+                             : type_guard_constant(g, v, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
     case INLAY_ATTR_STRINGS:
-        return graph_set_constant(g, v, INLAY_STRING, 1, &count, a->strings, (uint64_t)count * sizeof *a->strings);
+        return type_guard_constant(g, v, INLAY_STRING, 1, &count, a->strings, (uint64_t)count * sizeof *a->strings,
+                                   out_done);
     default:
-        *out_set = false;
         return INLAY_OK;
     }
 }

@@ -155,7 +155,7 @@ static const char *why_not_mask(const spell *b, uint32_t mask, uint32_t x)
     const uint32_t rank = spell_rank(b, mask);
 
     return mask == INLAY_NONE           ? NULL
-           : rank == INLAY_RANK_UNKNOWN ? "its mask is of unknown rank: declare its shape"
+           : rank == INLAY_RANK_UNKNOWN ? NULL /* spell_by_rank() */
            : rank == 0 || rank > 3      ? "its mask is neither of rank 1, 2 nor 3"
            : rank == 1 && count >= 0 && batch >= 0 && count != batch && count != 2 * batch && count != 3 * batch + 2
                ? "its mask of rank 1 is neither [batch], [2 * batch] nor [3 * batch + 2]"
@@ -284,22 +284,21 @@ void spell_multi_head(spell *b)
     const int64_t wide = rw_dim(rw_info(b->w, x), -1);
     const bool packed = h.v == INLAY_NONE;
     const uint32_t rank = h.k == INLAY_NONE ? 5 : 3; /* of queries */
-    const uint32_t key_rank = packed ? rank_or(b, h.k, 5) : spell_rank(b, h.k);
-    const char *why = count <= 0                     ? "num_heads is not positive"
-                      : spell_wants(b, 3)            ? "it is to give the scores (output 3)"
-                      : spell_in(b, 8) != INLAY_NONE ? "its past is in a buffer (input 8)"
-                      : rank_or(b, x, rank) != rank  ? "query is not of the rank that key asks for"
-                      : h.k == INLAY_NONE && !packed ? "value is there, but no key"
-                      : h.k != INLAY_NONE && key_rank == INLAY_RANK_UNKNOWN
-                          ? "key is of unknown rank: declare its shape"
-                      : h.k != INLAY_NONE && packed && key_rank != 5       ? "value is missing, and key is not packed"
-                      : !packed && key_rank != 3 && key_rank != 4          ? "key is neither of rank 3 nor 4"
+    const uint32_t key_rank = rank_or(b, h.k, packed ? 5 : spell_rank(b, h.v));
+    const bool open = !packed && key_rank == INLAY_RANK_UNKNOWN;
+    const char *why = count <= 0                                     ? "num_heads is not positive"
+                      : spell_wants(b, 3)                            ? "it is to give the scores (output 3)"
+                      : spell_in(b, 8) != INLAY_NONE                 ? "its past is in a buffer (input 8)"
+                      : rank_or(b, x, rank) != rank                  ? "query is not of the rank that key asks for"
+                      : h.k == INLAY_NONE && !packed                 ? "value is there, but no key"
+                      : h.k != INLAY_NONE && packed && key_rank != 5 ? "value is missing, and key is not packed"
+                      : !packed && !open && key_rank != 3 && key_rank != 4 ? "key is neither of rank 3 nor 4"
                       : !packed && (rank_or(b, h.v, key_rank) != key_rank) ? "key and value are of different ranks"
                       : bias != INLAY_NONE && rank != 3                    ? "it has a bias, and query is packed"
                                                                            : why_not_mask(b, spell_in(b, 4), x);
     uint32_t y;
 
-    if (spell_refuse(b, why))
+    if (spell_refuse(b, why) || (open && spell_by_rank(b, 1, 3, 4)) || spell_by_rank(b, 4, 1, 3))
         return;
     h.q = spell_ranked(b, h.q, rank);
     if (h.k != INLAY_NONE)
@@ -356,13 +355,13 @@ void spell_decoder_masked(spell *b)
     const bool shares = rw_attr_int(b->n, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
     heads h = { x, spell_in(b, 1), spell_in(b, 2), spell_in(b, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0 };
     const int64_t wide = rw_dim(rw_info(b->w, x), -1);
-    const uint32_t rank = past_k != INLAY_NONE ? rank_or(b, h.k, 3) : spell_rank(b, h.k);
+    const uint32_t rank = rank_or(b, h.k, past_k != INLAY_NONE ? 3 : spell_rank(b, h.v));
+    const bool open = rank == INLAY_RANK_UNKNOWN;
     const char *why = count <= 0                                         ? "num_heads is not positive"
                       : spell_wants(b, 3)                                ? "it is to give the scores (output 3)"
                       : rank_or(b, x, 3) != 3                            ? "query is not of rank 3"
                       : h.k == INLAY_NONE || h.v == INLAY_NONE           ? "key or value is missing"
-                      : rank == INLAY_RANK_UNKNOWN                       ? "key is of unknown rank: declare its shape"
-                      : rank != 3 && rank != 4                           ? "key is neither of rank 3 nor 4"
+                      : !open && rank != 3 && rank != 4                  ? "key is neither of rank 3 nor 4"
                       : rank_or(b, h.v, rank) != rank                    ? "key and value are of different ranks"
                       : spell_in(b, 9) != INLAY_NONE                     ? "it is a step of a beam search (input 9)"
                       : (past_k == INLAY_NONE) != (past_v == INLAY_NONE) ? "one of the pasts is missing"
@@ -371,7 +370,7 @@ void spell_decoder_masked(spell *b)
                           : why_not_mask(b, spell_in(b, 3), x);
     uint32_t present_k, present_v, used;
 
-    if (spell_refuse(b, why))
+    if (spell_refuse(b, why) || (open && spell_by_rank(b, 1, 3, 4)) || spell_by_rank(b, 3, 1, 3))
         return;
     h.q = spell_ranked(b, h.q, 3);
     h.k = spell_ranked(b, h.k, rank);
@@ -441,7 +440,7 @@ void spell_attention(spell *b)
                           ? "qkv_hidden_sizes are not those of weights"
                           : why_not_mask(b, mask, x);
 
-    if (spell_refuse(b, why))
+    if (spell_refuse(b, why) || spell_by_rank(b, quantized ? 5 : 3, 1, 3))
         return;
     all = quantized ? contributed_in_units(b, spell_ranked(b, x, 3), weights, spell_in(b, 6), spell_in(b, 7),
                                            spell_in(b, 3), spell_in(b, 4), INLAY_NONE)
@@ -497,15 +496,12 @@ void spell_rotary(spell *b)
     const bool interleaved = rw_attr_int(b->n, "interleaved", 0) != 0;
     int64_t count = rw_attr_int(b->n, "num_heads", 0);
     uint32_t places = spell_in(b, 1), first;
-    const char *why = rank == INLAY_RANK_UNKNOWN ? "input is of unknown rank: declare its shape"
-                      : rank != 3 && rank != 4   ? "input is neither of rank 3 nor 4"
-                      : spell_rank(b, places) == INLAY_RANK_UNKNOWN
-                          ? "position_ids is of unknown rank: declare its shape"
-                      : rw_attr_int(b->n, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
-                      : rw_attr_float(b->n, "scale", 1) != 1            ? "scale is not 1"
-                                                                        : NULL;
+    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4 ? "input is neither of rank 3 nor 4"
+                      : rw_attr_int(b->n, "is_packed_batching", 0) != 0    ? "is_packed_batching is set"
+                      : rw_attr_float(b->n, "scale", 1) != 1               ? "scale is not 1"
+                                                                           : NULL;
 
-    if (spell_refuse(b, why))
+    if (spell_refuse(b, why) || spell_by_rank(b, 0, 3, 4) || spell_by_rank(b, 1, 1, 2))
         return;
     if (spell_rank(b, places) == 1) { /* where the first row is; the others follow */
         const uint32_t shape = spell_typed(b, "Shape", 13, INLAY_INT64, x);

@@ -240,6 +240,20 @@ void spell_q_pool(spell *b)
     spell_output(b, 0, spell_typed(b, "QuantizeLinear", 13, dtype, y, spell_in(b, 3), zero_point(b, 4, dtype)));
 }
 
+/* The axes of the image y behind those of batch and channels. */
+static uint32_t image_axes(spell *b, uint32_t y, uint32_t rank)
+{
+    int64_t axes[INLAY_MAX_RANK];
+
+    if (rank == INLAY_RANK_UNKNOWN)
+        return spell_op(b, "Range", 11, spell_op(b, "Squeeze", 13, spell_list(b, 2)),
+                        spell_typed(b, "Size", 13, INLAY_INT64, spell_typed(b, "Shape", 13, INLAY_INT64, y)),
+                        spell_op(b, "Squeeze", 13, spell_list(b, 1)));
+    for (uint32_t d = 2; d < rank; d++)
+        axes[d - 2] = d;
+    return spell_integers(b, axes, rank - 2);
+}
+
 /* Without padding, and what the padding says is cut off. */
 void spell_conv_transpose(spell *b)
 {
@@ -247,25 +261,18 @@ void spell_conv_transpose(spell *b)
     const uint32_t pads = spell_in(b, 2), of_image = spell_rank(b, spell_in(b, 0));
     const uint32_t rank =
         of_image != INLAY_RANK_UNKNOWN ? of_image : spell_rank(b, spell_in(b, 1)); /* W has the same */
-    int64_t axes[INLAY_MAX_RANK];
     uint32_t y, begins, ends, sizes;
 
-    if (spell_refuse(b, rank == INLAY_RANK_UNKNOWN && pads != INLAY_NONE
-                            ? "neither X nor W is of a known rank: declare a shape"
-                            : why_not_image(b)))
+    if (spell_refuse(b, why_not_image(b)))
         return;
     y = spell_op(b, "ConvTranspose", 11, spell_in(b, 0), spell_in(b, 1), spell_in(b, 3));
     spell_copy(b, attributes);
     if (pads != INLAY_NONE) {
-        const int64_t image = rank - 2;
-
-        for (uint32_t d = 0; d + 2 < rank; d++)
-            axes[d] = d + 2;
-        begins = spell_op(b, "Slice", 13, pads, spell_list(b, 0), spell_list(b, image));
-        ends = spell_op(b, "Slice", 13, pads, spell_list(b, image), spell_list(b, 2 * image));
+        begins = spell_make(b, "Split", 13, INLAY_INT64, 2, (const uint32_t[]){ spell_ranked(b, pads, 1), SPELL_END });
+        ends = spell_out(b, 1);
         sizes = spell_typed(b, "Shape", 13, INLAY_INT64, y);
-        sizes = spell_op(b, "Slice", 13, sizes, spell_list(b, 2), spell_list(b, rank));
-        y = spell_op(b, "Slice", 13, y, begins, spell_op(b, "Sub", 14, sizes, ends), spell_integers(b, axes, rank - 2));
+        sizes = spell_op(b, "Slice", 13, sizes, spell_list(b, 2), spell_list(b, INT64_MAX));
+        y = spell_op(b, "Slice", 13, y, begins, spell_op(b, "Sub", 14, sizes, ends), image_axes(b, y, rank));
     }
     spell_output(b, 0, y);
 }

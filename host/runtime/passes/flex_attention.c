@@ -6,6 +6,7 @@
  * Level 0: no provider runs nodes with such bodies. Scores and probabilities are of the type that the body declares,
  * otherwise of the softmax's (attribute softmax_precision; float where Q has 16 bits). */
 #include "passes/body_nodes.h"
+#include "passes/type_guard.h"
 #include <math.h>
 #include <string.h>
 
@@ -158,6 +159,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             continue;
         }
         INLAY_TRY(check(&f, ctx->diag));
+        INLAY_TRY(type_guard_expect(ctx, g, n));
         if (!spell(&f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'", n->info.name.data);
         pass_count(ctx, g, n, "MatMul, Softmax, MatMul");

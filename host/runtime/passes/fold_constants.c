@@ -3,6 +3,7 @@
  * Those of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
+#include "passes/type_guard.h"
 #include "passes/same_body.h"
 #include <string.h>
 
@@ -50,19 +51,35 @@ static uint64_t size_limit(const pass_ctx *ctx, const graph *g, const graph_node
     return bytes;
 }
 
-/* Inference again, now that what the node reads is constant. */
-static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, arena *scratch)
+/* Inference again, now that what the node reads is constant. *out_same is false, and all as it was, where an output is
+ * of another shape than before: it waits for the inference of the whole model. */
+static inlay_status infer_now(pass_ctx *ctx, graph *g, const graph_node *n, arena *scratch, bool *out_same)
 {
     const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
     inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
+    graph_value *made = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *made);
+    bool differs = false;
+    inlay_status status = INLAY_OK;
 
-    if (in == NULL || out == NULL)
+    if (in == NULL || out == NULL || made == NULL)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
     for (uint32_t i = 0; i < n->info.input_count; i++)
         in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &g->values[n->info.inputs[i]].info;
+    for (uint32_t i = 0; i < n->info.output_count; i++) {
+        if (n->info.outputs[i] == INLAY_NONE)
+            continue;
+        made[i] = g->values[n->info.outputs[i]];
+        out[i] = &made[i].info;
+    }
+    INLAY_TRY(graph_infer_node(ctx->model, n, in, out, &ctx->model->arena, ctx->diag));
     for (uint32_t i = 0; i < n->info.output_count; i++)
-        out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &g->values[n->info.outputs[i]].info;
-    return graph_infer_node(ctx->model, n, in, out, &ctx->model->arena, ctx->diag);
+        differs |= out[i] != NULL && type_guard_differs(&g->values[n->info.outputs[i]], &made[i]);
+    *out_same = !type_guard_refuses(ctx->model, differs);
+    for (uint32_t i = 0; *out_same && i < n->info.output_count; i++)
+        if (out[i] != NULL)
+            g->values[n->info.outputs[i]] = made[i];
+done:
+    return status;
 }
 
 /* ------------------------------------------------------------------ what was computed before
@@ -152,9 +169,24 @@ static void forget_inputs(const graph *g, const graph_node *n)
     }
 }
 
+/* Is a result of the type and shape that inference knows? A provider may be wrong about it, which a run will tell. */
+static bool fits(const graph_value *v, const inlay_tensor_view *t)
+{
+    const inlay_value_info *info = &v->info;
+
+    if (t->dtype != info->dtype || (info->rank != INLAY_RANK_UNKNOWN && t->rank != info->rank))
+        return false;
+    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < t->rank; d++)
+        if (info->dims[d].kind == INLAY_DIM_FIXED && info->dims[d].value != t->dims[d])
+            return false;
+    return true;
+}
+
 /* The result as a constant of the graph. */
 static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t)
 {
+    bool done;
+
     if (t->bytes < GRAPH_LARGE_CONSTANT || !graph_blob_owns(ctx->model, t->data)) {
         void *data = graph_blob_alloc(ctx->model, t->bytes > 0 ? (size_t)t->bytes : 1);
 
@@ -162,7 +194,8 @@ static bool set_result(pass_ctx *ctx, graph *g, uint32_t v, inlay_tensor_view *t
             memcpy(data, t->data, (size_t)t->bytes);
         t->data = data;
     }
-    return t->data != NULL && graph_set_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes) == INLAY_OK;
+    return t->data != NULL &&
+           type_guard_constant(g, v, t->dtype, t->rank, t->dims, t->data, t->bytes, &done) == INLAY_OK && done;
 }
 
 /* Integer i of input k of the node, a constant. */
@@ -252,20 +285,21 @@ static inlay_status fold_view(graph *g, const graph_node *n, arena *scratch, boo
         (view ? bytes != x->data_bytes
               : !is_piece(g, n, x, y, &offset) || offset > x->data_bytes || bytes > x->data_bytes - offset))
         return INLAY_OK;
-    *out_done = true;
-    return graph_set_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes);
+    return type_guard_constant(g, n->info.outputs[0], x->dtype, y->rank, dims, (const char *)x->data + offset, bytes,
+                               out_done);
 }
 
 static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch, bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
-    inlay_status status = infer_now(ctx, g, n, scratch);
+    bool same = false;
+    inlay_status status = infer_now(ctx, g, n, scratch, &same);
     const inlay_tensor_view *before;
     uint32_t k = 0;
 
     *out_folded = false;
-    if (status != INLAY_OK)
+    if (status != INLAY_OK || !same)
         return status;
     if (results == NULL || fold_view(g, n, scratch, out_folded) != INLAY_OK)
         return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
@@ -282,6 +316,10 @@ static inlay_status fold(pass_ctx *ctx, graph *g, graph_node *n, arena *scratch,
         return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", n->info.name.data);
     if (status != INLAY_OK)
         return INLAY_OK; /* the run will tell, if the run gets there at all: the node may stand in a dead branch */
+    for (uint32_t i = 0; i < n->info.output_count; i++)
+        if (n->info.outputs[i] != INLAY_NONE && !fits(&g->values[n->info.outputs[i]], &results[k++]))
+            return INLAY_OK;
+    k = 0;
     for (uint32_t i = 0; i < n->info.output_count; i++) {
         if (n->info.outputs[i] == INLAY_NONE)
             continue;

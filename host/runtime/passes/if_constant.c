@@ -1,5 +1,6 @@
 /* If with a constant condition: the nodes of the branch that is taken move into the graph. */
 #include "passes/body_nodes.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 /* The branch, when the condition is known and If reads no other input; NULL if not. */
@@ -54,6 +55,8 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_body *body = taken_branch(g, g->nodes[i]);
         const graph_node *n = g->nodes[i];
+        const uint32_t nodes_before = g->node_count;
+        inlay_status status;
         body_nodes b;
 
         if (body == NULL || !pass_may(ctx))
@@ -61,8 +64,12 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (!body_nodes_begin(&b, ctx, g, n, body) || !move_branch(&b))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to move a branch of node '%s'",
                               n->info.name.data);
-        pass_count(ctx, g, n, body->attr);
-        drop[i] = any = true;
+        status = type_guard_nodes(g, nodes_before, n, NULL, 0, ctx->diag, &drop[i]);
+        if (status != INLAY_OK)
+            return status;
+        if (drop[i])
+            pass_count(ctx, g, n, body->attr);
+        any |= drop[i];
     }
     if (any) {
         uint32_t kept = 0;

@@ -44,13 +44,16 @@ static bool holds(inlay_dtype a, inlay_dtype b)
 
 static inlay_status match(rewrite *w, graph_node *n)
 {
-    graph_node *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
+    graph_node *fresh, *inner = pass_is_op(n, "Cast") ? rw_maker_op(w, rw_input(w, n, 0), "Cast") : NULL;
 
     if (inner == NULL || rw_info(w, n->info.outputs[0])->dtype == INLAY_STRING ||
         !holds(rw_info(w, rw_input(w, inner, 0))->dtype, rw_info(w, inner->info.outputs[0])->dtype))
         return INLAY_OK;
-    rw_set_input(w, n, 0, rw_input(w, inner, 0));
-    return INLAY_OK;
+    fresh = rw_copy(w, n);
+    if (fresh == NULL)
+        return rw_no_memory(w);
+    rw_set_input(w, fresh, 0, rw_input(w, inner, 0));
+    return rw_replace(w, n, fresh);
 }
 
 inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)

@@ -147,10 +147,12 @@ static inlay_status match(rewrite *w, graph_node *n)
         return INLAY_OK;
     target = rw_constant_ints(w, shape, y->rank);
     if (computed && target != INLAY_NONE && !is_view(inner)) {
-        rw_set_input(w, n, 1, target);
-        if (rw_attr_int(n, "allowzero", 0) != 0 && graph_set_attr_int(w->g, n, "allowzero", 0) != INLAY_OK)
+        fresh = rw_copy(w, n);
+        if (fresh == NULL ||
+            (rw_attr_int(n, "allowzero", 0) != 0 && graph_set_attr_int(w->g, fresh, "allowzero", 0) != INLAY_OK))
             return rw_no_memory(w);
-        return INLAY_OK;
+        rw_set_input(w, fresh, 1, target);
+        return rw_replace(w, n, fresh);
     }
     fresh = target == INLAY_NONE ? NULL
                                  : rw_make(w, "Reshape", n->opset < 5 ? 5 : n->opset, n,

@@ -62,6 +62,18 @@ static bool without_pads(const graph_node *n, uint32_t axes, const int64_t *befo
     return true;
 }
 
+/* The node with these pads, and without the Pad before it. */
+static inlay_status take_pads(rewrite *w, graph_node *n, const graph_node *pad, const int64_t *pads, uint32_t count)
+{
+    graph_node *fresh = rw_copy(w, n);
+
+    if (fresh == NULL || graph_set_attr_ints(w->g, fresh, "pads", pads, count) != INLAY_OK ||
+        (pass_is_op(n, "AveragePool") && graph_set_attr_int(w->g, fresh, "count_include_pad", 1) != INLAY_OK))
+        return rw_no_memory(w);
+    rw_set_input(w, fresh, 0, rw_input(w, pad, 0));
+    return rw_replace(w, n, fresh);
+}
+
 static inlay_status match(rewrite *w, graph_node *n)
 {
     bool average = pass_is_op(n, "AveragePool");
@@ -85,14 +97,8 @@ static inlay_status match(rewrite *w, graph_node *n)
         after[d + rank - 2] = before[d + 2 + rank] + (own != NULL ? own[d + rank - 2] : 0);
         none &= own == NULL || (own[d] == 0 && own[d + rank - 2] == 0);
     }
-    if (pass_is_op(n, "ConvTranspose")) {
-        if (!without_pads(n, rank - 2, before, own, after))
-            return INLAY_OK;
-        if (graph_set_attr_ints(w->g, n, "pads", after, 2 * (rank - 2)) != INLAY_OK)
-            return rw_no_memory(w);
-        rw_set_input(w, n, 0, rw_input(w, pad, 0));
-        return INLAY_OK;
-    }
+    if (pass_is_op(n, "ConvTranspose"))
+        return without_pads(n, rank - 2, before, own, after) ? take_pads(w, n, pad, after, 2 * (rank - 2)) : INLAY_OK;
     /* A window may not lie in padding alone: providers refuse pads as large as the kernel. */
     if (!pass_is_op(n, "Conv")) {
         const int64_t *kernel = rw_attr_ints(n, "kernel_shape", &count);
@@ -102,11 +108,7 @@ static inlay_status match(rewrite *w, graph_node *n)
     }
     if (average && !none && rw_attr_int(n, "count_include_pad", 0) == 0)
         return INLAY_OK; /* it counts Pad's zeros but not its own */
-    if (graph_set_attr_ints(w->g, n, "pads", after, 2 * (rank - 2)) != INLAY_OK ||
-        (average && graph_set_attr_int(w->g, n, "count_include_pad", 1) != INLAY_OK))
-        return rw_no_memory(w);
-    rw_set_input(w, n, 0, rw_input(w, pad, 0));
-    return INLAY_OK;
+    return take_pads(w, n, pad, after, 2 * (rank - 2));
 }
 
 inlay_status pass_pad_into(pass_ctx *ctx, bool *out_changed)

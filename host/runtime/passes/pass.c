@@ -1,6 +1,7 @@
 #include "passes/pass.h"
 #include "base/nearest.h"
 #include "graph/history.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 enum { MAX_ROUNDS = 16 };
@@ -136,6 +137,9 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
 
     for (uint32_t round = 0; changed && round < MAX_ROUNDS; round++) {
         changed = false;
+#ifdef INLAY_CHECKS
+        type_guard_expect_all(ctx);
+#endif
         for (uint32_t i = 0; i < PASS_COUNT; i++) {
             bool one = false;
 
@@ -152,6 +156,7 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
         }
         if (changed)
             INLAY_TRY(graph_infer(ctx->model, ctx->diag));
+        INLAY_TRY(type_guard_verify(ctx));
     }
 done:
     ctx->model->pass = NULL;

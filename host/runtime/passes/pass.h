@@ -45,12 +45,13 @@ typedef struct pass_ctx {
     /* The model is to be written as a file of this opset of ai.onnx: operators of later ones are not made, and those of
      * ONNX Runtime, which it knows, stay. 0: anything that runs here. */
     int64_t newest_opset;
-    bool float_activations;     /* option float_activations */
-    bool dynamic_rows;          /* option dynamic_rows */
-    bool widens_halves;         /* a provider on the CPU is fast at floats: products of float16 are made of them */
-    bool quantizes;             /* the model has a DynamicQuantizeLinear */
-    bool lowers;                /* before all levels */
-    struct pass_folded *folded; /* large constants that were computed, for the same in another body; {0} */
+    bool float_activations; /* option float_activations */
+    bool dynamic_rows;      /* option dynamic_rows */
+    bool widens_halves;     /* a provider on the CPU is fast at floats: products of float16 are made of them */
+    bool quantizes;         /* the model has a DynamicQuantizeLinear */
+    bool lowers;            /* before all levels */
+    struct type_guard_expected *expected; /* types and shapes that the next inference must find again; {0} */
+    struct pass_folded *folded;           /* large constants that were computed, for the same in another body; {0} */
     inlay_diag *diag;
 } pass_ctx;
 
@@ -65,6 +66,11 @@ typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 /* The i-th pass: its name and level; NULL past the last. */
 const char *pass_name(uint32_t i, uint32_t *out_level);
+
+/* What the pass `gradient` calls: the command line has it, libinlay.so has not and refuses Gradient. To be set before
+ * the first session. */
+void passes_set_gradient(pass_fn fn);
+bool pass_is_gradient(const graph_node *n);
 
 /* DequantizeLinear of constant weights of a few bits that products alone read (packed_weights.c). Memory is the
  * arena's; NULL: none stays, or memory ran out. */

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/element.h"
 #include "graph/history.h"
+#include "passes/type_guard.h"
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -185,6 +186,8 @@ static void drop_inserted(rewrite *w)
             for (uint32_t k = 0; k < n->info.input_count; k++)
                 if (n->info.inputs[k] != INLAY_NONE)
                     w->uses[n->info.inputs[k]]--;
+            for (uint32_t k = 0; k < n->capture_count; k++)
+                w->uses[n->captures[k]]--;
             w->g->nodes[i] = NULL;
             dropped = true;
         }
@@ -486,28 +489,30 @@ graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_
     return n;
 }
 
-/* For sure of another type or shape? What is unknown, and a symbol, may turn out to be the same. */
-static bool differ(const graph_value *a, const graph_value *b)
+graph_node *rw_copy(rewrite *w, const graph_node *n)
 {
-    const inlay_value_info *x = &a->info, *y = &b->info;
+    graph_node *copy =
+        rw_make(w, n->info.op_type.data, n->opset, n, n->info.inputs, n->info.input_count, n->info.output_count);
 
-    if (x->dtype != INLAY_UNDEFINED && y->dtype != INLAY_UNDEFINED && (x->dtype != y->dtype || x->kind != y->kind))
-        return true;
-    if (x->kind != INLAY_VALUE_TENSOR || x->rank == INLAY_RANK_UNKNOWN || y->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; x->rank == y->rank && d < x->rank; d++)
-        if (x->dims[d].kind == INLAY_DIM_FIXED && y->dims[d].kind == INLAY_DIM_FIXED &&
-            x->dims[d].value != y->dims[d].value)
-            return true;
-    return x->rank != y->rank;
+    if (copy == NULL)
+        return NULL;
+    copy->info.domain = n->info.domain;
+    copy->info.attrs = n->info.attrs; /* binding adds the defaults again */
+    copy->info.attr_stride = n->info.attr_stride;
+    copy->info.attr_count = copy->own_attr_count = n->own_attr_count;
+    copy->doc = n->doc;
+    copy->extra = n->extra;
+    copy->place = n->place;
+    return copy;
 }
 
-/* Would a value of w be of another type or shape? A model whose file declares what cannot be inferred may be wrong
- * about it, and there the pass is not to blame. */
-static bool is_refused(const rewrite *w, bool differs)
+void rw_set_input(const rewrite *w, graph_node *fresh, uint32_t i, uint32_t v)
 {
-    INLAY_CHECK(!differs || w->g->model->trusts_file);
-    return differs;
+    const bool is_in_graph = place_of(w, fresh) != INLAY_NONE;
+
+    INLAY_CHECK(!is_in_graph || w->g->model->trusts_file);
+    if (!is_in_graph)
+        ((uint32_t *)(uintptr_t)fresh->info.inputs)[i] = rw_resolve(w, v);
 }
 
 /* Infers what was inserted at this node so far. Nodes with bodies stay unknown, and so does what cannot be inferred:
@@ -569,8 +574,8 @@ static inlay_status check_fresh(rewrite *w, const graph_node *old, graph_node *f
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(w);
     for (uint32_t o = 0; status == INLAY_OK && o < outputs; o++)
-        differs |= out[o] != NULL && differ(out[o], &w->g->values[old->info.outputs[o]]);
-    *out_refused = status != INLAY_OK || is_refused(w, differs);
+        differs |= out[o] != NULL && type_guard_differs(out[o], &w->g->values[old->info.outputs[o]]);
+    *out_refused = status != INLAY_OK || type_guard_refuses(w->g->model, differs);
     return INLAY_OK;
 }
 
@@ -606,8 +611,8 @@ inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, u
         return rw_no_memory(w);
     for (uint32_t o = 0; o < count && o < old->info.output_count; o++)
         if (values[o] != 0 && old->info.outputs[o] != INLAY_NONE)
-            differs |= differ(&w->g->values[values[o] - 1], &w->g->values[old->info.outputs[o]]);
-    if (is_refused(w, differs))
+            differs |= type_guard_differs(&w->g->values[values[o] - 1], &w->g->values[old->info.outputs[o]]);
+    if (type_guard_refuses(w->g->model, differs))
         return INLAY_OK;
     note(w, old, "%s is spelled out", old->info.op_type.data);
     for (uint32_t o = 0; o < count && o < old->info.output_count; o++) {
@@ -653,6 +658,8 @@ inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype)
     }
     for (uint32_t i = 0; i < fresh->info.input_count; i++)
         use(w, fresh->info.inputs[i]);
+    for (uint32_t i = 0; i < fresh->capture_count; i++)
+        use(w, fresh->captures[i]);
     g->nodes[at] = fresh;
     w->inserted = true;
     return INLAY_OK;
@@ -665,12 +672,20 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
 
     to = rw_resolve(w, to);
     *out_done = false;
-    if (from == INLAY_NONE || to == INLAY_NONE || from == to || maker == NULL)
+    if (from == INLAY_NONE || to == INLAY_NONE || from == to ||
+        (maker == NULL && (!rw_is_constant(w, from) || w->is_output[from])))
         return INLAY_OK;
     if (!infer_inserted(w))
         return rw_no_memory(w);
-    if (is_refused(w, differ(&w->g->values[from], &w->g->values[to])))
+    if (type_guard_refuses(w->g->model, type_guard_differs(&w->g->values[from], &w->g->values[to])))
         return INLAY_OK;
+    if (maker == NULL) {
+        w->forward[from] = to;
+        w->uses[to] += w->uses[from];
+        w->uses[from] = 0;
+        w->changed_constants = *out_done = true;
+        return INLAY_OK;
+    }
     if (!w->is_output[from]) {
         note(w, maker, "%s is not needed for '%s'", maker->info.op_type.data, w->g->values[from].info.name.data);
         w->forward[from] = to;
@@ -699,28 +714,6 @@ inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done)
     *out_done = true;
     w->changed = true;
     return INLAY_OK;
-}
-
-void rw_forget_shape(rewrite *w, uint32_t v)
-{
-    graph_value *value = &w->g->values[v];
-
-    history_changed(w->g, v);
-    value->info.rank = value->declared_rank = INLAY_RANK_UNKNOWN;
-    value->info.dims = value->declared_dims = NULL;
-    value->info.elements = NULL;
-    value->info.element_count = 0;
-}
-
-void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v)
-{
-    uint32_t old = n->info.inputs[i];
-
-    note(w, n, "%s reads '%s'", n->info.op_type.data, w->g->values[rw_resolve(w, v)].info.name.data);
-    use(w, v);
-    ((uint32_t *)(uintptr_t)n->info.inputs)[i] = rw_resolve(w, v);
-    release(w, old);
-    w->changed = true;
 }
 
 uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,

@@ -19,8 +19,9 @@
  *
  * A rewrite cannot change the type, the rank or a size of a value that stays: what is put in its place (rw_replace,
  * rw_take_over, rw_forward) is inferred first, and where it is for sure another type or shape, the graph stays as it
- * was. Unknown sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by
- * itself (rw_keeps_rank). Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
+ * was (type_guard.h). A node in the graph is never edited: a copy with other inputs or attributes replaces it. Unknown
+ * sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by itself
+ * (rw_keeps_rank). Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"
@@ -104,6 +105,10 @@ const int64_t *rw_attr_ints(const graph_node *n, const char *name, uint32_t *out
  * (INLAY_NONE = omitted) are counted as read once it is in. NULL: no memory. */
 graph_node *rw_make(rewrite *w, const char *op_type, int64_t opset, const graph_node *like, const uint32_t *inputs,
                     uint32_t input_count, uint32_t output_count);
+/* A node of an operator of ONNX once more, with its inputs and attributes, not in the graph yet. NULL: no memory. */
+graph_node *rw_copy(rewrite *w, const graph_node *n);
+/* Input i of a node that is not in the graph yet; of one that is, the input stays. */
+void rw_set_input(const rewrite *w, graph_node *fresh, uint32_t i, uint32_t v);
 /* Puts the new node in the place of old: it makes what old made as output 0 (and so on while both have outputs), and
  * old goes. New nodes that it reads from must have been put in with rw_insert. Nothing is done where an output would be
  * of another type or shape, or where the new node's inputs do not fit it: a pass need not ask whether. */
@@ -113,14 +118,10 @@ INLAY_NODISCARD inlay_status rw_replace(rewrite *w, graph_node *old, graph_node 
 INLAY_NODISCARD inlay_status rw_take_over(rewrite *w, graph_node *old, const uint32_t *values, uint32_t count);
 /* Puts a new node in. Its outputs are new values, typed dtype (shape to be inferred). */
 INLAY_NODISCARD inlay_status rw_insert(rewrite *w, graph_node *fresh, inlay_dtype dtype);
-/* Lets everybody who reads `from` read `to`; the maker of `from` goes when it is no longer needed. An output of the
- * graph keeps its name: then, and if it is allowed, the maker of `to` makes `from` instead; otherwise, and where both
- * are of different type or shape, nothing is done. *out_done says whether. */
+/* Lets everybody who reads `from`, which a node makes or a constant is, read `to`; the maker of `from` goes when it is
+ * no longer needed. An output of the graph keeps its name: then, and if it is allowed, the maker of `to` makes `from`
+ * instead; otherwise, and where both are of different type or shape, nothing is done. *out_done says whether. */
 INLAY_NODISCARD inlay_status rw_forward(rewrite *w, uint32_t from, uint32_t to, bool *out_done);
-/* The shape of v changes with what was done: inference finds it anew, whatever the file declared. */
-void rw_forget_shape(rewrite *w, uint32_t v);
-/* Input i of the node reads v from now on. */
-void rw_set_input(rewrite *w, graph_node *n, uint32_t i, uint32_t v);
 /* A new constant; data is copied. INLAY_NONE: no memory. */
 uint32_t rw_constant(rewrite *w, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes);

@@ -11,6 +11,7 @@
  * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
  * other ones (those with buffers that past and present share) are an error. */
 #include "passes/body_nodes.h"
+#include "passes/type_guard.h"
 #include <string.h>
 
 static const char ours[] = "ai.inlay";
@@ -409,6 +410,7 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         searches s = { .m = { .ctx = ctx, .like = g->nodes[i] }, .g = g, .n = g->nodes[i] };
+        inlay_status status;
 
         if (!is_search(&s)) {
             g->nodes[kept++] = g->nodes[i];
@@ -420,6 +422,9 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
                 "its bodies are neither a decoder alone nor the encoder and decoder of T5 or of Whisper with "
                 "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no "
                 "logits_processor)");
+        status = type_guard_expect(ctx, g, s.n);
+        if (status != INLAY_OK)
+            return status;
         if (!spell(&s))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to make a Loop of node '%s'",
                               s.n->info.name.data);

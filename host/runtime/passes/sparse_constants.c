@@ -2,7 +2,7 @@
  * where products alone read them and a provider takes them as they are; others become dense constants. Level 0: who
  * computes does not depend on the level. */
 #include "base/checked.h"
-#include "passes/pass.h"
+#include "passes/type_guard.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static inlay_status fail(pass_ctx *ctx, const graph *g, const graph_node *n, inl
 }
 
 static inlay_status make_dense(pass_ctx *ctx, graph *g, const graph_node *n, const inlay_value_info *values,
-                               const inlay_value_info *indices, const inlay_attr_info *shape)
+                               const inlay_value_info *indices, const inlay_attr_info *shape, bool *out_done)
 {
     const uint64_t entries = values->data_bytes / sizeof(float);
     int64_t count = 0;
@@ -71,7 +71,8 @@ static inlay_status make_dense(pass_ctx *ctx, graph *g, const graph_node *n, con
     }
     graph_blob_forget(ctx->model, values->data, (size_t)values->data_bytes);
     graph_blob_forget(ctx->model, indices->data, (size_t)indices->data_bytes);
-    if (graph_set_constant(g, n->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes) != INLAY_OK)
+    if (type_guard_constant(g, n->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes, out_done) !=
+        INLAY_OK)
         return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
     return INLAY_OK;
 }
@@ -99,10 +100,10 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             continue; /* a run will tell */
         if (drop == NULL && (drop = arena_array(&ctx->model->arena, (size_t)g->node_count + 1, sizeof *drop)) == NULL)
             return fail(ctx, g, n, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
-        status = make_dense(ctx, g, n, values, indices, shape);
+        status = make_dense(ctx, g, n, values, indices, shape, &drop[i]);
         if (status != INLAY_OK)
             return status;
-        any = drop[i] = true;
+        any |= drop[i];
     }
     if (any)
         pass_drop_nodes(g, drop);

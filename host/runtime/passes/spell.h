@@ -57,6 +57,11 @@ uint32_t spell_axes(spell *b, uint32_t v, const char *equation);
 /* v where its rank is known; otherwise as something of that rank, which a run checks. */
 uint32_t spell_ranked(spell *b, uint32_t v, uint32_t rank);
 
+/* Where the rank of input i is not known: puts an If on it in the place of the node, each branch of which has the node
+ * with that input of one rank from low to high, to be lowered there. A run with another rank fails. To be called before
+ * anything is made. false: the rank is known, or the input is omitted. */
+bool spell_by_rank(spell *b, uint32_t i, uint32_t low, uint32_t high);
+
 /* Leaves the node as it is, for that reason, which an error names when no provider runs it: "mask_index is of unknown
  * rank". To be called before anything is made. why == NULL: nothing is in the way, returns false. */
 bool spell_refuse(spell *b, const char *why);

@@ -3,6 +3,7 @@
  * keeps them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its
  * maker. */
 #include "passes/body_nodes.h"
+#include "passes/type_guard.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ typedef struct unroller {
 
 /* A list of outputs of Loops and what is read in their place. */
 typedef struct forwards {
-    uint32_t *from, *to;
+    type_guard_forward *list;
     uint32_t count, capacity;
 } forwards;
 
@@ -237,8 +238,7 @@ static bool unroll(unroller *u, forwards *f)
                 return false;
             continue;
         }
-        f->from[f->count] = y;
-        f->to[f->count++] = u->current[i];
+        f->list[f->count++] = (type_guard_forward){ y, u->current[i] };
     }
     for (uint32_t i = 0; i < u->scans; i++)
         if (n->outputs[u->carried + i] != INLAY_NONE &&
@@ -250,18 +250,17 @@ static bool unroll(unroller *u, forwards *f)
 /* Room for the outputs of one more Loop. */
 static bool reserve(pass_ctx *ctx, forwards *f, uint32_t more)
 {
-    uint32_t capacity = 2 * f->capacity + more, *list;
+    uint32_t capacity = 2 * f->capacity + more;
+    type_guard_forward *list;
 
-    if (f->count + more <= f->capacity)
+    if (f->list != NULL && f->count + more <= f->capacity)
         return true;
-    list = arena_array(&ctx->model->arena, 2 * (size_t)capacity + 1, sizeof *list);
+    list = arena_array(&ctx->model->arena, (size_t)capacity + 1, sizeof *list);
     if (list == NULL)
         return false;
-    for (uint32_t i = 0; i < f->count; i++) {
-        list[i] = f->from[i];
-        list[capacity + i] = f->to[i];
-    }
-    *f = (forwards){ list, list + capacity, f->count, capacity };
+    if (f->count > 0)
+        memcpy(list, f->list, f->count * sizeof *list);
+    *f = (forwards){ list, f->count, capacity };
     return true;
 }
 
@@ -273,7 +272,7 @@ static bool forward_uses(pass_ctx *ctx, graph *g, const forwards *f)
         return false;
     memset(replacement, 0xff, g->value_count * sizeof *replacement);
     for (uint32_t i = 0; i < f->count; i++)
-        replacement[f->from[i]] = f->to[i];
+        replacement[f->list[i].from] = f->list[i].to;
     pass_replace_uses(g, replacement);
     return true;
 }
@@ -286,7 +285,10 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *n = g->nodes[i];
+        const uint32_t nodes_before = g->node_count;
+        const uint32_t first = f.count;
         unroller u = { 0 };
+        inlay_status status;
         char text[64];
 
         if (!fits(g, n, &u) || !pass_may(ctx))
@@ -296,7 +298,14 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
         if (drop == NULL || !body_nodes_begin(&u.b, ctx, g, n, u.body) || !reserve(ctx, &f, u.carried) ||
             !unroll(&u, &f))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to unroll node '%s'", n->info.name.data);
-        drop[i] = true;
+        status = type_guard_nodes(g, nodes_before, n, f.list + first, f.count - first, ctx->diag, &drop[i]);
+        if (status != INLAY_OK)
+            return status;
+        if (!drop[i]) {
+            f.count = first;
+            continue;
+        }
+        *changed = true;
         (void)snprintf(text, sizeof text, "%lld iterations", (long long)u.trips);
         pass_count(ctx, g, n, text);
     }
@@ -309,7 +318,6 @@ static inlay_status visit(pass_ctx *ctx, graph *g, bool *changed)
             if (i >= nodes || !drop[i])
                 g->nodes[kept++] = g->nodes[i];
         g->node_count = kept;
-        *changed = true;
     }
     return INLAY_OK;
 }

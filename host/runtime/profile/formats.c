@@ -225,10 +225,10 @@ void profile_html(const profile_report *r, const explain_sink *sink)
               /* Whatever a model's names say, nothing is fetched and nothing is sent. */
               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
               "script-src 'unsafe-inline'\" />\n<title>inlay profile</title>\n<style>\n");
-    page_put(profile_page_css, sink->write, sink->user);
+    put(sink, profile_page_css);
     put(sink, "</style>\n</head>\n<body>\n<div id=\"page\"></div>\n<script type=\"application/json\" id=\"facts\">\n");
     profile_json(r, sink); /* has no '<' and no '&' in it */
     put(sink, "</script>\n<script>\n'use strict';\n(function () {\n");
-    page_put(profile_page_js, sink->write, sink->user);
+    put(sink, profile_page_js);
     put(sink, "})();\n</script>\n</body>\n</html>\n");
 }

@@ -1,19 +1,7 @@
 # Makes a C file of texts: cmake -DOUTPUT=page.c "-DTEXTS=page_css=a.css;page_js=b.js,c.js" -P embed.cmake
-# Files of one text are joined by commas. Indentation, and comments that stand on lines of their own, stay behind. Bytes
-# are written as numbers, since C limits the length of string literals. With -DPAIRS=pairs.txt, texts of ASCII alone are
-# written in pairs: the n-th pair of that file is byte 128 + n wherever it occurs, pairs of pairs among them (report/page.c
-# undoes it). Any pairs will do; these are the most frequent ones of the pages, found one after the other.
+# Files of one text are joined by commas and are ASCII. Indentation, and comments that stand on lines of their own, stay
+# behind. Bytes are written as numbers, since C limits the length of string literals.
 set(code "/* Made by embed.cmake from the files of page/. */\n#include \"report/page.h\"\n")
-if(PAIRS)
-  file(READ "${PAIRS}" pairs)
-  string(REGEX MATCHALL "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]" pairs "${pairs}")
-  list(LENGTH pairs count)
-  if(NOT count EQUAL 128)
-    message(FATAL_ERROR "${PAIRS} has ${count} pairs; it must have 128")
-  endif()
-  string(REGEX REPLACE "(..)(..);?" "{ 0x\\1, 0x\\2 },\n" table "${pairs}")
-  string(APPEND code "const unsigned char page_pairs[128][2] = {\n${table}};\n")
-endif()
 foreach(text ${TEXTS})
   string(REPLACE "=" ";" parts "${text}")
   list(GET parts 0 name)
@@ -29,20 +17,10 @@ foreach(text ${TEXTS})
   string(REGEX REPLACE "\n\n+" "\n" all "${all}")
   string(HEX "${all}" hex)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-  if(PAIRS AND "${bytes}" MATCHES "0x[89a-f]")
+  if("${bytes}" MATCHES "0x[89a-f]")
     message(FATAL_ERROR "${files}: a byte that is not ASCII")
   endif()
-  set(next 128)
-  foreach(pair ${pairs})
-    string(REGEX REPLACE "(..)(..)" "0x\\1,0x\\2," two "${pair}")
-    math(EXPR one "${next}" OUTPUT_FORMAT HEXADECIMAL)
-    string(REPLACE "${two}" "${one}," bytes "${bytes}")
-    math(EXPR next "${next} + 1")
-  endforeach()
   string(REGEX REPLACE "((0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,))" "\\1\n" bytes "${bytes}")
-  if(PAIRS)
-    string(REGEX REPLACE "(0x[89a-f].)" "(char)\\1" bytes "${bytes}")
-  endif()
   string(APPEND code "const char ${name}[] = {\n${bytes}0};\n")
 endforeach()
 file(WRITE "${OUTPUT}" "${code}")

@@ -550,14 +550,16 @@ static void put_model(emitter *e, const uint32_t *option_counts)
         "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
         "    .options = { options_reference, options_cpu }, .option_counts = { %u, %u },\n"
         "    .regions = regions, .steps = steps, .inputs = tensors_in, .outputs = tensors_out, .packs = packs,\n"
-        "    .packs_data = %s_packs, .region_count = %u, .step_count = %u, .input_count = %u,\n"
+        "    .packs_data = %s_packs, .data = %s_data, .data_bytes = %" PRIu64
+        "u, .region_count = %u, .step_count = %u, .input_count = %u,\n"
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
         "    .packs_first = %d, .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64
         "u,\n};\n\n",
         e->n->name, e->n->has_reference ? "open_reference" : "0", e->n->has_cpu ? "bundled_cpu" : "0", option_counts[0],
-        option_counts[1], e->n->name, regions, e->c->step_count, g->input_count, g->output_count, e->f->pack_count,
-        e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level, e->n->isa != NULL ? "\"" : "",
-        e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "", e->c->slab_bytes, e->f->arena_bytes);
+        option_counts[1], e->n->name, e->n->name, e->at, regions, e->c->step_count, g->input_count, g->output_count,
+        e->f->pack_count, e->f->packs_levels, !e->f->drops, e->f->first, e->f->only_level,
+        e->n->isa != NULL ? "\"" : "", e->n->isa != NULL ? e->n->isa : "0", e->n->isa != NULL ? "\"" : "",
+        e->c->slab_bytes, e->f->arena_bytes);
 }
 
 /* Functions that have a version for each level of instructions are indirect; musl, which has no macro of its own,

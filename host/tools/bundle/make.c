@@ -501,6 +501,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "--for native is for this machine's CPU, and target '%s' is not", job->target);
     (void)snprintf(m.log, sizeof m.log, "%s/log", job->dir);
+    job->pack_count = job->start_count = 0;
+    job->memory_bytes = 0;
+    job->prepared = job->declined = false;
     if (!bundle_name(c, job->name != NULL ? job->name : default_name(&m), &m.n))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     INLAY_TRY(maker_find_needs(&m));
@@ -519,6 +522,11 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *c, inlay_diag *diag
         INLAY_TRY(maker_read_accounts(&m, maker_level_count(&m)));
     else
         maker_keep_untried(&m, NULL, 0);
+    if (job->prepared && job->accept != NULL && !job->accept(job->user)) {
+        job->declined = true;
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "weights of %llu bytes in memory were declined",
+                          (unsigned long long)job->memory_bytes);
+    }
     INLAY_TRY(tell(&m, 0.7, "linking"));
     INLAY_TRY(measure_arena(&m));
     job->tried = maker_path(&m, job->dir, "whole");

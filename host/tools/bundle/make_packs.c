@@ -193,8 +193,8 @@ static int by_growth(const void *a, const void *b)
 
 static void choose_sources(const maker *m, choice *c)
 {
-    const double most = m->job->size * (double)m->job->data_bytes; /* the first program had all constants, no packs */
-    double total = (double)m->job->data_bytes;
+    const double most = m->job->size * (double)m->job->constant_bytes;
+    double total = (double)m->job->constant_bytes;
     bool all_known = true;
 
     qsort(c->sources, c->source_count, sizeof *c->sources, by_growth);
@@ -283,6 +283,33 @@ done:
     return status;
 }
 
+/* ------------------------------------------------------------------ what runs read
+ *
+ * Of one account: its packs, and the constants that are not packed alone. */
+
+static bool count_memory(maker *m, const pack_account *a)
+{
+    uint64_t bytes = m->job->constant_bytes, head[4];
+    const unsigned char *p = a->packs;
+    bool good = find_unread(m, a->fates);
+
+    for (uint32_t i = 0; good && i < m->c->part_count; i++)
+        for (uint32_t v = 0; v < m->c->parts[i].p->graph->value_count; v++)
+            bytes -= m->f.unread[i][v] == 1 ? m->c->parts[i].p->graph->values[v].info.data_bytes : 0;
+    m->f.unread = NULL;
+    for (; good && p < a->end; p += head[3]) {
+        good = (uint64_t)(a->end - p) >= sizeof head;
+        if (!good)
+            break;
+        memcpy(head, p, sizeof head);
+        p += sizeof head;
+        good = (uint64_t)(a->end - p) >= head[3];
+        bytes += head[3];
+    }
+    m->job->memory_bytes = bytes > m->job->memory_bytes ? bytes : m->job->memory_bytes;
+    return good;
+}
+
 /* ------------------------------------------------------------------ accounts */
 
 /* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
@@ -343,6 +370,9 @@ inlay_status maker_read_accounts(maker *m, uint32_t count)
 
     count = read_accounts(m, count, list, levels);
     good = count > 0;
+    m->job->constant_bytes = m->job->data_bytes; /* the first program had all constants, no packs */
+    for (uint32_t i = 0; good && i < count; i++)
+        good = count_memory(m, &list[i]);
     if (good && m->native)
         m->f.only_level = (uint32_t)levels[0];
     else if (good)

@@ -26,7 +26,19 @@ static const char doc[] =
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
-enum { KEY_LIBRARY = 0x4000, KEY_OBJECT, KEY_TARGET, KEY_CC, KEY_NAME, KEY_DIM, KEY_SET, KEY_ISA, KEY_SIZE, KEY_KEEP };
+enum {
+    KEY_LIBRARY = 0x4000,
+    KEY_OBJECT,
+    KEY_TARGET,
+    KEY_CC,
+    KEY_NAME,
+    KEY_DIM,
+    KEY_SET,
+    KEY_ISA,
+    KEY_SIZE,
+    KEY_MEMORY,
+    KEY_KEEP
+};
 static const struct argp_option flags[] = {
     { "output", 'o', "FILE", 0, "The file to write; - is standard output", 0 },
     { "library", KEY_LIBRARY, NULL, 0, "Write a static library, and FILE's name with .h", 0 },
@@ -44,12 +56,22 @@ static const struct argp_option flags[] = {
       "as "
       "that goes, and is made at each start beyond it (default: 1.15)",
       0 },
+    { "memory", KEY_MEMORY, "N", 0,
+      "The most bytes of weights that runs read, as a multiple of the model's: beyond that, convolutions run by slower "
+      "kernels with smaller weights, first where a byte saves least time (default: 3, or 16 MiB where that is more)",
+      0 },
     { "cc", KEY_CC, "PROGRAM", 0, "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)", 0 },
     { "keep", KEY_KEEP, NULL, 0, "Keep sources and objects in the folder FILE.bundle", 0 },
     { 0 },
 };
 
 enum { MOST_DIMS = 64, MOST_MOVED = 32 };
+/* What was tried to hold --memory: the fastest kernels, those with the smallest weights, prices between the two. */
+typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory_stage;
+/* Microseconds for a MiB: transforms save up to some thousands. Four times as many until the weights fit. */
+enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
+static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
+
 typedef struct bundle_args {
     const char *model;
     bundle_job job;
@@ -63,6 +85,10 @@ typedef struct bundle_args {
     uint32_t moved_count;
     bundle_check check;
     bool keep;
+    double memory; /* 0: the default */
+    memory_stage stage;
+    uint64_t fastest_bytes; /* of weights with the fastest kernels */
+    int64_t price;          /* cpu.pack_price; 0: as the session has it */
 } bundle_args;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -93,6 +119,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->job.size = strtod(arg, &end);
         if (end == arg || *end != '\0' || !(args->job.size >= 1) || args->job.size > 1000)
             argp_error(state, "--size is a number from 1, not '%s'", arg);
+        return 0;
+    }
+    case KEY_MEMORY: {
+        char *end;
+
+        args->memory = strtod(arg, &end);
+        if (end == arg || *end != '\0' || !(args->memory >= 1) || args->memory > 1000)
+            argp_error(state, "--memory is a number from 1, not '%s'", arg);
         return 0;
     }
     case KEY_CC:
@@ -192,6 +226,51 @@ done:
     return status;
 }
 
+static bool takes_too_much(const bundle_args *args)
+{
+    const double constants = (double)args->job.constant_bytes, bytes = (double)args->job.memory_bytes;
+
+    if (args->memory > 0)
+        return bytes > args->memory * constants;
+    return bytes > DEFAULT_MEMORY * constants && bytes > DEFAULT_MEMORY_BYTES;
+}
+
+/* Shall the bundle go on with these kernels? Otherwise it is to be made with those of the next price. */
+static bool accept_memory(void *user)
+{
+    bundle_args *args = user;
+    const bool over = takes_too_much(args);
+
+    switch (args->stage) {
+    case MEMORY_FASTEST:
+        if (!over)
+            return true;
+        args->fastest_bytes = args->job.memory_bytes;
+        args->stage = MEMORY_LEAST;
+        args->price = MOST_PRICE;
+        return false;
+    case MEMORY_LEAST: /* where that is not enough, or nothing, there is no other way */
+        if (over || args->job.memory_bytes == args->fastest_bytes)
+            return true;
+        args->stage = MEMORY_PRICED;
+        args->price = LEAST_PRICE;
+        return false;
+    default:
+        if (!over)
+            return true;
+        args->price *= 4;
+        return false;
+    }
+}
+
+static inlay_status set_price(const bundle_args *args, cli_common *common, inlay_diag *diag)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%lld", (long long)args->price);
+    return inlay_options_set(common->options, "cpu.pack_price", text, diag);
+}
+
 /* A node that its provider cannot run goes to the other one; at the second one of an operator all do. */
 static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
 {
@@ -230,8 +309,11 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
     INLAY_TRY(set_options(args, common, "cpu,reference", diag));
     args->job.dir = s.dir;
     args->job.progress = common->quiet ? NULL : cli_progress;
-    while ((status = bundle_once(args, common, path, &why)) == INLAY_UNSUPPORTED && args->job.node[0] != '\0')
-        INLAY_TRY(move_node(args, common, &why, diag));
+    args->job.accept = accept_memory;
+    args->job.user = args;
+    while ((status = bundle_once(args, common, path, &why)) == INLAY_UNSUPPORTED &&
+           (args->job.declined || args->job.node[0] != '\0'))
+        INLAY_TRY(args->job.declined ? set_price(args, common, diag) : move_node(args, common, &why, diag));
     if (status != INLAY_OK)
         *diag = why;
 done:
@@ -251,6 +333,13 @@ static int print_result(const bundle_args *args, const cli_common *common)
         (void)printf("%s: %llu bytes, of which weights %llu; arena %llu bytes\n", job->output,
                      (unsigned long long)job->file_bytes, (unsigned long long)job->data_bytes,
                      (unsigned long long)job->arena_bytes);
+        if (job->memory_bytes > 0)
+            (void)printf("weights that runs read: %llu bytes, %.2f times the model's%s\n",
+                         (unsigned long long)job->memory_bytes,
+                         (double)job->memory_bytes / (double)(job->constant_bytes + (job->constant_bytes == 0)),
+                         takes_too_much(args) ? ", more than --memory: no kernels have smaller ones"
+                         : args->price > 0    ? ": some convolutions run by slower kernels, for --memory"
+                                              : "");
         if (job->start_count > 0)
             (void)printf("weights are packed at each start, %u of %u packs; a larger --size keeps more of them in the "
                          "program\n",
@@ -269,10 +358,11 @@ static int print_result(const bundle_args *args, const cli_common *common)
         return CLI_OK;
     }
     return cli_print_json(common,
-                          json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
-                                    (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
-                                    "arena_bytes", (json_int_t)job->arena_bytes, "packs", (int)job->pack_count,
-                                    "packs_at_start", (int)job->start_count, "tried", args->check.ran, "same",
+                          json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output,
+                                    "bytes", (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
+                                    "arena_bytes", (json_int_t)job->arena_bytes, "memory_bytes",
+                                    (json_int_t)job->memory_bytes, "packs", (int)job->pack_count, "packs_at_start",
+                                    (int)job->start_count, "tried", args->check.ran, "same",
                                     args->check.ran && args->check.same, "difference", args->check.largest),
                           CLI_OK);
 }

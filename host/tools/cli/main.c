@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 #include "base/output.h"
 #include "cli/cli.h"
+#include "modelkit/gradient.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +120,7 @@ int main(int argc, char **argv)
     output_guard("inlay");
     argp_err_exit_status = CLI_USAGE;
     cli_restart_init(argc, argv);
+    passes_set_gradient(gradient_spell_out);
     code = run(argc, argv);
     return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* whatever the signal made fail first */
 }

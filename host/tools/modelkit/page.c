@@ -22,11 +22,6 @@ void page_text(FILE *to, const char *text, size_t columns)
     }
 }
 
-static void put_piece(void *to, const char *data, size_t bytes)
-{
-    (void)fwrite(data, 1, bytes, to);
-}
-
 void page_begin(FILE *to, const char *title)
 {
     (void)fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
@@ -37,7 +32,7 @@ void page_begin(FILE *to, const char *title)
                 to);
     page_text(to, title, 0);
     (void)fputs("</title>\n<style>\n", to);
-    page_put(profile_page_css, put_piece, to);
+    (void)fputs(profile_page_css, to);
     (void)fputs("</style>\n</head>\n<body>\n<div id=\"page\">\n<h1>", to);
     page_text(to, title, 0);
     (void)fputs("</h1>\n", to);

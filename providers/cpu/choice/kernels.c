@@ -504,6 +504,36 @@ static void spare_library(const rg_build *b, kn_choice *choice)
     }
 }
 
+/* What a kernel takes, and what the memory costs that its weights take beside the original, which stays for the guard.
+ */
+static double priced_ns(const rg_build *b, const kn_case *c, uint8_t kernel, double ns)
+{
+    const double points = (double)kn_kernels[kernel].points;
+
+    return ns + b->state->pack_price * points * points * (double)(c->w.in * c->w.out) * sizeof(float);
+}
+
+/* Option pack_price: in the order of that. */
+static void spare_memory(const rg_build *b, const kn_case *c, kn_choice *choice)
+{
+    kn_choice spared = *choice;
+
+    if (b->state->pack_price <= 0 || c->product || kn_is_narrow(b))
+        return;
+    spared.count = 0;
+    for (uint32_t i = 0; i < choice->count; i++) {
+        const double ns = priced_ns(b, c, choice->kernel[i], choice->ns[i]);
+        uint32_t at = spared.count;
+
+        while (at > 0 && priced_ns(b, c, spared.kernel[at - 1], spared.ns[at - 1]) > ns)
+            at--;
+        put(&spared, at, choice->kernel[i], choice->ns[i]);
+    }
+    if (spared.kernel[0] != choice->kernel[0])
+        spared.why = "by option pack_price, transformed weights would save too little for the memory that they take";
+    *choice = spared;
+}
+
 /* The kernel whose pack the weights have already, where it costs little: weights that several layers have in common, as
  * the heads of a detector on images of all sizes do, or layers of other sizes, of a sentence one word longer. A pack
  * for each would be several times the weights in memory. */
@@ -552,6 +582,7 @@ static void choose(rg_build *b, const rg_group *group, const kn_case *c, kn_choi
     else if (b->attempt == NULL || b->attempt->find != NULL) {
         by_time(b, choice);
         spare_library(b, choice);
+        spare_memory(b, c, choice);
         share_pack(b, choice);
     } else if (b->attempt->order < choice->count && choice->ns[b->attempt->order] < KN_PLAUSIBLE * choice->ns[0]) {
         choice->moved = b->attempt->order > 0;

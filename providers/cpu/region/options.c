@@ -13,6 +13,8 @@ void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_r
 
         if (strcmp(v->name, "winograd") == 0)
             winograd = v->i != 0;
+        else if (strcmp(v->name, "pack_price") == 0)
+            state->pack_price = (double)v->i * 1000 / (1 << 20);
         else if (strcmp(v->name, "pairs") == 0)
             pairs = v->i != 0;
         else if (strcmp(v->name, "reproducible") == 0)

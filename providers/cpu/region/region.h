@@ -45,7 +45,8 @@ typedef struct rg_state {
     const inlay_ext_steps *steps;         /* likewise */
     const inlay_ext_team *team;           /* likewise */
     uint32_t budget;                      /* threads of the process */
-    bool winograd;                        /* convolutions may be Winograd's */
+    bool winograd;                        /* convolutions may be Winograd's, */
+    double pack_price;                    /* whose weights save so many nanoseconds for each byte */
     const struct sg_kernel *sgemm;        /* our own products by constants; NULL: oneDNN's */
     const struct sg_kernel *attend;       /* our own attention, likewise */
     bool bf16;                            /* products of bfloat16 */

@@ -69,6 +69,8 @@ typedef struct bundle_model {
     const bundle_tensor *inputs, *outputs;
     const bundle_pack *packs; /* sorted by key */
     const char *packs_data;
+    const char *data; /* [data_bytes] the constants */
+    uint64_t data_bytes;
     uint32_t region_count, step_count, input_count, output_count, pack_count;
     uint32_t packs_levels;  /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
     uint32_t has_originals; /* what no pack is listed for can be packed when it starts */
@@ -82,6 +84,9 @@ typedef struct bundle_model {
 /* Starts the model in `arena` of that many bytes, aligned to 64, or NULL for memory of the system's. Once per process;
  * 0 or an INLAY_* status, and bundle_error() says why. */
 int bundle_start(const bundle_model *model, void *arena, uint64_t bytes);
+/* Before the start: constants between these pages leave memory once a pack was made of one of them, and come back from
+ * the program's file where they are read. */
+void bundle_let_go(void *pages, uint64_t bytes);
 /* inputs and outputs: addresses in the model's order, aligned to the element; results are the same at any address. */
 int bundle_run(const bundle_model *model, const void *const *inputs, void *const *outputs);
 /* Runs each region once, those behind branches that are not taken as well; what they compute is of no use. Only while

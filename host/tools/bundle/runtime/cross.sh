@@ -4,7 +4,7 @@
 # Needs Debian's gcc-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../../..")
+source=$(realpath "$(dirname "$0")/../../../..")
 here=$build/bundle-arm64
 launcher=()
 if command -v ccache >/dev/null; then

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,15 +127,71 @@ static void print_info(const bundle_model *m, double start_us, double first_us, 
                        uint64_t before)
 {
     double best = times[0], sum = 0;
+    struct rusage usage = { .ru_maxrss = 0 };
 
     for (uint32_t i = 0; i < count; i++) {
         best = times[i] < best ? times[i] : best;
         sum += times[i];
     }
+    (void)getrusage(RUSAGE_SELF, &usage);
     (void)printf("start_us %.1f\nfirst_run_us %.1f\nbest_run_us %.2f\nmean_run_us %.2f\narena_bytes %llu\n"
+                 "peak_resident_bytes %llu\n"
                  "allocations_at_start %llu\nallocations_in_runs %llu\npacks %u\n",
                  start_us, first_us, best, sum / count, (unsigned long long)bundle_arena_peak(),
-                 (unsigned long long)before, (unsigned long long)(bundle_allocations() - before), m->pack_count);
+                 (unsigned long long)usage.ru_maxrss * 1024, (unsigned long long)before,
+                 (unsigned long long)(bundle_allocations() - before), m->pack_count);
+}
+
+static uint64_t read_hex(const char **at)
+{
+    uint64_t n = 0;
+
+    for (;; ++*at) {
+        const char c = **at;
+
+        if (c >= '0' && c <= '9')
+            n = n * 16 + (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            n = n * 16 + (uint64_t)(c - 'a') + 10;
+        else
+            return n;
+    }
+}
+
+/* Are these pages a file's, and is nobody able to write them? Those of a program that another one unpacked into memory
+ * could not come back. A line is "BEGIN-END r--p OFFSET DEVICE INODE NAME". */
+static int are_of_file(uint64_t first, uint64_t last)
+{
+    static char text[4096];
+    const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : 0; /* the program itself comes first */
+
+    if (fd >= 0)
+        (void)close(fd);
+    for (const char *line = text; bytes > 0 && line != NULL && *line != '\0';) {
+        const char *at = line, *next = strchr(line, '\n');
+        const uint64_t begin = read_hex(&at), end = *at == '-' ? (at++, read_hex(&at)) : 0;
+
+        if (begin <= first && last <= end && next != NULL && next - at > 6) {
+            const int is_written = at[2] == 'w';
+
+            for (int field = 0; field < 4 && at < next; at++)
+                field += *at == ' ';
+            return !is_written && *at != '0';
+        }
+        line = next != NULL ? next + 1 : NULL;
+    }
+    return 0;
+}
+
+/* Constants that are packed when the program starts need not stay in memory beside their packs. */
+static void let_originals_go(const bundle_model *m)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)m->data;
+    const uint64_t first = (at + page - 1) / page * page, last = (at + m->data_bytes) / page * page;
+
+    if (first < last && are_of_file(first, last))
+        bundle_let_go((void *)(uintptr_t)first, last - first);
 }
 
 int bundle_main(const bundle_model *m, const char *name, int argc, char **argv)
@@ -151,6 +208,7 @@ int bundle_main(const bundle_model *m, const char *name, int argc, char **argv)
     if (code != 0)
         return code < 0 ? 0 : code;
     begin = now_us();
+    let_originals_go(m);
     if (bundle_start(m, NULL, 0) != INLAY_OK)
         return fail(name, bundle_error(), NULL);
     started_us = now_us() - begin;

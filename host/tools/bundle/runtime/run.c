@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct inlay_run {
     uint32_t threads;
@@ -43,6 +44,8 @@ static ready *regions;
 static call *calls;
 static char *slab;
 static made *made_packs;
+static void *let_go; /* see bundle_let_go() */
+static uint64_t let_go_bytes;
 static inlay_run run;
 static inlay_diag diag = INLAY_DIAG_INIT;
 static int left_out;
@@ -227,11 +230,22 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
     return INLAY_OK;
 }
 
+void bundle_let_go(void *pages, uint64_t bytes)
+{
+    let_go = pages;
+    let_go_bytes = bytes;
+}
+
 static void packs_keep(void *ctx, void *compile, const void *data)
 {
+    const uint64_t worth_a_call = 1 << 18;
+
     (void)ctx, (void)compile;
-    for (made *m = made_packs; m != NULL; m = m->next)
+    for (made *m = made_packs; m != NULL; m = m->next) {
         m->kept |= m->data == data;
+        if (m->data == data && let_go_bytes > 0 && m->bytes >= worth_a_call)
+            (void)madvise(let_go, let_go_bytes, MADV_DONTNEED);
+    }
 }
 
 void bundle_made_packs(bundle_pack_fn each, void *ctx)

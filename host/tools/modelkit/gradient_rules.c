@@ -1,5 +1,5 @@
 /* The derivatives of operators, as rows, and what writes them. */
-#include "passes/gradient.h"
+#include "modelkit/gradient.h"
 #include <string.h>
 
 enum { MOST_INPUTS = 5, MOST_TERMS = GRADIENT_TERMS, MOST_STACK = 16, MOST_TEXT = 24 };

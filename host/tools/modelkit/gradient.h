@@ -1,8 +1,13 @@
-/* passes/gradient.h - what writes derivatives: gradient.c walks the graph, gradient_rules.c knows the operators. */
-#ifndef PASSES_GRADIENT_H
-#define PASSES_GRADIENT_H
+/* modelkit/gradient.h - what writes derivatives: gradient.c walks the graph, gradient_rules.c knows the operators. */
+#ifndef MODELKIT_GRADIENT_H
+#define MODELKIT_GRADIENT_H
 #include "base/names.h"
 #include "passes/body_nodes.h"
+
+/* Puts the operators that compute it in the place of each Gradient: for passes_set_gradient(). */
+INLAY_NODISCARD inlay_status gradient_spell_out(pass_ctx *ctx, bool *out_changed);
+
+/* ------------------------------------------------------------------ between the two files */
 
 enum { GRADIENT_TERMS = 3 };
 

@@ -1,0 +1,426 @@
+/* Passes cannot change the type, the rank or a size of a value: a wrong edit for each way in which they replace one. */
+#include "model/model.h"
+#include "modelkit/gradient.h"
+#include "passes/type_guard.h"
+#include "passes/rewrite.h"
+#include "rewrite_rows.h"
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A model as passes find it. Its mistakes may be the file's, so checks do not end the process. */
+static graph_model *load(wire *w)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model = NULL;
+
+    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK ||
+        graph_bind(model, NULL, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    model->trusts_file = true;
+    return model;
+}
+
+static graph_model *load_script(const char *script)
+{
+    graph_model *model;
+    wire w = { 0 };
+
+    script_model(&w, script, 17);
+    model = load(&w);
+    wire_deinit(&w);
+    return model;
+}
+
+/* Runs the pass; *out_changed is what it says. Where it is wrong, it says that nothing has changed; with checks the
+ * process ends, and it is another one. */
+static void run_pass(pass_fn pass, pass_ctx *ctx, bool wrong, bool *out_changed)
+{
+    *out_changed = false;
+    ctx->model->trusts_file = false;
+#ifdef INLAY_CHECKS
+    if (wrong) {
+        int status = 0;
+        pid_t child = fork();
+
+        if (child == 0) {
+            (void)pass(ctx, out_changed);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        return;
+    }
+#endif
+    assert_int_equal(pass(ctx, out_changed), INLAY_OK);
+    assert_int_equal(*out_changed, !wrong);
+}
+
+static void expect_ops(const char *name, const graph_model *model, const char *ops)
+{
+    char text[256];
+
+    list_ops(model->main, text, sizeof text);
+    if (strcmp(text, ops) != 0)
+        fail_msg("%s: left are '%s', expected '%s'", name, text, ops);
+}
+
+/* ------------------------------------------------------------------ passes that are right about what they read */
+
+/* What a careless pass has done before, which the next one would carry on to the value that the graph reads. */
+typedef struct plant {
+    const char *name, *script;
+    pass_fn pass;
+    void (*spoil)(graph *g);
+    const char *ops;   /* with the mistake */
+    const char *right; /* without it */
+} plant;
+
+static uint32_t value(const graph *g, const char *name)
+{
+    uint32_t v = graph_find_value(g, name);
+
+    assert_int_not_equal(v, INLAY_NONE);
+    return v;
+}
+
+static void spoil_attribute(graph *g)
+{
+    static const float three[3];
+    const inlay_attr_info attr = {
+        .name = { "value_floats", 12 }, .kind = INLAY_ATTR_FLOATS, .floats = three, .count = 3
+    };
+
+    assert_int_equal(graph_set_attr(g, g->nodes[0], &attr), INLAY_OK);
+}
+
+static void spoil_shape(graph *g)
+{
+    static const int64_t shape[] = { 3, 2 }, two = 2;
+
+    assert_int_equal(graph_set_constant(g, value(g, "s"), INLAY_INT64, 1, &two, shape, sizeof shape), INLAY_OK);
+}
+
+static void spoil_captured(graph *g)
+{
+    static const float data[3];
+    static const int64_t three = 3;
+
+    assert_int_equal(graph_set_constant(g, value(g, "k"), INLAY_FLOAT, 1, &three, data, sizeof data), INLAY_OK);
+}
+
+static void spoil_branch(graph *g)
+{
+    const graph_body *body = &g->nodes[0]->bodies[0];
+
+    assert_string_equal(body->attr, "then_branch");
+    assert_int_equal(body->capture_count, 2);
+    body->graph->outputs[0] = body->capture_inner[body->graph->values[body->capture_inner[0]].info.rank == 1 ? 0 : 1];
+}
+
+static uint32_t captures(const graph *g)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < g->node_count; i++)
+        count += g->nodes[i]->capture_count;
+    return count;
+}
+
+/* Views are folded without a provider. */
+static inlay_status nobody(void *ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results, arena *a,
+                           inlay_diag *diag)
+{
+    (void)ctx, (void)g, (void)n, (void)max_bytes, (void)results, (void)a, (void)diag;
+    return INLAY_UNSUPPORTED;
+}
+
+static void carried_on(void **state)
+{
+    static const plant plants[] = {
+        { "Constant", "x : 2\nc = Constant() value_floats=1.5,2.5\nz = Add(x, c)\n-> z", pass_constant_nodes,
+          spoil_attribute, "Constant Add", "Add" },
+        { "a constant's view", "x : 6\nc = [2,3]\ns = i[1] 6\na = Reshape(c, s)\ny = Add(x, a)\n-> y",
+          pass_fold_constants, spoil_shape, "Reshape Add", "Add" },
+        { "If", "x : 2,3\nz : 3\nc = bool[] 1\ny = If(c) then:Add(x,z) else:Mul(x,z)\n-> y", pass_if_constant,
+          spoil_branch, "If", "Add" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof plants / sizeof plants[0]); i++) {
+        const plant *p = &plants[i / 2];
+        graph_model *model = load_script(p->script);
+        pass_ctx ctx = { .model = model, .fold = nobody, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
+        bool changed = false;
+
+        if (i % 2 == 0)
+            p->spoil(model->main);
+        run_pass(p->pass, &ctx, i % 2 == 0, &changed);
+        expect_ops(p->name, model, i % 2 == 0 ? p->ops : p->right);
+        graph_model_destroy(model);
+    }
+}
+
+/* The branches differ in rank, so inference cannot tell the If's, and the file declares that of the other branch: it is
+ * the file that is wrong, and the branch is put in its place. */
+static void wrong_declaration(void **state)
+{
+    static const inlay_dim one = { .kind = INLAY_DIM_FIXED, .value = 3 };
+    graph_model *model =
+        load_script("x : 2,3\nz : 3\nc = bool[] 1\na = If(c) then:Neg(x) else:Neg(z)\ny = Abs(a)\n=> y");
+    graph_value *a = &model->main->values[value(model->main, "a")];
+    pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+    bool changed = false;
+
+    (void)state;
+    a->declared = true;
+    a->declared_dtype = INLAY_FLOAT;
+    a->declared_rank = 1;
+    a->declared_dims = &one;
+    assert_int_equal(graph_infer(model, NULL), INLAY_OK);
+    assert_true(model->trusts_file);
+    assert_int_equal(a->info.rank, 1);
+    assert_int_equal(pass_if_constant(&ctx, &changed), INLAY_OK);
+    assert_true(changed);
+    graph_model_destroy(model);
+}
+
+static void captured_constants(void **state)
+{
+    static const char script[] = "x : 2\nc : 1\nt = [] 1\nb = Greater(c, t)\nk = [2]\n"
+                                 "y = If(b) then:Add(x,k) else:Mul(x,k)\n=> y";
+
+    (void)state;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        graph_model *model = load_script(script);
+        pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+        bool changed = false;
+
+        assert_int_equal(captures(model->main), 2);
+        if (wrong)
+            spoil_captured(model->main);
+        run_pass(pass_capture_constants, &ctx, wrong, &changed);
+        assert_int_equal(captures(model->main), wrong ? 2 : 1);
+        graph_model_destroy(model);
+    }
+}
+
+/* y carries [2] around the Loop, s stacks the same; the mistake gives the body's `other`, of [3], instead. */
+static graph_model *load_loop(bool y_is_output)
+{
+    wire w = { 0 };
+    wire_mark g = mw_begin(&w, 8, 17), loop;
+    graph_model *model;
+    mw_body body;
+
+    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "3");
+    rig_ints(&w, "n", 0, 1, (int64_t[]){ 2 });
+    loop = mw_node_begin(&w, "Loop", "n,,x", "y,s");
+    body = mw_body_begin(&w, "body", "body");
+    mw_value(&w, MW_INPUT, "i", RIG_INT64, "");
+    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&w, MW_INPUT, "v", RIG_FLOAT, NULL);
+    mw_node(&w, "Identity", "c", "go");
+    mw_node(&w, "Neg", "v", "next");
+    mw_node(&w, "Neg", "z", "other");
+    mw_node(&w, "Abs", "x", "row");
+    mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
+    mw_value(&w, MW_OUTPUT, "next", RIG_FLOAT, NULL);
+    mw_value(&w, MW_OUTPUT, "row", RIG_FLOAT, NULL);
+    mw_body_end(&w, body);
+    wire_end(&w, loop);
+    mw_node(&w, "Neg", "y", "u");
+    mw_value(&w, MW_OUTPUT, y_is_output ? "y" : "u", RIG_FLOAT, NULL);
+    mw_value(&w, MW_OUTPUT, "s", RIG_FLOAT, NULL);
+    wire_end(&w, g);
+    model = load(&w);
+    wire_deinit(&w);
+    return model;
+}
+
+static void unrolled_loops(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 4; wrong++) { /* nothing, the carried value, the stacked one, a carried output */
+        graph_model *model = load_loop(wrong == 3);
+        graph *body = model->main->nodes[0]->bodies[0].graph;
+        const uint32_t nodes = model->main->node_count;
+        pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+        bool changed = false;
+
+        if (wrong > 0)
+            body->outputs[wrong == 2 ? 2 : 1] = value(body, "other");
+        run_pass(pass_unroll, &ctx, wrong > 0, &changed);
+        if (wrong > 0)
+            assert_int_equal(model->main->node_count, nodes);
+        assert_int_equal(graph_bind(model, NULL, NULL), INLAY_OK);
+        assert_int_equal(graph_finish(model->main, NULL), INLAY_OK);
+        graph_model_destroy(model);
+    }
+}
+
+/* ------------------------------------------------------------------ providers that fold */
+
+static struct {
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[2];
+} folded;
+
+static inlay_status fold_wrongly(void *ctx, graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
+                                 arena *a, inlay_diag *diag)
+{
+    static const double zeros[6];
+
+    (void)ctx, (void)g, (void)n, (void)max_bytes, (void)a, (void)diag;
+    results[0] = (inlay_tensor_view){
+        .data = zeros, .bytes = sizeof zeros, .dims = folded.dims, .rank = folded.rank, .dtype = folded.dtype
+    };
+    return INLAY_OK;
+}
+
+static inlay_status run(graph_model *model, pass_fold_fn fold, inlay_diag *diag)
+{
+    pass_ctx ctx = { .model = model, .fold = fold, .fold_max_bytes = 1 << 20, .rewrite_limit = -1, .diag = diag };
+
+    return passes_run(&ctx, 1);
+}
+
+static void folded_constants(void **state)
+{
+    static const struct {
+        inlay_dtype dtype;
+        uint32_t rank;
+        int64_t dims[2];
+    } results[] = {
+        { INLAY_FLOAT, 2, { 2, 3 } },  { INLAY_FLOAT, 2, { 3, 2 } }, { INLAY_FLOAT, 1, { 6, 0 } },
+        { INLAY_DOUBLE, 2, { 2, 3 } }, { INLAY_FLOAT, 0, { 0, 0 } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+        graph_model *model = load_script("x : 2,3\nc = [2,3]\na = Abs(c)\ny = Add(x, a)\n-> y");
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        model->trusts_file = false; /* the provider is to blame, not a pass: no check ends the process */
+        memcpy(&folded, &results[i], sizeof folded); /* the first is right */
+        assert_int_equal(run(model, fold_wrongly, &diag), INLAY_OK);
+        expect_ops("fold", model, i == 0 ? "Add" : "Abs Add");
+        graph_model_destroy(model);
+    }
+}
+
+/* ------------------------------------------------------------------ passes that do not look */
+
+typedef enum mistake { READS_OTHER, SETS_ATTRIBUTE, EDITS_IN_PLACE, FORWARDS_CONSTANT, MISTAKES } mistake;
+static mistake planted;
+
+static inlay_status edit(rewrite *w, graph_node *n)
+{
+    const uint32_t other = value(w->g, "k"), one = value(w->g, "c");
+    graph_node *fresh;
+    bool done;
+
+    if (!pass_is_op(n, "Flatten"))
+        return INLAY_OK;
+    if (planted == FORWARDS_CONSTANT)
+        return rw_forward(w, one, other, &done);
+    if (planted == EDITS_IN_PLACE) {
+        rw_set_input(w, n, 0, other);
+        return INLAY_OK;
+    }
+    fresh = rw_copy(w, n);
+    assert_non_null(fresh);
+    if (planted == READS_OTHER)
+        rw_set_input(w, fresh, 0, other);
+    else
+        assert_int_equal(graph_set_attr_int(w->g, fresh, "axis", 0), INLAY_OK);
+    return rw_replace(w, n, fresh);
+}
+
+static void edited_nodes(void **state)
+{
+    (void)state;
+    for (planted = 0; planted < MISTAKES; planted++) {
+        graph_model *model = load_script("x : 2,3\nk = [3,2]\nc = [2,3]\na = Flatten(x) axis=1\nb = Add(a, c)\n"
+                                         "d = Abs(k)\n-> b, d");
+        pass_ctx ctx = { .model = model, .rewrite_limit = -1, .pass = "careless" };
+        const graph_node *flatten = model->main->nodes[0];
+        const uint32_t read = flatten->info.inputs[0];
+        bool changed = false;
+
+        assert_int_equal(rewrite_each_graph(&ctx, edit, &changed), INLAY_OK);
+        assert_false(changed);
+        assert_ptr_equal(model->main->nodes[0], flatten);
+        assert_int_equal(flatten->info.inputs[0], read);
+        assert_int_equal(rw_attr_int(flatten, "axis", 0), 1);
+        assert_int_equal(model->main->nodes[1]->info.inputs[1], value(model->main, "c"));
+        graph_model_destroy(model);
+    }
+}
+
+/* ------------------------------------------------------------------ what the next inference decides */
+
+/* What spells a node out, which nobody runs as it is, is an error where it makes something else. */
+static void expected_values(void **state)
+{
+    static const inlay_dim wrong = { .kind = INLAY_DIM_FIXED, .value = 7 };
+    static const char script[] = "a : 4\nb : 4\nY = Mul(a, b)\nda, db = tr.Gradient(a, b) xs='a,b y=Y\n-> da, db";
+
+    (void)state;
+    passes_set_gradient(gradient_spell_out);
+    for (int mistaken = 0; mistaken < 2; mistaken++) {
+        graph_model *model = load_script(script);
+        inlay_value_info *da = &model->main->values[value(model->main, "da")].info;
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_status status;
+
+#ifndef INLAY_CHECKS
+        model->trusts_file = false;
+#endif
+        if (mistaken)
+            da->dims = &wrong;
+        status = run(model, NULL, &diag);
+        if (!mistaken || model->trusts_file) {
+            assert_int_equal(status, INLAY_OK);
+        } else {
+            assert_int_equal(status, INLAY_INTERNAL);
+            assert_non_null(strstr(diag.text, "pass 'gradient' makes 'da' of another type or shape"));
+        }
+        graph_model_destroy(model);
+    }
+}
+
+/* An edit that goes around all of the above: what builds with INLAY_CHECKS look for around each round of passes. */
+static void expected_all(void **state)
+{
+    (void)state;
+#ifndef INLAY_CHECKS
+    for (int wrong = 0; wrong < 2; wrong++) {
+        graph_model *model = load_script("x : 2,3\nz : 3\na = Neg(x)\ny = Abs(a)\n-> y");
+        inlay_diag diag = INLAY_DIAG_INIT;
+        pass_ctx ctx = { .model = model, .pass = "careless", .diag = &diag };
+
+        model->trusts_file = false;
+        type_guard_expect_all(&ctx);
+        if (wrong)
+            ((uint32_t *)(uintptr_t)model->main->nodes[0]->info.inputs)[0] = value(model->main, "z");
+        assert_int_equal(graph_infer(model, &diag), INLAY_OK);
+        assert_int_equal(type_guard_verify(&ctx), wrong ? INLAY_INTERNAL : INLAY_OK);
+        assert_int_equal(type_guard_verify(&ctx), INLAY_OK); /* said once */
+        graph_model_destroy(model);
+    }
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(carried_on),      cmocka_unit_test(wrong_declaration), cmocka_unit_test(captured_constants),
+        cmocka_unit_test(unrolled_loops),  cmocka_unit_test(folded_constants),  cmocka_unit_test(edited_nodes),
+        cmocka_unit_test(expected_values), cmocka_unit_test(expected_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
