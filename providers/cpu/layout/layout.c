@@ -261,8 +261,10 @@ bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, voi
         char *write = target;
 
         for (int d = 0; d < rank; d++) {
-            read += o.in[d][at[d]] * (int64_t)sizeof(uint32_t);
-            write += o.out[d][at[d]] * (int64_t)sizeof(uint32_t);
+            if (d == inner || d == outer)
+                continue;
+            read += o.in[d][at[d]] * WORD;
+            write += o.out[d][at[d]] * WORD;
         }
         copy_plane(&o, &p, read, write);
         done = true;
