@@ -14,16 +14,17 @@ typedef struct beside_row {
 static inline rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
                               const char *op)
 {
+    const char *loops = REGION_HAS_LIBRARY && strcmp(providers, "reference") != 0 ? REGION ".own_loops" : NULL;
     char pin[64];
     wire w = { 0 };
 
     script_model(&w, script, opset);
     if (op == NULL)
-        return rig_open(&w, (const char *const[]){ "providers", providers, REGION_LOOPS "policy", "priority",
-                                                   "intra_threads", threads, NULL });
+        return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
+                                                   threads, loops, "1", NULL });
     (void)snprintf(pin, sizeof pin, "op:%s=" REGION, op);
-    return rig_open(&w, (const char *const[]){ "providers", providers, REGION_LOOPS "policy", "priority",
-                                               "intra_threads", threads, "pin", pin, NULL });
+    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
+                                               "pin", pin, loops, "1", NULL });
 }
 
 /* How far an element may be off, relative to the largest: what two orders of some hundred terms that cancel leave of a

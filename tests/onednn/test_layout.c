@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 static const struct {
@@ -198,6 +199,13 @@ static void test_parts(void **state)
         const dnnl_dims_t dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, offsets = { at, 0 };
 
         assert_int_equal(dn_reorder(engine, &plain, source, &md, in_parts, dims, offsets), DN_SUCCESS);
+    }
+    assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
+    memset(in_parts, 0, rg_md_bytes(&md)); /* and as the provider cpu copies them */
+    for (int64_t at = 0; at < ROWS; at += STEP) {
+        const dn_dims dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, first = { at, 0 };
+
+        assert_true(rg_md_copy_part(&plain, source, &md, in_parts, dims, first));
     }
     assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
     free(at_once);

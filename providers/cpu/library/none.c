@@ -133,7 +133,7 @@ static int64_t place_of(const rg_md *md, const int64_t *index)
     return at;
 }
 
-/* Constants are laid out once, while a program is made or starts: element by element will do. */
+/* Constants are laid out once, while a program is made or starts: of bytes, element by element will do. */
 static dn_status reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets)
 {
@@ -156,6 +156,8 @@ static dn_status reorder(dn_engine engine, const rg_md *from, const void *source
             return DN_SUCCESS;
         index[d] = offsets != NULL ? offsets[d] : 0;
     }
+    if (rg_md_copy_part(from, source, to, target, dims, index))
+        return DN_SUCCESS;
     do {
         memcpy((char *)target + (size_t)place_of(to, index) * bytes,
                (const char *)source + (size_t)place_of(from, index) * bytes, bytes);

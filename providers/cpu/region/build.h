@@ -205,6 +205,9 @@ bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag
 /* Copies elements of 4 bytes from one layout to another, padding by 0, where they are few enough for a plain loop to be
  * done before a kernel for it would be made. false: not so, nothing was done. */
 bool rg_md_copy(const rg_md *from, const void *source, const rg_md *to, void *target);
+/* The same of a part, [dims] from `first` on in both, of any size; padding is left. */
+bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, void *target, const int64_t *dims,
+                     const int64_t *first);
 
 /* ------------------------------------------------------------------ types (precision.c) */
 
