@@ -45,7 +45,7 @@ echo "SDK, operators, reference: $compiled files compile with musl, $failed do n
 
 others=0
 blocked=0
-for file in providers/common/*.c providers/common/*/*.c host/*/*.c host/*/*/*.c; do
+for file in providers/common/*.c providers/common/*/*.c host/*/*.c host/*/*/*.c host/*/*/*/*.c; do
     others=$((others + 1))
     if ! compile "$file"; then
         blocked=$((blocked + 1))

@@ -1,8 +1,8 @@
 /* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
 #include "base/kept.h"
 #include "folder.h"
-#include "plan/pack_file.h"
-#include "plan/packs.h"
+#include "plan/packs/pack_file.h"
+#include "plan/packs/packs.h"
 #include "threads/threads.h"
 #include <errno.h>
 #include <sched.h>

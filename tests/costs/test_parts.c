@@ -5,10 +5,10 @@
 #include "folder.h"
 #include "measure/calibrate.h"
 #include "measure/measure_time.h"
-#include "partition/cost.h"
-#include "partition/cost_fit.h"
-#include "partition/cost_profile.h"
-#include "partition/cost_store.h"
+#include "partition/cost/cost.h"
+#include "partition/cost/cost_fit.h"
+#include "partition/cost/cost_profile.h"
+#include "partition/cost/cost_store.h"
 #include <math.h>
 
 static const cost_log logged = { keep_log, NULL };

@@ -2,8 +2,8 @@
 #include "model/model.h"
 #include "model_writer.h"
 #include "cmocka_all.h"
-#include "partition/cost_class.h"
-#include "partition/cost_key.h"
+#include "partition/cost/cost_class.h"
+#include "partition/cost/cost_key.h"
 
 /* A small graph, loaded, bound, inferred. */
 typedef struct rig {

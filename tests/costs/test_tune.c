@@ -4,7 +4,7 @@
 #include "folder.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
-#include "partition/cost_profile.h"
+#include "partition/cost/cost_profile.h"
 
 static inlay_options *make_options(const char *providers, const char *delay_us)
 {

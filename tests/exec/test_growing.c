@@ -1,6 +1,6 @@
 /* Sizes that change from run to run: results are those of a fresh session at every size, whatever was run before and
  * by how many threads; plans are used again, and no more are kept than there may be. */
-#include "exec/runner.h"
+#include "exec/context/run_shared.h"
 #include "../passes/graph_script.h"
 #include "plan/plan.h"
 #include "session/session.h"

@@ -1,6 +1,6 @@
 /* The memory plan, against what it promises: random lifetimes, and the chains of real models. */
 #include "cmocka_all.h"
-#include "plan/memory.h"
+#include "plan/layout/memory.h"
 #include <stdlib.h>
 
 static uint64_t next_random(uint64_t *seed)

@@ -1,7 +1,7 @@
 /* Branches of one run side by side (option inter_threads): which steps go together, that they share no memory, the same
  * bits as one after the other, whose failure is told, and what is left alone. */
 #include "cmocka_all.h"
-#include "exec/runner.h"
+#include "exec/loop/runner.h"
 #include "plan/plan.h"
 #include "session/session.h"
 #include "../passes/graph_script.h"

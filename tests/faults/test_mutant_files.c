@@ -10,8 +10,8 @@
 #include "mutants.h"
 #include "data/npy.h"
 #include "onnx_bytes.h"
-#include "partition/cost_key.h"
-#include "partition/cost_profile.h"
+#include "partition/cost/cost_key.h"
+#include "partition/cost/cost_profile.h"
 #include "session/session.h"
 #include <dirent.h>
 #include <math.h>

@@ -43,6 +43,9 @@ plant() {
 
 sh "$here/includes.sh" "$copy" "$copy/edges" || fail "a tree without sources is wrong"
 plant host/runtime/plan/x.c exec/watch.h 'plan may not include exec/watch.h'
+mkdir "$copy/host/runtime/exec/device"
+plant host/runtime/exec/device/x.c exec/loop/runner.h 'exec/device may not include exec/loop/runner.h'
+plant host/runtime/session/x.c plan/layout/planner.h 'session may not include plan/layout/planner.h'
 plant host/runtime/plugin/x.h exec/threads.h 'plugin may not include exec/threads.h'
 plant host/runtime/config/x.h plugin/plugin.h 'config may not include plugin/plugin.h'
 plant host/tools/check/x.c cli/cases.h 'check may not include cli/cases.h'
@@ -59,8 +62,15 @@ sh "$here/includes.sh" "$copy" "$copy/edges" || fail "allowed includes are refus
 mkdir "$copy/host/tools/attic"
 expect 'the folder attic of host is not listed' 'a folder that is not listed'
 rmdir "$copy/host/tools/attic"
+mkdir "$copy/host/runtime/exec/attic"
+touch "$copy/host/runtime/exec/attic/x.c"
+expect 'the folder exec/attic of host is not listed' 'a sub-folder that is not listed'
+rm -r "$copy/host/runtime/exec/attic"
 sed -i 's/explain//' "$copy/host/README.md"
 expect 'the picture lacks explain' 'a folder that is not in the picture'
+cp "$source/host/README.md" "$copy/host/"
+sed -i '/^| `exec.loop/d' "$copy/host/README.md"
+expect 'the table of sub-folders lacks exec/loop' 'a sub-folder that is not in the table'
 cp "$source/host/README.md" "$copy/host/"
 sed -i 's/^base:.*/base: threads/; s/^threads:.*/threads:/' "$copy/edges"
 if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then

@@ -3,9 +3,10 @@
 #
 #   includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
 #
-# EDGES lists what each folder of host/ may include (see the file `edges` beside this script). Beyond the host:
-# providers include no header of the host, ops neither of the two, sdk nothing but itself. The picture in
-# host/README.md must have every folder of EDGES, each above all that it includes.
+# EDGES lists what each folder of host/ may include (see the file `edges` beside this script); of a path its longest
+# prefix that is listed counts. Beyond the host: providers include no header of the host, ops neither of the two, sdk
+# nothing but itself. The picture in host/README.md must have every folder of EDGES, each above all that it includes;
+# its table of sub-folders every sub-folder, in the order of EDGES.
 set -eu
 root=$1
 edges=$2
@@ -21,26 +22,37 @@ includes() {
 folders=$(cd "$root/host" && for folder in runtime/*/ tools/*/ probe/ serve/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
+# Sub-folders of the runtime that hold C, as FOLDER/SUB-FOLDER.
+inner=$(cd "$root/host/runtime" 2>/dev/null && for folder in */*/; do
+    for file in "$folder"*.[ch]; do
+        [ ! -f "$file" ] || { echo "${folder%/}"; break; }
+    done
+done | sort | tr '\n' ' ')
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 
-# The list itself: every folder once, nothing that is not above it; every folder of the host is in it.
-awk -v folders="$folders" '
+# The list itself: every folder once, nothing that is not above it; every folder of the host is in it. A folder of which
+# only sub-folders are listed counts as listed with the last of them.
+awk -v folders="$folders" -v inner="$inner" '
     /^#/ || /^$/ { next }
     {
         folder = $1; sub(/:$/, "", folder)
-        if (folder in seen) print FILENAME ":" FNR ": " folder " is listed twice"
+        if (folder in listed) print FILENAME ":" FNR ": " folder " is listed twice"
         for (i = 2; i <= NF; i++)
             if (!($i in seen)) print FILENAME ":" FNR ": " folder " would include " $i ", which is not listed above it"
-        seen[folder] = 1
+        listed[folder] = seen[folder] = 1
+        sub(/\/.*/, "", folder); seen[folder] = 1
     }
     END {
         n = split(folders, f, " ")
         for (i = 1; i <= n; i++) if (!(f[i] in seen)) print FILENAME ": the folder " f[i] " of host is not listed"
+        n = split(inner, f, " ")
+        for (i = 1; i <= n; i++) if (!(f[i] in listed)) print FILENAME ": the folder " f[i] " of host is not listed"
     }' "$edges" >"$wrong"
 
 # The picture: the first fenced block of host/README.md, top floor first. What stands behind three spaces at the end of
-# a line and is no folder is a remark.
+# a line and is no folder is a remark. Sub-folders are in the order of the list, as `a/b/`, at the beginnings of the
+# lines of a table.
 awk -v folders="$folders" '
     FNR == 1 { files++ }
     files == 1 && /^```/ { fence++; next }
@@ -49,31 +61,56 @@ awk -v folders="$folders" '
         line = $0; gsub(/[^a-z]+/, " ", line); m = split(line, w, " ")
         for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (w[k] == f[i]) floor[f[i]] = FNR
     }
+    files == 1 && /^\| `[a-z]+\/[a-z]+\/`/ { inner = $2; gsub(/`|\/`/, "", inner); row[inner] = FNR }
     files == 2 && !/^#/ && !/^$/ {
         folder = $1; sub(/:$/, "", folder)
-        if (!(folder in floor)) { print "host/README.md: the picture lacks " folder; next }
-        for (i = 2; i <= NF; i++)
-            if ($i in floor && floor[$i] <= floor[folder])
-                print "host/README.md: the picture does not have " $i " below " folder
-    }' "$root/host/README.md" "$edges" >>"$wrong"
+        if (folder ~ /\//) {
+            if (!(folder in row)) print "host/README.md: the table of sub-folders lacks " folder
+            else if (row[folder] < last) print "host/README.md: the table of sub-folders has " folder " too high"
+            last = row[folder]
+            delete row[folder]
+        }
+        top = folder; sub(/\/.*/, "", top)
+        if (!(top in floor)) { print "host/README.md: the picture lacks " top; next }
+        for (i = 2; i <= NF; i++) {
+            below = $i; sub(/\/.*/, "", below)
+            if (below != top && below in floor && floor[below] <= floor[top])
+                print "host/README.md: the picture does not have " below " below " top
+        }
+    }
+    END { for (inner in row) print "host/README.md: the table of sub-folders has " inner ", which is not listed" }' "$root/host/README.md" "$edges" >>"$wrong"
 
 includes host | awk -v folders="$folders" -v list="$edges" '
+    # The longest listed folder that holds the file.
+    function home(path) {
+        while (sub(/\/[^\/]*$/, "", path)) if (path in is_folder) return path
+        return ""
+    }
+    # Within a folder each sub-folder is named; another folder may be allowed as a whole.
+    function allowed(from, to, top) {
+        top = from; sub(/\/.*/, "", top)
+        if ((from, to) in may) return 1
+        while (sub(/\/[^\/]*$/, "", to)) if (to != top && (from, to) in may) return 1
+        return 0
+    }
     BEGIN {
         n = split(folders, f, " "); for (i = 1; i <= n; i++) is_folder[f[i]] = 1
         while ((getline line < list) > 0) {
             if (line ~ /^#/ || line == "") continue
             m = split(line, w, " "); sub(/:$/, "", w[1])
+            is_folder[w[1]] = 1
             for (i = 2; i <= m; i++) may[w[1], w[i]] = 1
         }
     }
     {
-        split($0, part, ":"); split(part[1], path, "/")
-        from = path[2] == "runtime" || path[2] == "tools" ? path[3] : path[2]
+        split($0, part, ":")
+        from = part[1]; sub(/^host\/((runtime|tools)\/)?/, "", from); from = home(from)
         header = part[3]; gsub(/"/, "", header)
-        to = header; if (!sub(/\/.*/, "", to)) next # a header of the same folder, or of ops/
+        if (header !~ /\//) next # a header of the same folder, or of ops/
+        to = home(header)
         if (header ~ /^\.\.?\// )
             print part[1] ":" part[2] ": includes " header "; write the path from host/runtime or host/tools"
-        else if (to in is_folder && to != from && !((from, to) in may))
+        else if (to != "" && to != from && !allowed(from, to))
             print part[1] ":" part[2] ": " from " may not include " header \
                 "; move the declaration down, or the code up (allowed: tests/house/edges)"
     }' >>"$wrong"

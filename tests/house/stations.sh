@@ -5,7 +5,7 @@
 #   stations.sh ROOT   one line for each that is not; exit code 1 if there is one
 set -eu
 root=$1
-wrong=$(grep -E '^\|' "$root/host/ARCHITECTURE.md" | grep -oE '`[a-z_]+/[a-z_]+\.[ch]`|`[a-z_]+\(\)`|^\|' | tr -d '`' |
+wrong=$(grep -E '^\|' "$root/host/ARCHITECTURE.md" | grep -oE '`[a-z_]+(/[a-z_]+)+\.[ch]`|`[a-z_]+\(\)`|^\|' | tr -d '`' |
     while read -r word; do
         case $word in
             '|') file= ;;

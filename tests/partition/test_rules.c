@@ -1,6 +1,6 @@
 /* The user's rules one by one: what is chosen under them, and what is said when they can't be kept. */
 #include "world.h"
-#include "partition/cost.h"
+#include "partition/cost/cost.h"
 
 static const uint32_t CHAIN[] = {
     INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE,

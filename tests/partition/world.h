@@ -3,7 +3,7 @@
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
 #include "cmocka_all.h"
-#include "partition/internal.h"
+#include "partition/assign/assign.h"
 
 enum { WORLD_PROVIDERS = 5 };
 

@@ -1,7 +1,8 @@
 /* api/context.h - what a context of inlay.h is, for the files that make up the API. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
-#include "exec/run_states.h"
+#include "exec/context/run_shared.h"
+#include "exec/context/run_states.h"
 #include "measure/runs.h"
 #include "session/session.h"
 

@@ -1,6 +1,6 @@
 /* Sparse tensors as the caller has them: elements and their places. Runs have them dense. */
 #include "base/checked.h"
-#include "exec/value.h"
+#include "exec/values/value.h"
 #include <string.h>
 
 static bool is_plain(const inlay_value *v)

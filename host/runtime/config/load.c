@@ -321,7 +321,7 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
     char name[80];
 
     for (uint32_t i = 0; !last; i++) {
-        last = inlay_options_describe(i, &doc) != INLAY_OK;
+        last = options_describe(i, &doc) != INLAY_OK;
         (void)snprintf(name, sizeof name, "INLAY_%s", last ? "OPTION" : doc.name);
         for (char *c = name; *c != '\0'; c++)
             *c = (char)toupper((unsigned char)*c);
@@ -340,7 +340,7 @@ static const char *process_variable(const char *name)
     return secure_getenv(name);
 }
 
-inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag)
+inlay_status options_load(inlay_options *options, const char *path, inlay_diag *diag)
 {
     config_user user = config_user_of_process();
 
@@ -349,14 +349,14 @@ inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_
     return config_load_file(options, path, INLAY_SOURCE_FILE, &user, diag);
 }
 
-inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag)
+inlay_status options_load_environment(inlay_options *options, inlay_diag *diag)
 {
     config_user user = config_user_of_process();
 
     return config_load_environment(options, process_variable, &user, diag);
 }
 
-inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes)
+inlay_status options_standard_file(uint32_t index, char *text, size_t bytes)
 {
     config_user user = config_user_of_process();
 

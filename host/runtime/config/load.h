@@ -22,4 +22,9 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
                                      inlay_diag *diag);
 /* The user's file into text; false (text is "") when there is none, see config_user_dir(). */
 bool config_user_file(const config_user *user, char *text, size_t bytes);
+
+/* What inlay.h has, without the prefix. */
+INLAY_NODISCARD inlay_status options_load(inlay_options *options, const char *path, inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_load_environment(inlay_options *options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_standard_file(uint32_t index, char *text, size_t bytes);
 #endif

@@ -62,7 +62,7 @@ bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, opt
 
 /* ------------------------------------------------------------------ lifecycle */
 
-inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag)
+inlay_status options_create(inlay_options **out_options, inlay_diag *diag)
 {
     *out_options = calloc(1, sizeof **out_options);
     return *out_options != NULL ? INLAY_OK : no_memory(diag, "for options");
@@ -83,7 +83,7 @@ static void values_deinit(option_values *values)
     *values = (option_values){ 0 };
 }
 
-void inlay_options_destroy(inlay_options *options)
+void options_destroy(inlay_options *options)
 {
     if (options == NULL)
         return;
@@ -400,8 +400,8 @@ static inlay_status set_items(inlay_options *options, uint32_t option, const cha
     return status;
 }
 
-inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value, const char *origin,
-                                    inlay_diag *diag)
+inlay_status options_set_from(inlay_options *options, const char *name, const char *value, const char *origin,
+                              inlay_diag *diag)
 {
     uint32_t option = options_find(name);
 
@@ -410,23 +410,22 @@ inlay_status inlay_options_set_from(inlay_options *options, const char *name, co
     return options_set_as(options, name, value, INLAY_SOURCE_PROGRAM, origin, diag);
 }
 
-inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
+inlay_status options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
 {
-    return inlay_options_set_from(options, name, value, "set by the program", diag);
+    return options_set_from(options, name, value, "set by the program", diag);
 }
 
-inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag)
+inlay_status options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag)
 {
     char text[32];
 
     (void)snprintf(text, sizeof text, "%lld", (long long)value);
-    return inlay_options_set(options, name, text, diag);
+    return options_set(options, name, text, diag);
 }
 
 /* ------------------------------------------------------------------ asking */
 
-inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
-                               inlay_diag *diag)
+inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes, inlay_diag *diag)
 {
     uint32_t option = options_find(name), setting = option == OPTION_COUNT ? find_setting(options, name) : 0;
     size_t at = 0;
@@ -445,7 +444,7 @@ inlay_status inlay_options_get(const inlay_options *options, const char *name, c
     return INLAY_OK;
 }
 
-inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc)
+inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc)
 {
     inlay_option_doc doc = { .struct_size = sizeof doc };
 
@@ -491,7 +490,7 @@ static bool setting_at(const inlay_options *options, uint32_t index, inlay_setti
     return true;
 }
 
-inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting)
+inlay_status options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting)
 {
     inlay_setting s = { .struct_size = sizeof s };
 
@@ -500,19 +499,19 @@ inlay_status inlay_options_setting(const inlay_options *options, uint32_t index,
     return known_give(out_setting, &s, sizeof s) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
-void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user)
+void options_set_log(inlay_options *options, inlay_log_fn log, void *user)
 {
     options->log = log;
     options->log_user = user;
 }
 
-void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user)
+void options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user)
 {
     options->progress = progress;
     options->progress_user = user;
 }
 
-inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator, inlay_diag *diag)
+inlay_status options_set_allocator(inlay_options *options, const inlay_allocator *allocator, inlay_diag *diag)
 {
     inlay_allocator complete = { 0 };
 

@@ -84,4 +84,21 @@ inlay_status options_check(const char *name, const char *value, inlay_diag *diag
  * checked all the same. */
 inlay_status options_set_as(inlay_options *options, const char *name, const char *value, uint32_t source,
                             const char *origin, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ what inlay.h has, without the prefix */
+
+INLAY_NODISCARD inlay_status options_create(inlay_options **out_options, inlay_diag *diag);
+void options_destroy(inlay_options *options);
+INLAY_NODISCARD inlay_status options_set_from(inlay_options *options, const char *name, const char *value,
+                                              const char *origin, inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
+                                         inlay_diag *diag);
+INLAY_NODISCARD inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc);
+INLAY_NODISCARD inlay_status options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
+void options_set_log(inlay_options *options, inlay_log_fn log, void *user);
+void options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
+INLAY_NODISCARD inlay_status options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
+                                                   inlay_diag *diag);
 #endif

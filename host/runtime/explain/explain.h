@@ -1,7 +1,7 @@
 /* explain/explain.h - who runs what, and why: the words of inlay_session_explain(). */
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
-#include "exec/watch.h"
+#include "exec/loop/watch.h"
 #include "session/session.h"
 
 /* options: complete (the caller's shorter struct filled up with zeros). m: figures of measured runs,

@@ -8,8 +8,8 @@
  * nanoseconds of one execution of their graph; `times` says how often a body runs. */
 #ifndef EXPLAIN_FACTS_H
 #define EXPLAIN_FACTS_H
-#include "exec/watch.h"
-#include "partition/cost.h"
+#include "exec/loop/watch.h"
+#include "partition/cost/cost.h"
 #include "session/session.h"
 
 /* ------------------------------------------------------------------ the runner-up */

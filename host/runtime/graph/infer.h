@@ -1,4 +1,4 @@
-/* graph/infer.h - what infer.c and infer_bodies.c share. */
+/* graph/infer.h - what infer*.c share. */
 #ifndef GRAPH_INFER_H
 #define GRAPH_INFER_H
 #include "graph/graph.h"
@@ -23,6 +23,9 @@ INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *n, inlay_value
 /* How often a Loop of g runs, where that is fixed: the number is a constant, and its condition stays true. -1: it is
  * not. */
 int64_t infer_loop_turns(const graph *g, const graph_node *n);
+
+/* A node whose operator a plugin brings. In infer_custom.c. */
+INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator *op);
 
 /* Copies type, rank and dims (not elements, data, name or flags). */
 void infer_copy_type(graph_value *to, const graph_value *from);

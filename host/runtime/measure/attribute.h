@@ -1,11 +1,11 @@
 /* measure/attribute.h - the time of a region and those of its offers.
  *
  * A region is compiled as one, so that only the whole can be timed. What it took is shared out in proportion to what
- * its offers were expected to take, borders included (partition/cost.h): the share of an offer is then its price in a
- * region, which is what the choice asks for. */
+ * its offers were expected to take, borders included (partition/cost/cost.h): the share of an offer is then its price
+ * in a region, which is what the choice asks for. */
 #ifndef MEASURE_ATTRIBUTE_H
 #define MEASURE_ATTRIBUTE_H
-#include "partition/cost_store.h"
+#include "partition/cost/cost_store.h"
 #include "session/session.h"
 
 /* What a region of p is expected to take at these sizes, without its launch. values: [value_count]. */

@@ -5,7 +5,7 @@
 #include "base/order.h"
 #include "config/dirs.h"
 #include "measure/measure.h"
-#include "partition/cost_key.h"
+#include "partition/cost/cost_key.h"
 #include "threads/threads.h"
 #include <limits.h>
 #include <math.h>
@@ -590,8 +590,8 @@ done:
     return status;
 }
 
-inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate_options *what,
-                             inlay_calibrate_result *out_result, inlay_diag *diag)
+inlay_status calibrate_machine(const inlay_options *options, const inlay_calibrate_options *what,
+                               inlay_calibrate_result *out_result, inlay_diag *diag)
 {
     calibration c = { .diag = diag, .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
     inlay_calibrate_options how = { .quick = 0 };
@@ -622,6 +622,6 @@ done:
     free(c.point_capacity);
     measure_sweep_deinit(&c.sweep);
     profile_deinit(&c.profile);
-    inlay_session_destroy(c.s);
+    session_close(c.s);
     return status;
 }

@@ -1,8 +1,12 @@
 /* measure/calibrate.h - the machine profile: which kernels are timed, and what becomes of the times. */
 #ifndef MEASURE_CALIBRATE_H
 #define MEASURE_CALIBRATE_H
-#include "partition/cost_profile.h"
+#include "partition/cost/cost_profile.h"
 #include "session/session.h"
+
+/* What inlay_calibrate() does. */
+INLAY_NODISCARD inlay_status calibrate_machine(const inlay_options *options, const inlay_calibrate_options *what,
+                                               inlay_calibrate_result *out_result, inlay_diag *diag);
 
 /* A row of calibrate_cases.def. */
 typedef struct calibrate_case {

@@ -1,6 +1,6 @@
 /* calibrate_model.c - the models that are timed: a node in its forms. */
 #include "measure/calibrate.h"
-#include "partition/cost.h"
+#include "partition/cost/cost.h"
 #include <stdlib.h>
 #include <string.h>
 

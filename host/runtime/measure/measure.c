@@ -4,7 +4,7 @@
 #include "inlay/extensions.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
-#include "partition/cost.h"
+#include "partition/cost/cost.h"
 #include "threads/fence.h"
 #include "threads/run.h"
 #include "threads/threads.h"

@@ -1,6 +1,6 @@
 /* Memory that sweeps the caches before a kernel is timed. */
 #include "measure/measure_parts.h"
-#include "partition/cost.h"
+#include "partition/cost/cost.h"
 #include "threads/threads.h"
 #include <stdlib.h>
 #include <string.h>

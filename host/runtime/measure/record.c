@@ -1,8 +1,8 @@
 /* record.c - what runs took, filed as measurements of their kernels. */
 #include "measure/runs.h"
-#include "exec/watch.h"
+#include "exec/loop/watch.h"
 #include "measure/attribute.h"
-#include "partition/cost_store.h"
+#include "partition/cost/cost_store.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

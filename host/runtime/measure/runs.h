@@ -7,7 +7,7 @@
  * ran. Used by the thread that runs. */
 double predict_run(const runner *r);
 
-/* Files the times of a context's runs (exec/watch.h) as measurements of the kernels that ran, see
+/* Files the times of a context's runs (exec/loop/watch.h) as measurements of the kernels that ran, see
  * inlay_context_record(). Used by the thread that runs. */
 INLAY_NODISCARD inlay_status record_runs(const inlay_session *s, const runner *r, const timings *t, uint32_t *out_count,
                                          inlay_diag *diag);

@@ -1,7 +1,7 @@
 /* tune.c - times what the providers offer for a model, and says what that changes.
  *
  * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its
- * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost_key.h).
+ * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost/cost_key.h).
  * Kernels are taken in the order of what they are expected to cost the model, so that time that runs out is missing
  * where it matters least. */
 #include "measure/tune.h"
@@ -19,11 +19,6 @@ enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
 static double seconds(void)
 {
     return (double)clock_ns() * 1e-9;
-}
-
-inlay_status tune_no_memory(const tuning *t)
-{
-    return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
 }
 
 /* Is it time to stop? */
@@ -98,8 +93,8 @@ static inlay_status read_inputs(tuning *t)
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *v = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
         inputs[i].rank = INLAY_RANK_UNKNOWN;
-        if (v != NULL && inlay_value_kind(v) == INLAY_KIND_TENSOR)
-            inputs[i] = (cost_input){ inlay_value_rank(v), inlay_value_dims(v) };
+        if (v != NULL && v->kind == INLAY_KIND_TENSOR)
+            inputs[i] = (cost_input){ v->rank, v->dims };
     }
     t->sizes = (cost_sizes){ .assumed = t->s->sizes.assumed,
                              .assumed_count = t->s->sizes.assumed_count,
@@ -348,8 +343,8 @@ done:
     return status;
 }
 
-inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
-                        inlay_diag *diag)
+inlay_status tune_session(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
+                          inlay_diag *diag)
 {
     tuning *t = calloc(1, sizeof *t);
     inlay_status status;

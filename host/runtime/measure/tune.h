@@ -1,9 +1,10 @@
 /* measure/tune.h - the state of inlay_tune(); for tune*.c only. */
 #ifndef MEASURE_TUNE_H
 #define MEASURE_TUNE_H
+#include "exec/context/run_shared.h"
 #include "measure/attribute.h"
 #include "measure/measure.h"
-#include "partition/cost_store.h"
+#include "partition/cost/cost_store.h"
 #include "session/session.h"
 
 /* A graph of the model and the sizes at which it is tuned. */
@@ -49,7 +50,13 @@ typedef struct tuning {
     inlay_diag *diag;
 } tuning;
 
-inlay_status tune_no_memory(const tuning *t); /* writes the diag */
+static inline inlay_status tune_no_memory(const tuning *t)
+{
+    return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
+}
+/* What inlay_tune() does. */
+INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
+                                          inlay_tune_result *out_result, inlay_diag *diag);
 /* What is worth measuring, the most expensive first; graphs are priced. */
 INLAY_NODISCARD inlay_status tune_find_kernels(tuning *t);
 /* Times the assignment that the figures lead to beside the session's, and corrects or drops them where that is no

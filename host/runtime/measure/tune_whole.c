@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "measure/measure_time.h"
 #include "measure/tune.h"
-#include "plan/late.h"
-#include "plan/settle.h"
+#include "plan/program/compile.h"
+#include "plan/create/settle.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,12 +132,12 @@ static bool make_inputs(tuning *t, inlay_value **inputs)
 
         if (given == NULL && (g->values[g->inputs[i]].info.kind != INLAY_VALUE_TENSOR || v->dtype == INLAY_STRING ||
                               v->rank == INLAY_RANK_UNKNOWN ||
-                              inlay_value_create(v->dtype, v->rank, v->dims, &inputs[i], NULL) != INLAY_OK))
+                              value_create(v->dtype, v->rank, v->dims, true, &inputs[i], NULL) != INLAY_OK))
             return false;
         if (given == NULL)
-            memset(inlay_value_data(inputs[i]), 0, (size_t)inlay_value_bytes(inputs[i]));
+            memset(value_data(inputs[i]), 0, (size_t)inputs[i]->buffer.bytes);
         else
-            inputs[i] = inlay_value_ref(given);
+            inputs[i] = value_ref(given);
     }
     return true;
 }
@@ -326,6 +326,6 @@ inlay_status tune_whole(tuning *t, const char *folder)
         t->result.dropped = 1;
     }
     for (uint32_t i = 0; i < count; i++)
-        inlay_value_unref(inputs[i]);
+        value_unref(inputs[i]);
     return status;
 }

@@ -33,69 +33,7 @@ static model_limits with_defaults(const model_load_options *options)
     return l;
 }
 
-/* ------------------------------------------------------------------ small things */
-
-inlay_status load_no_memory(const loader *l, const graph *g)
-{
-    return graph_fail(g, NULL, NULL, INLAY_OUT_OF_MEMORY, l->diag, "out of memory while loading");
-}
-
-void load_prefix(inlay_diag *diag, const char *place)
-{
-    char text[sizeof diag->text];
-    size_t used, room;
-
-    if (diag == NULL || diag->struct_size < sizeof *diag)
-        return;
-    memcpy(text, diag->text, sizeof text);
-    (void)snprintf(diag->text, sizeof diag->text, "%.200s: ", place);
-    used = strlen(diag->text);
-    room = sizeof diag->text - used - 1;
-    (void)strncat(diag->text + used, text, room);
-    for (char *c = diag->text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-}
-
-const char *load_text(const loader *l, const char *text)
-{
-    return text == NULL || text[0] == '\0' ? "" : arena_string(&l->model->arena, text);
-}
-
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t n = 0;
-
-    for (; value > 0x7f; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
-inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out)
-{
-    size_t bytes = 0;
-    uint8_t *at;
-
-    *out = (inlay_str){ 0 };
-    for (unsigned i = 0; i < message->n_unknown_fields; i++)
-        bytes += 10 + message->unknown_fields[i].len;
-    if (bytes == 0)
-        return INLAY_OK;
-    at = arena_alloc(&l->model->arena, bytes);
-    if (at == NULL)
-        return load_no_memory(l, NULL);
-    out->data = (const char *)at;
-    for (unsigned i = 0; i < message->n_unknown_fields; i++) {
-        const ProtobufCMessageUnknownField *f = &message->unknown_fields[i];
-
-        at += put_varint(at, (uint64_t)f->tag << 3 | (uint64_t)f->wire_type);
-        memcpy(at, f->data, f->len); /* a length, where there is one, is part of the data */
-        at += f->len;
-    }
-    out->bytes = (uint64_t)((const char *)at - out->data);
-    return INLAY_OK;
-}
+/* ------------------------------------------------------------------ memory */
 
 /* protobuf-c's memory: an arena, because all of it goes at once. */
 static void *proto_alloc(void *ctx, size_t bytes)

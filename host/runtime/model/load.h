@@ -64,7 +64,7 @@ INLAY_NODISCARD inlay_status tensor_read_entries(const tensor_source *source, co
                                                  inlay_tensor_view *values, inlay_tensor_view *indices,
                                                  inlay_tensor_view *dense, bool *out_ascending, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ graphs (load.c, load_graph.c, load_node.c) */
+/* ------------------------------------------------------------------ graphs (load*.c) */
 
 typedef struct loader {
     graph_model *model;
@@ -101,7 +101,7 @@ static inline const char *domain_of(const char *domain)
     return domain == NULL || domain[0] == '\0' ? "ai.onnx" : domain;
 }
 
-/* Fails for want of memory. */
+/* Fails for want of memory. In load_text.c, as are the next four. */
 inlay_status load_no_memory(const loader *l, const graph *g);
 /* Puts "<place>: " before the message in diag. */
 void load_prefix(inlay_diag *diag, const char *place);
@@ -109,22 +109,27 @@ void load_prefix(inlay_diag *diag, const char *place);
 const char *load_text(const loader *l, const char *text);
 /* Keeps the fields of a message that onnx.proto does not list. */
 INLAY_NODISCARD inlay_status load_extra(const loader *l, const ProtobufCMessage *message, inlay_str *out);
+/* Says where a tensor's error is. */
+inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status);
 
 /* Sparse initializer i of the main graph, where it may stay so: defines its value. */
 INLAY_NODISCARD inlay_status load_keep_sparse(loader *l, scope *s, const Onnx__Graph *proto, size_t i, bool *out_kept);
 /* Makes the nodes of those that stay, behind the graph's own. */
 INLAY_NODISCARD inlay_status load_kept_sparse(loader *l, scope *s);
-/* Says where a tensor's error is. */
-inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status);
 
 /* Fills the scope's graph. */
 INLAY_NODISCARD inlay_status load_graph(loader *l, scope *s, const Onnx__Graph *proto);
 INLAY_NODISCARD inlay_status load_function(loader *l, const Onnx__Function *proto, graph_function *out);
 /* Fills kind, types and declared_* of a value. `as_fact`: also info's dtype, rank and dims, with symbols for what the
- * file leaves open (inputs of the main graph). */
+ * file leaves open (inputs of the main graph). In load_type.c. */
 INLAY_NODISCARD inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v,
                                        bool as_fact);
 
+/* Adds a value of that name. In load_names.c, as are the next four. */
+INLAY_NODISCARD inlay_status scope_add(loader *l, scope *s, const char *name, uint32_t *out_value);
+/* A subgraph may not have names of the graphs around it again. Where it does, its own value is meant. */
+INLAY_NODISCARD inlay_status scope_check_hidden(loader *l, const scope *s, const graph_node *n, const char *what,
+                                                const char *name);
 /* Adds a value of that name; a name that is there already is an error. */
 INLAY_NODISCARD inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value);
 /* The value of that name here or in a graph around, in which case it is captured at each level between; INLAY_NONE if

@@ -1,217 +1,7 @@
-/* model/load_graph.c - graphs and functions: names, inputs, initializers, types. */
+/* model/load_graph.c - graphs and functions: inputs, initializers, outputs, nodes. */
 #include "model/load.h"
 #include <inttypes.h>
 #include <string.h>
-
-/* ------------------------------------------------------------------ names */
-
-static inlay_status add_name(loader *l, scope *s, const char *name, uint32_t *out_value)
-{
-    size_t bytes = strlen(name);
-    uint32_t v = graph_add_value(s->g, name, bytes);
-
-    *out_value = v;
-    if (v == INLAY_NONE || !names_add(&s->table, s->g->values[v].info.name.data, bytes, v, NULL))
-        return load_no_memory(l, s->g);
-    return INLAY_OK;
-}
-
-/* A subgraph may not have names of the graphs around it again. Where it does, its own value is meant. */
-static inlay_status check_hidden(loader *l, const scope *s, const graph_node *n, const char *what, const char *name)
-{
-    for (const scope *o = s->outer; o != NULL; o = o->outer)
-        if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
-            return graph_tolerate(l->model, s->g, n, name, GRAPH_NAME_HIDDEN, l->diag,
-                                  "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
-                                  o->g->name);
-    return INLAY_OK;
-}
-
-inlay_status scope_define(loader *l, scope *s, const char *name, const char *what, uint32_t *out_value)
-{
-    inlay_status status = check_hidden(l, s, NULL, what, name);
-
-    if (status != INLAY_OK)
-        return status;
-    *out_value = names_find(&s->table, name, strlen(name));
-    if (*out_value == NAMES_NONE)
-        return add_name(l, s, name, out_value);
-    status = graph_fault_fail(s->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,
-                              "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
-    (void)graph_goes_on(l->model, s->g, NULL, &status, l->diag);
-    return status;
-}
-
-/* Notes that `inner` stands for `outer` of the graph around. */
-static inlay_status add_capture(loader *l, scope *s, uint32_t outer, uint32_t inner)
-{
-    arena *a = &l->model->arena;
-
-    if (s->capture_count == s->capture_capacity) {
-        uint32_t capacity = s->capture_capacity == 0 ? 8 : s->capture_capacity * 2;
-        uint32_t *o = arena_array(a, capacity, sizeof *o), *i = arena_array(a, capacity, sizeof *i);
-
-        if (o == NULL || i == NULL)
-            return load_no_memory(l, s->g);
-        if (s->capture_count > 0) {
-            memcpy(o, s->capture_outer, s->capture_count * sizeof *o);
-            memcpy(i, s->capture_inner, s->capture_count * sizeof *i);
-        }
-        s->capture_outer = o;
-        s->capture_inner = i;
-        s->capture_capacity = capacity;
-    }
-    s->capture_outer[s->capture_count] = outer;
-    s->capture_inner[s->capture_count++] = inner;
-    return INLAY_OK;
-}
-
-inlay_status scope_resolve(loader *l, scope *s, const char *name, uint32_t *out_value)
-{
-    uint32_t outer, v;
-    inlay_status status;
-
-    *out_value = names_find(&s->table, name, strlen(name));
-    if (*out_value != NAMES_NONE || s->outer == NULL)
-        return INLAY_OK;
-    status = scope_resolve(l, s->outer, name, &outer);
-    if (status != INLAY_OK || outer == INLAY_NONE)
-        return status;
-    status = add_name(l, s, name, &v);
-    if (status != INLAY_OK)
-        return status;
-    s->g->values[v].info.kind = s->outer->g->values[outer].info.kind;
-    s->g->values[v].inner_kind = s->outer->g->values[outer].inner_kind;
-    s->g->values[v].map_key = s->outer->g->values[outer].map_key;
-    *out_value = v;
-    return add_capture(l, s, outer, v);
-}
-
-void scope_deinit(scope *s)
-{
-    names_deinit(&s->table);
-}
-
-/* ------------------------------------------------------------------ types */
-
-static inlay_status load_dim(loader *l, const Onnx__Dim *proto, inlay_dim *out)
-{
-    *out = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
-    if (proto->has_dim_value && proto->dim_value >= 0) {
-        *out = (inlay_dim){ .value = proto->dim_value, .kind = INLAY_DIM_FIXED };
-    } else if (proto->dim_param != NULL && proto->dim_param[0] != '\0') {
-        out->kind = INLAY_DIM_SYMBOLIC;
-        out->symbol = graph_symbol(l->model, proto->dim_param);
-        if (out->symbol == 0)
-            return load_no_memory(l, NULL);
-    }
-    return INLAY_OK; /* -1, "" and nothing at all are how exporters say that they do not know */
-}
-
-/* An input's dim that the file leaves open still is one number in each run: a symbol of its own. */
-static inlay_status name_dim(loader *l, const char *input, uint32_t axis, inlay_dim *dim)
-{
-    const char *name;
-
-    if (dim->kind != INLAY_DIM_UNKNOWN)
-        return INLAY_OK;
-    name = arena_format(&l->external.scratch, "%s[%u]", input, axis);
-    dim->symbol = name == NULL ? 0 : graph_symbol(l->model, name);
-    dim->kind = INLAY_DIM_SYMBOLIC;
-    return dim->symbol == 0 ? load_no_memory(l, NULL) : INLAY_OK;
-}
-
-static inlay_status load_tensor_type(loader *l, const graph *g, const Onnx__TensorType *proto, graph_value *v,
-                                     bool as_fact)
-{
-    bool ranked = proto->shape != NULL && proto->shape->n_dim <= INLAY_MAX_RANK;
-    size_t rank = ranked ? proto->shape->n_dim : 0;
-    inlay_dim *declared, *facts;
-    inlay_status status = INLAY_OK;
-
-    if (proto->elem_type != INLAY_UNDEFINED && inlay_dtype_bits(proto->elem_type) == 0)
-        return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
-                          "value '%.96s' has element type %" PRId32 ", which ONNX up to IR 14 does not know",
-                          v->info.name.data, proto->elem_type);
-    if (proto->shape != NULL && !ranked)
-        INLAY_TRY(graph_tolerate(l->model, g, NULL, v->info.name.data, GRAPH_RANK_ABOVE_16, l->diag,
-                                 "value '%.96s' has rank %zu; inlay computes with up to %d", v->info.name.data,
-                                 proto->shape->n_dim, INLAY_MAX_RANK));
-    declared = arena_array(&l->model->arena, rank, sizeof *declared);
-    facts = as_fact ? arena_array(&l->model->arena, rank, sizeof *facts) : declared;
-    if (declared == NULL || facts == NULL)
-        return load_no_memory(l, g);
-    for (uint32_t i = 0; status == INLAY_OK && i < rank; i++) {
-        status = load_dim(l, proto->shape->dim[i], &declared[i]);
-        if (status == INLAY_OK && as_fact) {
-            facts[i] = declared[i];
-            status = name_dim(l, v->info.name.data, i, &facts[i]);
-        }
-    }
-    v->declared_dtype = proto->elem_type;
-    v->declared_rank = ranked ? (uint32_t)rank : INLAY_RANK_UNKNOWN;
-    v->declared_dims = declared;
-    if (as_fact) {
-        v->info.dtype = v->declared_dtype;
-        v->info.rank = v->declared_rank;
-        v->info.dims = facts;
-    }
-done:
-    return status;
-}
-
-static uint32_t kind_of(const Onnx__Type *t)
-{
-    if (t == NULL)
-        return 0;
-    if (t->sequence_type != NULL)
-        return INLAY_VALUE_SEQUENCE;
-    if (t->optional_type != NULL)
-        return INLAY_VALUE_OPTIONAL;
-    if (t->map_type != NULL)
-        return INLAY_VALUE_MAP;
-    return t->tensor_type != NULL || t->sparse_tensor_type != NULL ? INLAY_VALUE_TENSOR : 0;
-}
-
-/* The type inside a sequence, optional or map. */
-static const Onnx__Type *inside(const Onnx__Type *t)
-{
-    if (t->sequence_type != NULL)
-        return t->sequence_type->elem_type;
-    if (t->optional_type != NULL)
-        return t->optional_type->elem_type;
-    return t->map_type->value_type;
-}
-
-inlay_status load_type(loader *l, const graph *g, const Onnx__Type *proto, graph_value *v, bool as_fact)
-{
-    uint32_t kind = kind_of(proto);
-    const Onnx__Type *t = proto;
-
-    v->declared = true;
-    if (kind == 0) /* nothing said, or an opaque type, which nobody ever used */
-        return INLAY_OK;
-    v->info.kind = kind;
-    for (uint32_t level = 0; kind_of(t) > INLAY_VALUE_TENSOR; level++) {
-        if (t->map_type != NULL)
-            v->map_key = t->map_type->key_type;
-        if (t->map_type != NULL && t->map_type->key_type != INLAY_STRING && t->map_type->key_type != INLAY_INT64)
-            return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
-                              "value '%.96s' is a map with keys of type %s; inlay takes int64 and string",
-                              v->info.name.data, inlay_dtype_name(t->map_type->key_type));
-        t = inside(t);
-        if (level == 0)
-            v->inner_kind = kind == INLAY_VALUE_MAP ? 0 : kind_of(t);
-        else if (kind_of(t) > INLAY_VALUE_TENSOR)
-            return graph_fail(g, NULL, v->info.name.data, INLAY_UNSUPPORTED, l->diag,
-                              "value '%.96s' has a type of more than two levels, such as seq(seq(seq(tensor)))",
-                              v->info.name.data);
-    }
-    if (kind_of(t) == 0)
-        return INLAY_OK;
-    v->sparse = t->tensor_type == NULL;
-    return load_tensor_type(l, g, t->tensor_type != NULL ? t->tensor_type : t->sparse_tensor_type, v, as_fact);
-}
 
 /* ------------------------------------------------------------------ inputs, initializers, outputs */
 
@@ -339,17 +129,6 @@ place:
     return INLAY_OK;
 }
 
-inlay_status load_fail_tensor(loader *l, const graph *g, const char *name, inlay_status status)
-{
-    char place[240];
-
-    (void)snprintf(place, sizeof place, "graph '%.64s', tensor '%.120s'", g->name, name);
-    load_prefix(l->diag, place);
-    if (l->diag != NULL && l->diag->struct_size >= sizeof *l->diag)
-        (void)snprintf(l->diag->tensor, sizeof l->diag->tensor, "%s", name);
-    return status;
-}
-
 static inlay_status load_initializers(loader *l, scope *s, const Onnx__Graph *proto)
 {
     graph *g = s->g;
@@ -469,9 +248,9 @@ static inlay_status define_node(loader *l, scope *s, const Onnx__Node *proto, gr
 
         if (name[0] == '\0')
             continue;
-        INLAY_TRY(check_hidden(l, s, n, "output", name));
+        INLAY_TRY(scope_check_hidden(l, s, n, "output", name));
         if (names_find(&s->table, name, strlen(name)) == NAMES_NONE) {
-            INLAY_TRY(add_name(l, s, name, &outputs[o]));
+            INLAY_TRY(scope_add(l, s, name, &outputs[o]));
             continue;
         }
         status = graph_fault_fail(g, n, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, l->diag,

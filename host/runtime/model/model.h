@@ -57,7 +57,7 @@ INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *pa
 INLAY_NODISCARD inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag);
 
 /* A TensorProto, SequenceProto or OptionalProto file (ONNX's test data, `.pb` inputs), in one flat form: see
- * exec/value.h for what the runtime makes of it. */
+ * exec/values/value.h for what the runtime makes of it. */
 typedef struct model_datum {
     uint32_t kind; /* INLAY_VALUE_TENSOR, SEQUENCE, OPTIONAL (empty: item_count 0) or MAP */
     const char *name;

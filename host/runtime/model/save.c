@@ -1,4 +1,4 @@
-/* model/save.c - a model becomes a file: the way out, tensors, and what stands around the graphs. */
+/* model/save.c - a model becomes a file: the way out, and what stands around the graphs. */
 #include "model/save.h"
 #include "base/checked.h"
 #include "base/output.h"
@@ -6,75 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTERNAL_ALIGN = 4096, EXTERNAL_PIECE = 4 << 20, DEFAULT_EXTERNAL_BYTES = 1024 };
+enum { EXTERNAL_PIECE = 4 << 20 };
 #define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
 
 static inlay_status no_memory(inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory while saving");
-}
-
-/* ------------------------------------------------------------------ tensors */
-
-static void entry(wire *w, uint32_t field, const char *key, const char *value)
-{
-    wire_mark mark = wire_begin(w, field);
-
-    wire_text(w, 1, key);
-    wire_text(w, 2, value);
-    wire_end(w, mark);
-}
-
-static bool goes_outside(const saver *s, const inlay_tensor_view *t)
-{
-    uint64_t from =
-        s->options == NULL || s->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES : s->options->external_bytes;
-
-    return s->options != NULL && s->options->external_file != NULL && t->dtype != INLAY_STRING && t->bytes >= from;
-}
-
-/* Gives the tensor a place in the external file, at a page's beginning so that it can be mapped. */
-static void put_external(saver *s, const inlay_tensor_view *t)
-{
-    char number[24];
-    uint64_t offset = (s->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
-
-    if (s->external_count == s->external_capacity) {
-        size_t capacity = s->external_capacity == 0 ? 64 : s->external_capacity * 2;
-        save_external *bigger = realloc(s->external, capacity * sizeof *bigger);
-
-        if (bigger == NULL) {
-            s->w.failed = true;
-            return;
-        }
-        s->external = bigger;
-        s->external_capacity = capacity;
-    }
-    s->external[s->external_count++] = (save_external){ .data = t->data, .bytes = t->bytes, .offset = offset };
-    s->external_end = offset + t->bytes;
-    entry(&s->w, 13, "location", s->options->external_file);
-    (void)snprintf(number, sizeof number, "%" PRIu64, offset);
-    entry(&s->w, 13, "offset", number);
-    (void)snprintf(number, sizeof number, "%" PRIu64, t->bytes);
-    entry(&s->w, 13, "length", number);
-    wire_int(&s->w, 14, 1);
-}
-
-void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave)
-{
-    wire_ints(&s->w, 1, t->dims, t->rank);
-    wire_int(&s->w, 2, t->dtype);
-    wire_text_if(&s->w, 8, name);
-    if (may_leave && goes_outside(s, t)) {
-        put_external(s, t);
-    } else if (t->dtype == INLAY_STRING) {
-        const inlay_str *texts = t->data;
-
-        for (uint64_t i = 0; i < t->bytes / sizeof *texts; i++)
-            wire_splice_bytes(&s->w, 6, texts[i].data, (size_t)texts[i].bytes);
-    } else {
-        wire_splice_bytes(&s->w, 9, t->data, (size_t)t->bytes);
-    }
 }
 
 /* ------------------------------------------------------------------ files */
@@ -181,7 +118,7 @@ static inlay_status put_model(saver *s)
     INLAY_TRY(save_graph(s, m->main, NULL, NULL));
     wire_end(w, mark);
     for (uint32_t i = 0; i < m->metadata_count; i++)
-        entry(w, 14, m->metadata[i].key, m->metadata[i].value);
+        save_entry(w, 14, m->metadata[i].key, m->metadata[i].value);
     for (uint32_t i = 0; i < m->function_count; i++) {
         mark = wire_begin(w, 25);
         INLAY_TRY(save_function(s, &m->functions[i]));

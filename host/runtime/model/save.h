@@ -4,6 +4,8 @@
 #include "model/model.h"
 #include "model/wire.h"
 
+enum { EXTERNAL_ALIGN = 4096 }; /* of tensors in the external file */
+
 /* A tensor that goes into the external file. */
 typedef struct save_external {
     const void *data;
@@ -22,6 +24,8 @@ typedef struct saver {
     inlay_diag *diag;
 } saver;
 
+/* A StringStringEntryProto. In save_tensor.c, as is the next. */
+void save_entry(wire *w, uint32_t field, const char *key, const char *value);
 /* The fields of a TensorProto. may_leave: it may go into the external file (initializers; what else reads external
  * attributes is anybody's guess). */
 void save_tensor(saver *s, const char *name, const inlay_tensor_view *t, bool may_leave);

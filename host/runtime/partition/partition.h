@@ -32,7 +32,12 @@ typedef struct part_provider {
 } part_provider;
 
 /* The domain that a provider's values lie in unless a placement says otherwise. */
-uint32_t part_default_domain(const part_provider *provider);
+static inline uint32_t part_default_domain(const part_provider *owner)
+{
+    const uint32_t d = owner->table->default_domain;
+
+    return d == 0 ? (uint32_t)INLAY_DOMAIN_HOST : owner->first_domain + d - 1;
+}
 
 /* Does the placement ask for what any two providers understand: row-major, elements of the model's type? */
 static inline bool part_is_plain(const inlay_placement *p)
@@ -53,7 +58,7 @@ typedef struct part_offer {
     uint32_t cost_source; /* COST_* of cost.h */
     double cost_error;    /* how far the price may be off, relative */
     bool chosen;
-    bool declined; /* the provider took it back, see plan/late.h: nobody chooses it */
+    bool declined; /* the provider took it back, see plan/program/late.h: nobody chooses it */
 } part_offer;
 
 typedef struct part_refusal {

@@ -149,6 +149,9 @@ INLAY_NODISCARD inlay_status plan_build(program *p, const plan_input *inputs, ui
 /* Remembers the shapes that the plan is for. False: out of memory. */
 bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count);
 
+/* The shapes in one number. */
+uint64_t plan_key_hash(const plan_input *inputs, uint32_t count);
+
 /* Does the plan fit inputs of these shapes? */
 bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count);
 

@@ -6,7 +6,7 @@
 #ifndef PLAN_PROGRAM_H
 #define PLAN_PROGRAM_H
 #include "partition/partition.h"
-#include "plan/packs.h"
+#include "plan/packs/packs.h"
 #include <pthread.h>
 
 /* An input of the main graph that the next run gets from an output. */
@@ -36,8 +36,8 @@ typedef struct program_env {
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const program_state *states;   /* [state_count] */
     uint32_t state_count;
-    const char *cache_dir;                                    /* see plan/blob_cache.h; NULL or "" = none */
-    packs_place packs;                                        /* see plan/packs.h */
+    const char *cache_dir;                                    /* see plan/program/blob_cache.h; NULL or "" = none */
+    packs_place packs;                                        /* see plan/packs/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
     /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
@@ -113,7 +113,7 @@ struct program {
     bool compiled;        /* all steps are */
     const uint8_t *stuck; /* [node_count] 1 = declined, and nobody else runs it; NULL: nothing is so */
     inlay_diag *declined; /* while it is compiled: what a region's compile said that declined */
-    /* What was declined late, see plan/late.h. */
+    /* What was declined late, see plan/program/late.h. */
     program *base;          /* this one stands in for it at some shapes; NULL: it is its own */
     program *instead;       /* those that stand in for this one ... */
     program *next_instead;  /* ... as a list */

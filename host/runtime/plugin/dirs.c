@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_DIRS = 64 };
-
 inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
 {
     char cwd[PATH_MAX];
@@ -75,46 +73,4 @@ const char *plugin_default_dir(char *text, size_t bytes)
     if (found == NULL)
         found = beside(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);
     return found != NULL ? found : beside(path, "inlay/plugins", text, bytes);
-}
-
-inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log, void *log_user,
-                               plugin_set **out_set, inlay_diag *diag)
-{
-    const plugin_search search = { .dirs = dirs, .dir_count = dir_count, .log = log, .log_user = log_user };
-
-    return plugin_set_search(&search, out_set, diag);
-}
-
-inlay_status plugin_set_search_listed(const plugin_search *search, const char *list, plugin_set **out_set,
-                                      inlay_diag *diag)
-{
-    plugin_search all = *search;
-    const char *dirs[MAX_DIRS];
-    char fallback[4096], *copy = strdup(list), *next = NULL;
-    uint32_t count = 0;
-    bool listed = false;
-    inlay_status status = INLAY_OK;
-
-    *out_set = NULL;
-    if (copy == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plugin directories");
-    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
-        if (count == MAX_DIRS - 1) {
-            status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
-            goto done;
-        }
-        dirs[count++] = dir;
-    }
-    if (plugin_default_dir(fallback, sizeof fallback) != NULL) {
-        for (uint32_t i = 0; i < count; i++)
-            listed |= strcmp(dirs[i], fallback) == 0;
-        if (!listed)
-            dirs[count++] = fallback;
-    }
-    all.dirs = dirs;
-    all.dir_count = count;
-    status = plugin_set_search(&all, out_set, diag);
-done:
-    free(copy);
-    return status;
 }

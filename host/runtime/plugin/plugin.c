@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_DIRS = 64 };
+
 /* ------------------------------------------------------------------ registry */
 
 static plugin_module *registry; /* loaded files */
@@ -545,4 +547,46 @@ uint32_t plugin_set_operator_count(const plugin_set *set)
 const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i)
 {
     return i < set->operator_count ? set->operators[i] : NULL;
+}
+
+inlay_status plugin_set_create(const char *const *dirs, uint32_t dir_count, plugin_log_fn log, void *log_user,
+                               plugin_set **out_set, inlay_diag *diag)
+{
+    const plugin_search search = { .dirs = dirs, .dir_count = dir_count, .log = log, .log_user = log_user };
+
+    return plugin_set_search(&search, out_set, diag);
+}
+
+inlay_status plugin_set_search_listed(const plugin_search *search, const char *list, plugin_set **out_set,
+                                      inlay_diag *diag)
+{
+    plugin_search all = *search;
+    const char *dirs[MAX_DIRS];
+    char fallback[4096], *copy = strdup(list), *next = NULL;
+    uint32_t count = 0;
+    bool listed = false;
+    inlay_status status = INLAY_OK;
+
+    *out_set = NULL;
+    if (copy == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plugin directories");
+    for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
+        if (count == MAX_DIRS - 1) {
+            status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);
+            goto done;
+        }
+        dirs[count++] = dir;
+    }
+    if (plugin_default_dir(fallback, sizeof fallback) != NULL) {
+        for (uint32_t i = 0; i < count; i++)
+            listed |= strcmp(dirs[i], fallback) == 0;
+        if (!listed)
+            dirs[count++] = fallback;
+    }
+    all.dirs = dirs;
+    all.dir_count = count;
+    status = plugin_set_search(&all, out_set, diag);
+done:
+    free(copy);
+    return status;
 }

@@ -1,13 +1,13 @@
 /* profile/profile.h - where the time of runs goes.
  *
- *     profile_create      takes all memory; its hook watches the runs of one context (exec/watch.h)
+ *     profile_create      takes all memory; its hook watches the runs of one context (exec/loop/watch.h)
  *     profile_begin/end   around each run
  *     profile_write       what came of it: text, JSON, a trace for Perfetto, folded stacks, a page
  *
  * A run that is profiled waits for devices after each step, so that a step's time is its own. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
-#include "exec/watch.h"
+#include "exec/loop/watch.h"
 #include "report/words.h"
 #include "session/session.h"
 

@@ -123,14 +123,14 @@ inlay_status session_costs_folder(const inlay_session *s, char *text, size_t byt
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(inlay_options_create(&options, diag));
-    INLAY_TRY(inlay_options_set(options, "cache_dir", s->cache_dir, diag));
+    INLAY_TRY(options_create(&options, diag));
+    INLAY_TRY(options_set(options, "cache_dir", s->cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR,
                             "there is no cache folder to keep measurements in; see option "
                             "cache_dir, which is '%s'",
                             s->cache_dir);
 done:
-    inlay_options_destroy(options);
+    options_destroy(options);
     return status;
 }

@@ -2,7 +2,7 @@
  *
  * What is held between runs is counted where it is known exactly, and measured where it is not: weights that are read
  * from the file, packs that are mapped, and what malloc has given out while the session was made and its plans were.
- * Runs count for themselves (exec/run_memory.h). */
+ * Runs count for themselves (exec/values/run_memory.h). */
 #include "base/heap.h"
 #include "config/checks.h"
 #include "session/session.h"

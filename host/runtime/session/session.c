@@ -16,13 +16,6 @@
 
 /* ------------------------------------------------------------------ progress */
 
-inlay_status session_report(inlay_session *s, double fraction, const char *what, inlay_diag *diag)
-{
-    if (s->progress != NULL && s->progress(s->progress_user, fraction, what) != 0)
-        return inlay_fail(diag, INLAY_CANCELLED, "cancelled while the session was created (%s)", what);
-    return INLAY_OK;
-}
-
 static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps)
 {
     inlay_session *s = ctx;
@@ -438,7 +431,7 @@ inlay_status session_open_providers(const inlay_options *options, inlay_session 
     if (status == INLAY_OK)
         *out_session = s;
     else
-        inlay_session_destroy(s);
+        session_close(s);
     return status;
 }
 
@@ -465,7 +458,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     *out_session = s;
     s = NULL;
 done:
-    inlay_session_destroy(s);
+    session_close(s);
     return status;
 }
 
@@ -491,7 +484,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     *out_session = s;
     s = NULL;
 done:
-    inlay_session_destroy(s);
+    session_close(s);
     return status;
 }
 
@@ -507,7 +500,7 @@ static void leave(const inlay_session *s)
             provider_leave(s->open[i], limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
 }
 
-void inlay_session_destroy(inlay_session *s)
+void session_close(inlay_session *s)
 {
     if (s == NULL)
         return;

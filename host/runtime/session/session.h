@@ -4,8 +4,8 @@
 #ifndef SESSION_H
 #define SESSION_H
 #include "config/options.h"
-#include "exec/watch.h"
-#include "partition/cost.h"
+#include "exec/loop/watch.h"
+#include "partition/cost/cost.h"
 #include "plugin/plugin.h"
 #include "threads/fork.h"
 
@@ -81,6 +81,9 @@ INLAY_NODISCARD inlay_status session_describe(inlay_session *s, inlay_diag *diag
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
+/* What inlay_session_destroy() does; NULL is a no-op. */
+void session_close(inlay_session *s);
+
 /* May this process use the session? INLAY_UNSUPPORTED: it is from before a fork, and says why not. Any thread. In
  * inherit.c, as are the next two. */
 INLAY_NODISCARD inlay_status session_inherit(const inlay_session *session, inlay_diag *diag);
@@ -92,7 +95,7 @@ void session_use_begin(inlay_session *s, session_use *use);
 void session_use_end(inlay_session *s, const session_use *use);
 
 /* A session without a model: the providers of the options, open, and the log and progress function. The caller ends it
- * with inlay_session_destroy(). */
+ * with session_close(). */
 INLAY_NODISCARD inlay_status session_open_providers(const inlay_options *options, inlay_session **out_session,
                                                     inlay_diag *diag);
 

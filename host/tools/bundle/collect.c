@@ -1,8 +1,8 @@
 #include "bundle/collect_parts.h"
 #include "base/checked.h"
 #include "base/element.h"
-#include "plan/memory.h"
-#include "plan/planner.h"
+#include "plan/layout/memory.h"
+#include "plan/layout/planner.h"
 #include <string.h>
 
 uint32_t collect_item(collector *k, bundle_item item)

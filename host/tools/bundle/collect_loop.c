@@ -1,7 +1,7 @@
 /* Loops as flat steps: see bundle_what. */
 #include "bundle/collect_parts.h"
 #include "graph/infer.h"
-#include "plan/planner.h"
+#include "plan/layout/planner.h"
 #include <string.h>
 
 /* What a Loop has a place for from its begin to its end. */

@@ -2,8 +2,8 @@
 #include "base/kept.h"
 #include "base/sha256.h"
 #include "config/dirs.h"
-#include "partition/cost_profile.h"
-#include "partition/cost_store.h"
+#include "partition/cost/cost_profile.h"
+#include "partition/cost/cost_store.h"
 #include "data/scratch.h"
 #include "base/output.h"
 #include <dirent.h>

@@ -1,0 +1,173 @@
+/* api/device_value_api.c - inlay.h: values on devices: seen by the host and by other libraries, copied. */
+#include "base/boundary.h"
+#include "base/clock.h"
+#include "base/known.h"
+#include "exec/values/value.h"
+#include "inlay/extensions.h"
+#include "plugin/plugin.h"
+#include "threads/fence.h"
+#include "threads/run.h"
+#include <string.h>
+
+/* A copy that takes longer has met a device that hangs. */
+static const uint64_t COPY_NS = UINT64_C(60000000000);
+
+const char *inlay_value_device(const inlay_value *value)
+{
+    const provider *p = value_device(value);
+
+    return p != NULL ? p->name : NULL;
+}
+
+inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
+{
+    const provider *p = value_device(value);
+
+    *out_data = p == NULL ? value_data(value) : NULL;
+    if (p == NULL)
+        return INLAY_OK;
+    if ((p->table->domains[value->buffer.domain - p->first_domain].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
+                          p->name);
+    return p->table->buffer_map(p->state, &value->buffer, out_data, diag);
+}
+
+void inlay_value_unmap(inlay_value *value)
+{
+    const provider *p = value_device(value);
+
+    if (p != NULL)
+        p->table->buffer_unmap(p->state, &value->buffer);
+}
+
+inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag)
+{
+    const provider *p = value_device(value);
+    inlay_native_memory found = { .struct_size = sizeof found };
+    inlay_status status;
+
+    if (p == NULL || p->table->export_native == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not tell how others name its memory",
+                          p == NULL ? "the host" : p->name);
+    status = p->table->export_native(p->state, &value->buffer, &found, diag);
+    if (status != INLAY_OK)
+        return status;
+    return known_give(out_memory, &found, sizeof found)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
+}
+
+static inlay_status find_streams(const inlay_value *v, const inlay_ext_streams **out, inlay_diag *diag)
+{
+    const provider *p = value_device(v);
+
+    *out = p != NULL && p->table->extension != NULL ? p->table->extension(p->state, INLAY_EXT_STREAMS) : NULL;
+    if (*out != NULL)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s knows no streams of others; wait for the stream instead",
+                      p == NULL ? "the host" : p->name);
+}
+
+static inlay_status ask(const inlay_value *v,
+                        inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
+                        uint64_t stream, inlay_fence fence, inlay_diag *diag)
+{
+    const provider *p = value_device(v);
+    const boundary_call call = { .provider = p->name };
+    inlay_diag own = INLAY_DIAG_INIT;
+    void *state = p->state;
+
+    (void)provider_direct(p->table, &state);
+    return boundary_tell(&call, order(state, stream, fence, &own), &own, diag);
+}
+
+inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_fence *own = &value->streams;
+    inlay_status last = INLAY_OK, status = find_streams(value, &e, diag);
+
+    if (status == INLAY_OK && !fence_reached(value->ready, NULL))
+        status = ask(value, e->wait, stream, value->ready, diag);
+    if (status == INLAY_OK && own->timeline == 0)
+        status = timeline_create(&own->timeline, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (fence_reached(*own, &last) && last != INLAY_OK) {
+        timeline_renew(&own->timeline);
+        own->value = 0;
+    }
+    own->value++;
+    status = ask(value, e->signal, stream, *own, diag);
+    if (status == INLAY_OK)
+        value->ready = *own;
+    else
+        own->value--;
+    return status;
+}
+
+inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag)
+{
+    const inlay_ext_streams *e;
+    inlay_status status = find_streams(value, &e, diag);
+
+    return status != INLAY_OK || fence_reached(value->ready, NULL) ? status
+                                                                   : ask(value, e->wait, stream, value->ready, diag);
+}
+
+/* By the device, which may answer before it is done. */
+static inlay_status wait_a_minute(const provider *p, inlay_fence fence, inlay_diag *diag)
+{
+    const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
+
+    if (status != INLAY_BUSY || fence_reached(fence, NULL))
+        return status;
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", p->name);
+}
+
+static inlay_status copy_by(const provider *p, const inlay_value *from, inlay_value *to, inlay_diag *diag)
+{
+    static const uint32_t never;
+    inlay_run run = { .cancel = &never, .max_threads = 1 };
+    inlay_fence done = { 0, 1 };
+    inlay_status status = INLAY_OK;
+
+    if ((p->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+        status = timeline_create(&done.timeline, diag);
+    if (status == INLAY_OK)
+        status = wait_a_minute(p, from->ready, diag);
+    if (status == INLAY_OK && !fence_reached(to->ready, NULL)) /* that it failed does not count: it is written over */
+        (void)wait_a_minute(p, to->ready, NULL);
+    if (status == INLAY_OK)
+        status = p->table->buffer_copy(p->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
+    if (status == INLAY_OK && done.timeline != 0)
+        status = wait_a_minute(p, done, diag);
+    if (status == INLAY_OK)
+        to->ready = (inlay_fence){ 0 };
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(p->state);
+    timeline_destroy(done.timeline);
+    return status;
+}
+
+inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag)
+{
+    const provider *source = value_device(from), *target = value_device(to);
+
+    if (from->kind != INLAY_KIND_TENSOR || to->kind != INLAY_KIND_TENSOR || from->dtype != to->dtype ||
+        from->dtype == INLAY_STRING || from->buffer.bytes != to->buffer.bytes)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "only a tensor of numbers can be copied, into one of its type and number of bytes");
+    if (from->buffer.bytes == 0)
+        return INLAY_OK;
+    if (source == NULL && target == NULL) {
+        memmove(value_data(to), value_data(from), (size_t)from->buffer.bytes);
+        return INLAY_OK;
+    }
+    if (source != NULL && target != NULL && source != target)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "%s and %s know nothing of each other; copy by way of a value in host "
+                          "memory",
+                          source->name, target->name);
+    return copy_by(source != NULL ? source : target, from, to, diag);
+}

@@ -1,0 +1,325 @@
+/* api/run_api.c - inlay.h: runs, and what is said of them. */
+#include "api/context.h"
+#include "base/known.h"
+#include "exec/device/stay.h"
+#include "explain/explain.h"
+#include "profile/profile.h"
+#include "threads/fence.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ what a run is given */
+
+/* May the run write there? */
+static bool is_output(const inlay_context *c, const inlay_value *value)
+{
+    const uint64_t begin = value->buffer.handle + value->buffer.offset, end = begin + value->buffer.bytes;
+
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
+        const inlay_value *w = c->wanted[k];
+        const uint64_t at = w != NULL ? w->buffer.handle + w->buffer.offset : 0;
+
+        if (w != NULL && w->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + w->capacity)
+            return true;
+    }
+    return false;
+}
+
+void context_import_input(const inlay_context *c, uint32_t v, inlay_value *value, rt_value *in)
+{
+    const program *p = c->session->main;
+    const uint32_t domain = p->read_in[v], i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(p->env, domain);
+    inlay_buffer there;
+
+    in->alias = (inlay_buffer){ 0 };
+    if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
+        in->buffer.bytes == 0 || is_output(c, value) || !stay_lend(c->runner, value, domain, &there))
+        return;
+    if (p->read_here[v])
+        in->alias = there;
+    else
+        in->buffer = there;
+}
+
+void context_find_ready(inlay_context *context)
+{
+    const uint32_t inputs = inlay_session_input_count(context->session);
+    const uint32_t count = inputs + inlay_session_output_count(context->session);
+
+    context->runner->ready = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const inlay_value *v = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        inlay_status status = INLAY_OK;
+
+        context->ready[i] = (inlay_fence){ 0 };
+        if (v == NULL || v->ready.timeline == 0 ||
+            (fence_reached(v->ready, &status) &&
+             (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
+            continue;
+        context->ready[i] = v->ready;
+        context->runner->ready = context->ready;
+    }
+}
+
+/* ------------------------------------------------------------------ running */
+
+static inlay_status gather_inputs(inlay_context *c, inlay_diag *diag)
+{
+    const graph *g = c->session->model->main;
+
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const graph_value *v = &g->values[g->inputs[i]];
+        inlay_value *bound_value = c->inputs[i] != NULL ? c->inputs[i] : c->defaults[i];
+
+        if (bound_value != NULL) {
+            c->in[i] = rt_from_value(bound_value);
+            /* The caller's memory may change after the run, so no result may be a reference to it. */
+            if (c->in[i].kind == INLAY_KIND_TENSOR)
+                c->in[i].owner = NULL;
+            /* An empty tensor over no memory at all is there nonetheless. */
+            if (c->in[i].kind == INLAY_KIND_TENSOR && c->in[i].buffer.handle == 0)
+                c->in[i].buffer.handle = (uintptr_t)bound_value;
+            context_import_input(c, g->inputs[i], bound_value, &c->in[i]);
+        } else if (v->info.kind == INLAY_VALUE_OPTIONAL ||
+                   (c->states != NULL && run_states_of_input(&c->session->env, i) != INLAY_NONE)) {
+            c->in[i] = (rt_value){ 0 };
+        } else {
+            (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
+                             v->info.name.data);
+            if (diag != NULL)
+                (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", v->info.name.data);
+            return INLAY_INVALID_ARGUMENT;
+        }
+    }
+    return INLAY_OK;
+}
+
+static uint64_t deadline_after(uint64_t timeout_ns)
+{
+    if (timeout_ns == 0)
+        return 0;
+    if (__builtin_add_overflow(clock_ns(), timeout_ns, &timeout_ns))
+        return UINT64_MAX;
+    return timeout_ns;
+}
+
+inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, inlay_diag *diag)
+{
+    uint32_t count = 0;
+    inlay_status status;
+
+    if (out_count != NULL)
+        *out_count = 0;
+    if (context->timings == NULL || timings_runs(context->timings) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "no run of this context was measured; see inlay_context_measure");
+    status = record_runs(context->session, context->runner, context->timings, &count, diag);
+    if (status == INLAY_OK && out_count != NULL)
+        *out_count = count;
+    return status;
+}
+
+inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    timings_destroy(context->timings);
+    profile_destroy(context->profile);
+    context->timings = NULL;
+    context->profile = NULL;
+    context->shared.hook = NULL;
+    context->shared.run.spans = NULL;
+    if (on != 0)
+        status = timings_create(context->session->main, &context->timings, diag);
+    if (context->timings != NULL)
+        context->shared.hook = timings_hook(context->timings);
+    return status;
+}
+
+inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events, inlay_diag *diag)
+{
+    inlay_status status = inlay_context_measure(context, 0, diag);
+
+    if (status == INLAY_OK && on != 0)
+        status = profile_create(context->session, max_events == 0 ? 262144 : max_events, &context->profile, diag);
+    if (context->profile != NULL) {
+        context->shared.hook = profile_hook(context->profile);
+        context->shared.run.spans = profile_spans(context->profile);
+    }
+    return status;
+}
+
+inlay_status inlay_context_profile_write(const inlay_context *context, const char *format, double peak_flops_per_s,
+                                         double peak_bytes_per_s, inlay_write_fn write, void *user, inlay_diag *diag)
+{
+    explain_sink sink = { .write = write, .user = user };
+
+    if (context->profile == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context is not profiled; call inlay_context_profile() first");
+    return profile_write(context->profile, format, peak_flops_per_s, peak_bytes_per_s, &sink, diag);
+}
+
+inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag)
+{
+    inlay_peaks known = { 0 };
+
+    if (context->profile == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context is not profiled; call inlay_context_profile() first");
+    known_take(&known, sizeof known, peaks, peaks->struct_size);
+    profile_peaks(context->profile, known.integer_ops_per_s, known.half_flops_per_s);
+    return INLAY_OK;
+}
+
+static inlay_status run_watched(inlay_context *c, inlay_diag *diag)
+{
+    uint64_t begin;
+    inlay_status status;
+
+    if (c->shared.hook == NULL)
+        return runner_run(c->runner, c->in, diag);
+    if (c->profile != NULL)
+        profile_begin(c->profile);
+    begin = clock_ns();
+    status = runner_run(c->runner, c->in, diag);
+    if (c->profile != NULL)
+        profile_end(c->profile, clock_ns() - begin, status == INLAY_OK);
+    else
+        timings_end_run(c->timings, clock_ns() - begin, status == INLAY_OK);
+    return status;
+}
+
+/* A run that reads the states of the context, and leaves them for the next. */
+static inlay_status run_kept(inlay_context *c, inlay_diag *diag)
+{
+    bool again;
+    inlay_status status;
+
+    do {
+        status = gather_inputs(c, diag);
+        if (status == INLAY_OK)
+            status = run_states_bind(c->states, c->runner, c->in, diag);
+        if (status == INLAY_OK)
+            status = run_watched(c, diag);
+        status = run_states_take(c->states, c->runner, status, &again, diag);
+    } while (again);
+    return status;
+}
+
+/* INLAY_RUN_OUTPUTS_BOUND: every output that was to go somewhere went there. */
+static inlay_status check_outputs(const inlay_context *c, inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < inlay_session_output_count(c->session); k++) {
+        const inlay_value *want = c->wanted[k], *made = c->runner->outputs[k];
+
+        if (want == NULL || made == want)
+            continue;
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "output %u ('%s') takes %llu bytes and does not fit the value of "
+                          "%llu bytes that it was bound to",
+                          k, c->session->outputs[k].name, (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
+                          (unsigned long long)want->capacity);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+
+inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    inlay_status status = session_here(context->session, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    context_find_ready(context);
+    status = context_run_ready(context, options, diag);
+    for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
+        if (context->wanted[k] != NULL)
+            context->wanted[k]->ready = (inlay_fence){ 0 };
+    return status;
+}
+
+inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
+    inlay_status status;
+
+    if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "inlay_run_options.flags has 0x%x, which this library does not "
+                          "know",
+                          options->flags);
+    __atomic_store_n(&context->use.running, 1, __ATOMIC_RELAXED);
+    status = start_run(context, options, diag);
+    __atomic_store_n(&context->use.running, 0, __ATOMIC_RELEASE);
+    return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
+}
+
+static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    static const uint32_t never;
+    run_shared *shared = &context->shared;
+    inlay_status status = gather_inputs(context, diag);
+
+    if (shared->abandoned && !context->session->env.without_failed)
+        return inlay_fail(diag, INLAY_DEVICE_LOST,
+                          "a device hangs that has work of this context; create a new session");
+    shared->unwinding = false;
+    shared->run.cancel = &never;
+    shared->run.deadline_ns = 0;
+    shared->run.max_threads = context->session->env.max_threads;
+    if (status == INLAY_OK && options != NULL) {
+        if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
+            options->cancel != NULL)
+            shared->run.cancel = options->cancel;
+        if (INLAY_HAS(options, timeout_ns))
+            shared->run.deadline_ns = deadline_after(options->timeout_ns);
+        if (INLAY_HAS(options, max_threads) && options->max_threads > 0 &&
+            options->max_threads < shared->run.max_threads)
+            shared->run.max_threads = options->max_threads;
+    }
+    shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
+    shared->run.watched = shared->watched;
+    if (shared->strings.blocks != NULL)
+        arena_reset(&shared->strings);
+    if (status == INLAY_OK && shared->watched)
+        status = run_poll(&shared->run) == INLAY_OK
+                     ? INLAY_OK
+                     : inlay_fail(diag, run_poll(&shared->run), "the run was cancelled before it began");
+    if (status != INLAY_OK) {
+        for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
+            inlay_value_unref(context->runner->outputs[k]);
+            context->runner->outputs[k] = NULL;
+        }
+        return status;
+    }
+    return context->states != NULL ? run_kept(context, diag) : run_watched(context, diag);
+}
+
+inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
+{
+    if (context->shared.unwinding || index >= inlay_session_output_count(context->session))
+        return NULL;
+    return context->runner->outputs[index];
+}
+
+inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
+{
+    const bound *b = context->runner->now;
+    inlay_plan_info info = { .struct_size = sizeof info };
+    const graph *g = context->session->model->main;
+
+    if (b == NULL)
+        return INLAY_NOT_FOUND;
+    for (uint32_t d = 0; d < b->plan->domain_count; d++)
+        info.slab_bytes += b->plan->slab_bytes[d];
+    info.lower_bound_bytes = b->plan->lower_bound_bytes;
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if ((g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0)
+            info.constant_bytes += g->values[v].info.data_bytes;
+    info.step_count = b->plan->step_count;
+    info.dynamic_step_count = b->plan->dynamic_count;
+    if (INLAY_HAS(out_info, predicted_ns))
+        info.predicted_ns = predict_run(context->runner);
+    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+}

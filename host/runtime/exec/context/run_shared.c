@@ -1,0 +1,42 @@
+/* exec/context/run_shared.c - the beginning and the end of what the runners of one context share. */
+#include "exec/context/run_shared.h"
+#include "exec/control/host_node.h"
+#include "exec/dynamic/dynamic.h"
+#include "exec/loop/room.h"
+#include <stdlib.h>
+#include <string.h>
+
+static char *string_alloc(void *ctx, uint64_t bytes)
+{
+    run_shared *s = ctx;
+    char *text;
+
+    pthread_mutex_lock(&s->strings_lock);
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&s->strings, (size_t)bytes) : NULL;
+    pthread_mutex_unlock(&s->strings_lock);
+    return text;
+}
+
+static const run_calls calls = { .host_step = host_node_run, .dynamic_step = dynamic_run, .make_room = stay_make_room };
+
+inlay_status run_shared_init(run_shared *s, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
+{
+    static const uint32_t never;
+
+    *s = (run_shared){ .diag = INLAY_DIAG_INIT, .max_bytes = max_bytes, .memory = memory, .calls = &calls };
+    s->run = (inlay_run){ .cancel = &never,
+                          .max_threads = max_threads,
+                          .ctx = s,
+                          .output_alloc = dynamic_output_alloc,
+                          .string_alloc = string_alloc };
+    return pthread_mutex_init(&s->strings_lock, NULL) == 0 ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
+void run_shared_deinit(run_shared *s)
+{
+    if (s->abandoned)
+        return;
+    run_shared_drop(s);
+    arena_deinit(&s->strings);
+    (void)pthread_mutex_destroy(&s->strings_lock);
+}

@@ -1,0 +1,10 @@
+/* exec/dynamic/dynamic.h - steps whose shapes are known only when they are reached. */
+#ifndef EXEC_DYNAMIC_H
+#define EXEC_DYNAMIC_H
+#include "exec/run/run.h"
+
+/* Runs a DYNAMIC step: infers, specialises, allocates, executes, waits. */
+INLAY_NODISCARD inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+/* inlay_host.output_alloc for the step in hand; ctx is the run_shared. */
+inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
+#endif

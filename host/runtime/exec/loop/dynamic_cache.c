@@ -1,0 +1,21 @@
+/* exec/loop/dynamic_cache.c - what a dynamic step keeps for runs to come, and its end. */
+#include "exec/loop/dynamic_cache.h"
+#include "threads/fence.h"
+#include <stdlib.h>
+
+void dynamic_cache_destroy(bound_step *s)
+{
+    dynamic_cache *cache = s->cache;
+
+    if (cache == NULL)
+        return;
+    if (cache->instance != NULL)
+        s->plan->step->provider->table->release_instance(s->plan->step->provider->state, s->plan->step->compiled,
+                                                         cache->instance);
+    timeline_destroy(cache->timeline);
+    arena_deinit(&cache->a);
+    look_deinit(&cache->seen);
+    run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
+    free(cache);
+    s->cache = NULL;
+}

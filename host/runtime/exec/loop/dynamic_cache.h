@@ -1,0 +1,24 @@
+/* exec/loop/dynamic_cache.h - what a dynamic step keeps for runs to come. */
+#ifndef EXEC_DYNAMIC_CACHE_H
+#define EXEC_DYNAMIC_CACHE_H
+#include "exec/run/run.h"
+#include "exec/values/look.h"
+
+typedef struct dynamic_cache dynamic_cache;
+struct dynamic_cache {
+    inlay_instance *instance;
+    look seen; /* the inputs that the instance is for */
+    arena a;   /* plans and dims */
+    inlay_output_plan *outputs;
+    inlay_value_state *shapes; /* [output_count] as inferred */
+    uint64_t workspace_bytes, workspace_alignment;
+    void *workspace; /* host */
+    uint64_t workspace_room;
+    run_memory *memory;           /* that it came from */
+    uint64_t timeline, signalled; /* of asynchronous providers */
+    bool looks, looked;           /* at what lies on devices, too: it decides sizes. Whether it does is known */
+};
+
+/* Gives back what the step keeps. */
+void dynamic_cache_destroy(bound_step *s);
+#endif

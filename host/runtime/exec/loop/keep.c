@@ -1,0 +1,48 @@
+/* exec/loop/keep.c - a run within the limit of the host's memory (option memory_limit, host=BYTES). */
+#include "exec/loop/bound.h"
+#include <stdio.h>
+
+/* What the runner has of the session's memory that the run uses again, or gives back before it takes other. */
+static uint64_t own_bytes(const runner *r)
+{
+    uint64_t sum = r->slab_bytes;
+
+    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+        const inlay_value *v = r->outputs[k];
+
+        if (v != NULL && v->from != NULL && value_is_reusable(v))
+            sum += v->capacity;
+    }
+    return sum;
+}
+
+inlay_status runner_keep_limit(runner *r, const bound *b, inlay_diag *diag)
+{
+    run_memory *m = r->shared->memory;
+    const uint64_t need = run_memory_held(m) == NULL ? 0 : plan_run_bytes(b->plan);
+    uint64_t least;
+    char what[200];
+
+    if (run_memory_fits(m, need, own_bytes(r), &least))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+        bound *other = r->bounds[i];
+
+        if (other == NULL || other == b)
+            continue;
+        if (r->now == other)
+            r->now = NULL;
+        r->bounds[i] = NULL;
+        bound_destroy(r, other);
+    }
+    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+        value_unref(r->spares[k]);
+        r->spares[k] = NULL;
+    }
+    run_shared_drop(r->shared);
+    plan_drop_idle(r->prog);
+    if (run_memory_fits(m, need, own_bytes(r), &least))
+        return INLAY_OK;
+    (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", r->prog->graph->name);
+    return run_memory_over(m, what, least, diag);
+}

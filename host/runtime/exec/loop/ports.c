@@ -1,0 +1,330 @@
+/* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants
+ * them. */
+#include "exec/loop/ports.h"
+#include "exec/device/stay.h"
+#include "plugin/plugin.h"
+#include "threads/fence.h"
+#include <string.h>
+
+void runner_set(runner *r, bound *b, uint32_t v, inlay_value *value)
+{
+    if (value != NULL && value->kind == INLAY_KIND_TENSOR)
+        seen_keep(b, v, value->rank, value->dims);
+    /* A failure was told, or whoever reads it will tell. */
+    if (b->arrivals != NULL && stay_arrive(r, b, v, NULL) != INLAY_OK && r->shared->unwinding)
+        return;
+    pool_give(r->shared, b->dynamic[v].owner);
+    b->dynamic[v] = rt_from_value(value);
+    if (b->twins != NULL) {
+        pool_give(r->shared, b->twins[v]);
+        b->twins[v] = NULL;
+    }
+}
+
+/* ------------------------------------------------------------------ before the steps */
+
+void runner_bind_inputs(runner *r, bound *b, const rt_value *inputs)
+{
+    const graph *g = r->prog->graph;
+    uint32_t count = g->input_count + g->captured_count;
+
+    b->inputs = inputs;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+        uint32_t place = b->plan->values[v].place;
+
+        if (place == INLAY_NONE || b->plan->places[place].source != PLACE_INPUT || b->plan->places[place].index != i)
+            continue;
+        b->buffers[place] = inputs[i].buffer;
+        /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
+        if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
+            b->dynamic[v] = inputs[i];
+            b->has_objects = true;
+            value_ref(inputs[i].owner);
+        }
+    }
+}
+
+/* May steps write into the value while the inputs are still being read? */
+static bool overlaps_inputs(const runner *r, const inlay_value *want, const rt_value *inputs)
+{
+    const graph *g = r->prog->graph;
+    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
+    const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
+
+    for (uint32_t i = 0; i < g->input_count + g->captured_count; i++) {
+        const inlay_buffer *x = &inputs[i].buffer;
+        const uint64_t in = (here ? x->handle : 0) + x->offset;
+
+        if (inputs[i].kind == INLAY_KIND_TENSOR && x->domain == want->buffer.domain &&
+            (here || x->handle == want->buffer.handle) && in < end && begin < in + x->bytes)
+            return true;
+    }
+    return false;
+}
+
+static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *want, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                      "output %u takes %llu bytes: the value on the device that it is bound to "
+                      "has %llu, or is an input, too",
+                      k, (unsigned long long)bytes, (unsigned long long)want->capacity);
+}
+
+/* Is it memory for an output in that domain that nobody else holds? *out: how the device knows it. */
+static bool is_free_in(const inlay_value *v, uint32_t domain, inlay_buffer *out)
+{
+    *out = v->buffer;
+    return stay_is_free(v, domain) ||
+           (value_is_shared(v, domain, out) && __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1);
+}
+
+/* Memory that the device has in common with the host; the caller's where it can be. *there: as the device knows it. */
+static inlay_status bind_shared(runner *r, uint32_t k, const inlay_value_state *st, uint64_t bytes,
+                                const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
+{
+    const uint32_t domain = r->shares[k].now;
+    inlay_value **out = &r->outputs[k], *want = r->wanted[k], *swap;
+
+    if (want != NULL && want->capacity >= bytes && !overlaps_inputs(r, want, inputs) &&
+        value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(r, want, domain, there)) {
+        if (*out != want) {
+            value_unref(*out);
+            *out = value_ref(want);
+        }
+        return INLAY_OK;
+    }
+    if (*out != NULL && !is_free_in(*out, domain, there)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!is_free_in(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
+                         !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        value_unref(*out);
+        *out = NULL;
+    }
+    if (*out == NULL) {
+        const inlay_status status = stay_make_shared(domain, st->dtype, st->rank, st->dims, out, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    (void)value_is_shared(*out, domain, there);
+    return INLAY_OK;
+}
+
+/* Memory for an output on a device that has memory of its own. */
+static inlay_status bind_there(runner *r, uint32_t k, uint32_t domain, const inlay_value_state *st, inlay_diag *diag)
+{
+    inlay_value **out = &r->outputs[k], *swap;
+
+    if (*out != NULL && !stay_is_free(*out, domain)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!stay_is_free(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        value_unref(*out);
+        *out = NULL;
+    }
+    return *out == NULL ? stay_make(r, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+}
+
+/* Somebody kept the last result: it stays his, and the run turns to the other memory. */
+static inlay_status bind_here(runner *r, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+{
+    inlay_value **out = &r->outputs[k], *swap;
+
+    if (*out != NULL && !value_is_reusable(*out)) {
+        swap = r->spares[k];
+        r->spares[k] = *out;
+        *out = swap;
+    }
+    if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        value_unref(*out);
+        *out = NULL;
+    }
+    return *out == NULL ? pool_take(r->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+}
+
+/* The memory that steps write output k to, whose place pl is. */
+static inlay_status bind_output(runner *r, const plan_place *pl, const inlay_value_state *st, const rt_value *inputs,
+                                inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
+{
+    const uint32_t k = pl->index;
+    inlay_value **out = &r->outputs[k], *want = r->wanted[k];
+    inlay_status status = INLAY_OK;
+
+    if (r->shares != NULL && r->shares[k].now != INLAY_DOMAIN_HOST) {
+        status = bind_shared(r, k, st, pl->bytes, inputs, other, diag);
+        if (status == INLAY_OK)
+            *to = (*out)->buffer;
+        if (status == INLAY_OK && pl->domain != INLAY_DOMAIN_HOST) {
+            const inlay_buffer home = *to;
+
+            *to = *other;
+            *other = home;
+        }
+        return status;
+    }
+    if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain && want->buffer.handle != 0 &&
+        !overlaps_inputs(r, want, inputs) && value_reshape(want, st->dtype, st->rank, st->dims)) {
+        if (*out != want) {
+            value_unref(*out);
+            *out = value_ref(want);
+        }
+    } else if (pl->domain != INLAY_DOMAIN_HOST && want != NULL) {
+        return too_small(k, pl->bytes, want, diag);
+    } else {
+        status = pl->domain != INLAY_DOMAIN_HOST ? bind_there(r, k, pl->domain, st, diag) : bind_here(r, k, st, diag);
+    }
+    if (status == INLAY_OK)
+        *to = (*out)->buffer;
+    return status;
+}
+
+inlay_status runner_bind_outputs(runner *r, bound *b, const rt_value *inputs, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+    const plan *p = b->plan;
+
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        const plan_place *pl = &p->places[i];
+        inlay_buffer other = { 0 };
+        inlay_status status;
+
+        if (pl->source != PLACE_OUTPUT)
+            continue;
+        if (r->placed != NULL && r->placed[pl->index].handle != 0) {
+            value_unref(r->outputs[pl->index]);
+            r->outputs[pl->index] = NULL;
+            b->buffers[i] = r->placed[pl->index];
+            continue;
+        }
+        status = bind_output(r, pl, &p->states[g->outputs[pl->index]], inputs, &b->buffers[i], &other, diag);
+        if (status != INLAY_OK)
+            return status;
+        for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
+            if (p->places[v].source == PLACE_VIEW && p->places[v].index == i)
+                b->buffers[v] = other;
+    }
+    for (uint32_t v = 0; p->port_views > 0 && v < p->place_count; v++)
+        if (p->places[v].source == PLACE_VIEW && p->places[p->places[v].index].source == PLACE_INPUT)
+            b->buffers[v] = inputs[p->places[p->places[v].index].index].alias;
+    return INLAY_OK;
+}
+
+/* The domain that has the memory of output k in common with the host, in this run. */
+static uint32_t shared_in(const runner *r, uint32_t k)
+{
+    const uint32_t home = r->homes != NULL ? r->homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain = stay_is_shared(r->prog->env, home) ? home : r->shares[k].domain;
+    inlay_buffer there;
+
+    if (domain == INLAY_DOMAIN_HOST || runner_wanted(r, k) != INLAY_DOMAIN_HOST ||
+        !stay_is_shared(r->prog->env, domain))
+        return INLAY_DOMAIN_HOST;
+    return r->wanted[k] == NULL || stay_lend(r, r->wanted[k], domain, &there) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
+}
+
+uint32_t runner_wants(const runner *r, plan_input *out)
+{
+    const uint32_t count = r->prog->graph->output_count;
+    bool any = false;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t shared = r->shares != NULL ? shared_in(r, k) : (uint32_t)INLAY_DOMAIN_HOST;
+
+        out[k] = (plan_input){ .domain = runner_wanted(r, k) };
+        if (shared != INLAY_DOMAIN_HOST) {
+            const bool made = r->shares[k].made && r->shares[k].domain == shared;
+
+            out[k].domain = made ? shared : (uint32_t)INLAY_DOMAIN_HOST;
+            out[k].also = 1 + (made ? (uint32_t)INLAY_DOMAIN_HOST : shared);
+        }
+        if (r->shares != NULL)
+            r->shares[k].now = shared;
+        any |= out[k].domain != INLAY_DOMAIN_HOST || out[k].also != 0;
+    }
+    return any ? count : 0;
+}
+
+/* ------------------------------------------------------------------ and after them */
+
+/* An object for output k, where its value is or has to be: in host memory, unless it is wanted elsewhere. */
+static inlay_status gather(runner *r, bound *b, uint32_t k, rt_value *now, inlay_value **made, inlay_diag *diag)
+{
+    const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
+
+    if (movable && runner_wanted(r, k) == INLAY_DOMAIN_HOST) {
+        inlay_status status = stay_read(r, b, r->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return movable && now->owner == NULL && now->buffer.domain != INLAY_DOMAIN_HOST
+               ? stay_move(r, now, now->buffer.domain, made, diag)
+               : pool_value(r->shared, now, made, diag);
+}
+
+/* Output k, which could not be made where the caller wants it. */
+static inlay_status bring(runner *r, uint32_t k, inlay_diag *diag)
+{
+    inlay_value *want = r->wanted[k], *made = r->outputs[k];
+    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
+    inlay_status status = INLAY_OK;
+
+    if (!value_reshape(want, made->dtype, made->rank, made->dims))
+        return here ? INLAY_OK : too_small(k, made->buffer.bytes, want, diag);
+    if (here)
+        memmove(value_data(want), value_data(made), (size_t)want->buffer.bytes);
+    else
+        status = stay_copy(r, &made->buffer, &want->buffer, diag);
+    if (status != INLAY_OK)
+        return status;
+    r->outputs[k] = value_ref(want);
+    pool_give(r->shared, made);
+    return INLAY_OK;
+}
+
+inlay_status runner_gather_outputs(runner *r, bound *b, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; r->ready != NULL && status == INLAY_OK && i < g->input_count + g->output_count; i++)
+        status = fence_wait(r->ready[i], &r->shared->run, diag);
+    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
+        uint32_t v = g->outputs[k], place = v == INLAY_NONE ? INLAY_NONE : b->plan->values[v].place;
+        inlay_value *made = NULL;
+        rt_value now;
+
+        if (place != INLAY_NONE && b->plan->places[place].source == PLACE_OUTPUT && b->plan->places[place].index == k)
+            continue;
+        now = runner_value(b, v);
+        if (now.kind != 0)
+            status = gather(r, b, k, &now, &made, diag);
+        if (status != INLAY_OK)
+            return status;
+        pool_give(r->shared, r->outputs[k]);
+        r->outputs[k] = made;
+    }
+    /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
+    for (uint32_t k = 0; k < g->output_count && status == INLAY_OK; k++) {
+        const inlay_value *want = r->wanted[k], *made = r->outputs[k];
+
+        if (want != NULL && made != NULL && made != want && made->kind == INLAY_KIND_TENSOR &&
+            made->dtype != INLAY_STRING && want->buffer.handle != 0)
+            status = bring(r, k, diag);
+    }
+    return status;
+}
+
+void runner_keep_outputs(runner *r)
+{
+    for (uint32_t k = 0; k < r->prog->graph->output_count && r->shared->unwinding; k++) {
+        if (r->spares[k] != NULL)
+            value_unref(r->spares[k]);
+        r->spares[k] = r->outputs[k];
+        r->outputs[k] = NULL;
+    }
+}

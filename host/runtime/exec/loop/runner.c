@@ -1,0 +1,420 @@
+/* exec/loop/runner.c - a run: its plan, its inputs, its steps, its outputs; and who runs it when a device fails. */
+#include "exec/loop/runner.h"
+#include "exec/device/in_flight.h"
+#include "exec/device/stay.h"
+#include "exec/loop/bound.h"
+#include "exec/loop/ports.h"
+#include "exec/loop/side.h"
+#include "exec/loop/steps.h"
+#include "exec/loop/watch.h"
+#include "inlay/extensions.h"
+#include "plan/program/late.h"
+#include "plugin/crash.h"
+#include "plugin/plugin.h"
+#include "threads/fence.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ bound plans */
+
+/* The bound plan for the shapes in r->key. */
+static inlay_status find_bound(runner *r, uint32_t count, bound **out_bound, inlay_diag *diag)
+{
+    uint32_t slot = 0;
+    plan *p = NULL;
+    inlay_status status;
+
+    r->clock++;
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+        bound *b = r->bounds[i];
+        if (b != NULL && plan_fits(b->plan, r->key, count)) {
+            b->last_used = r->clock;
+            *out_bound = b;
+            return bound_settle(r, b, diag);
+        }
+        if (b == NULL || (r->bounds[slot] != NULL && b->last_used < r->bounds[slot]->last_used))
+            slot = i;
+    }
+    status = plan_get(r->prog, r->key, count, &p, diag);
+    if (status != INLAY_OK)
+        return status;
+    bound_destroy(r, r->bounds[slot]);
+    if (r->now == r->bounds[slot])
+        r->now = NULL;
+    r->bounds[slot] = NULL;
+    status = bound_create(r, p, &r->bounds[slot], diag);
+    if (status == INLAY_OK)
+        r->bounds[slot]->last_used = r->clock;
+    *out_bound = r->bounds[slot];
+    return status;
+}
+
+/* ------------------------------------------------------------------ a run */
+
+/* Only who has streams is handed what may be signalled by work that it does not have yet. */
+static inlay_status wait_first(const runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const uint32_t input_count = r->prog->graph->input_count, count = input_count + r->prog->graph->output_count;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; r->ready != NULL && i < count && status == INLAY_OK; i++) {
+        const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(r, i - input_count);
+        const uint32_t p = r->ready[i].timeline != 0 ? plan_owner_of(r->prog->env, domain) : INLAY_NONE;
+        const part_provider *own = p != INLAY_NONE ? &r->prog->env->providers[p] : NULL;
+
+        if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||
+                            own->table->extension(own->state, INLAY_EXT_STREAMS) == NULL))
+            status = fence_wait(r->ready[i], &r->shared->run, diag);
+    }
+    return status;
+}
+
+/* After a failure the context can run again: with timelines that know nothing of it. */
+static void renew_timelines(bound *b)
+{
+    for (uint32_t i = 0; i < b->plan->step_count; i++) {
+        timeline_renew(&b->steps[i].fence.timeline);
+        b->steps[i].fence.value = 0;
+    }
+    timeline_renew(&b->arrival.timeline);
+    b->arrival.value = 0;
+    b->poisoned = false;
+}
+
+/* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
+static void describe_step(const void *step, crash_scene *out)
+{
+    const bound_step *s = step;
+    const program_step *ps = s->plan->step;
+
+    if (ps == NULL || ps->provider == NULL)
+        return;
+    out->module = provider_module(ps->provider->table, ps->provider->state);
+    out->call = "execute";
+    out->provider = ps->provider->name;
+    out->node = ps->node->info.name.data;
+}
+
+/* The same with waves, side by side where that is faster. */
+static inlay_status walk_waves(runner *r, bound *b, inlay_diag *diag)
+{
+    const uint64_t began = side_begin(r, b->side);
+    const plan *p = b->plan;
+    inlay_status status = INLAY_OK;
+    uint32_t at = 0;
+
+    for (uint32_t k = 0; b->side->beside && k < p->wave_count && status == INLAY_OK; k++) {
+        bound_step *failed;
+
+        status = steps_walk(r, b, at, p->waves[k].first, diag);
+        at = p->waves[k].end;
+        if (status != INLAY_OK)
+            return status;
+        status = side_run(r, b, &p->waves[k], &failed);
+        if (status != INLAY_OK)
+            return runner_step_failed(r, failed, status, diag);
+    }
+    status = steps_walk(r, b, at, p->step_count, diag);
+    if (status == INLAY_OK)
+        side_end(b->side, began);
+    return status;
+}
+
+/* Tells the steps whom to obey; most runs obey the same as the one before. */
+static void watch(runner *r, bound *b)
+{
+    const inlay_run *run = &r->shared->run;
+
+    if (b->cancel == run->cancel && b->deadline_ns == run->deadline_ns)
+        return;
+    b->cancel = run->cancel;
+    b->deadline_ns = run->deadline_ns;
+    for (uint32_t i = 0; i < b->plan->step_count; i++) {
+        b->steps[i].args.cancel = run->cancel;
+        b->steps[i].args.deadline_ns = run->deadline_ns;
+    }
+}
+
+/* Runs the program that stands in for the runner's own, and takes over its outputs. */
+static inlay_status run_instead(runner *r, program *other, const rt_value *inputs, inlay_diag *diag)
+{
+    uint32_t count = r->prog->graph->output_count;
+    runner *x = r->instead;
+    inlay_status status = INLAY_OK;
+
+    if (r->placed != NULL) /* its regions are others, and may not append in place */
+        return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", r->prog->graph->name);
+    while (x != NULL && x->prog != other)
+        x = x->next_instead;
+    if (x == NULL) {
+        status = runner_create(other, r->shared, &x, diag);
+        if (status != INLAY_OK)
+            return status;
+        x->next_instead = r->instead;
+        r->instead = x;
+    }
+    r->now = NULL;
+    memcpy(x->wanted, r->wanted, count * sizeof *x->wanted);
+    x->ready = r->ready;
+    x->homes = r->failed == NULL ? r->homes : NULL; /* a device that failed keeps nothing */
+    status = runner_run(x, inputs, diag);
+    for (uint32_t k = 0; k < count; k++) {
+        value_unref(r->outputs[k]);
+        r->outputs[k] = x->outputs[k];
+        x->outputs[k] = NULL;
+    }
+    return status;
+}
+
+/* The program for the shapes in r->key: *out is NULL when it is the runner's own, whose plan is then in *out_bound. */
+static inlay_status find_program(runner *r, uint32_t count, program **out, bound **out_bound, inlay_diag *diag)
+{
+    inlay_status status = late_instead(r->prog, r->key, count, out, diag);
+
+    if (status != INLAY_OK || *out != NULL)
+        return status;
+    status = find_bound(r, count, out_bound, diag);
+    if (status == INLAY_UNSUPPORTED) { /* perhaps because somebody declined just now */
+        inlay_status late = late_instead(r->prog, r->key, count, out, diag);
+
+        if (late != INLAY_OK || *out != NULL)
+            return late;
+    }
+    return status;
+}
+
+/* A dynamic step was declined: remembers it for these shapes of the inputs. */
+static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_diag *diag)
+{
+    uint8_t *late = calloc((size_t)r->prog->parts.offer_count + 1, 1);
+    inlay_status status = INLAY_OK;
+
+    if (late == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", r->prog->graph->name);
+    late_mark(r->prog, (uint32_t)(r->late_step - r->prog->steps), &r->late_why, late);
+    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    status = late_remember(r->prog, r->key, count, late, r->late_why.text, diag);
+    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    free(late);
+    return status == INLAY_OK ? late_instead(r->prog, r->key, count, out, diag) : status;
+}
+
+/* A device failed: from now on the others run these shapes. */
+static inlay_status leave_out(runner *r, uint32_t count, inlay_status status, const inlay_diag *why, program **out)
+{
+    const program *p = r->prog;
+    const uint32_t failed = (uint32_t)(r->failed - p->env->providers);
+    uint8_t *late;
+    char text[sizeof why->text];
+    uint32_t used = 0;
+
+    while (used < p->step_count && p->steps[used].provider != r->failed)
+        used++;
+    late = used < p->step_count ? calloc((size_t)p->parts.offer_count + 1, 1) : NULL;
+    if (late == NULL)
+        return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
+    for (uint32_t o = 0; o < p->parts.offer_count; o++)
+        late[o] = p->parts.offers[o].provider == failed;
+    (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", r->failed->name,
+                   why->code == status ? why->text : inlay_status_text(status));
+    (void)pthread_mutex_lock(&r->prog->plan_lock);
+    status = late_remember(r->prog, r->key, count, late, text, NULL);
+    (void)pthread_mutex_unlock(&r->prog->plan_lock);
+    free(late);
+    if (status == INLAY_OK)
+        status = late_instead(r->prog, r->key, count, out, NULL);
+    if (status == INLAY_OK && p->env->log != NULL)
+        p->env->log(p->env->log_ctx, INLAY_LOG_WARNING, text);
+    return status;
+}
+
+/* plan_input.also of input i, where somebody reads it as the other domain knows it. */
+static uint32_t known_also(const program *p, uint32_t i, const rt_value *x)
+{
+    const graph *g = p->graph;
+    const uint32_t v = i < g->input_count ? g->inputs[i] : g->captured[i - g->input_count];
+
+    if (x->alias.handle == 0 ||
+        (x->alias.domain == INLAY_DOMAIN_HOST ? !p->read_here[v] : p->read_in[v] != x->alias.domain))
+        return 0;
+    return 1 + x->alias.domain;
+}
+
+static inlay_status run_once(runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const graph *g = r->prog->graph;
+    uint32_t count = g->input_count + g->captured_count;
+    inlay_diag *caller = diag;
+    crash_scene before;
+    inlay_status status;
+    program *other = NULL;
+    bound *b = NULL;
+
+    diag = &r->shared->diag; /* steps hold its address */
+    r->late_step = NULL;
+    r->busy = NULL;
+    r->failed = NULL;
+    r->captures += !r->same_captures;
+    diag->code = INLAY_OK;
+    diag->error_class = INLAY_CLASS_PERMANENT;
+    diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        bool tensor = inputs[i].kind == INLAY_KIND_TENSOR;
+        r->key[i] = (plan_input){ inputs[i].dtype,
+                                  tensor ? inputs[i].rank : INLAY_RANK_UNKNOWN,
+                                  inputs[i].dims,
+                                  inputs[i].room,
+                                  tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
+                                  tensor ? known_also(r->prog, i, &inputs[i]) : 0 };
+    }
+    count += runner_wants(r, r->key + count);
+    status = find_program(r, count, &other, &b, diag);
+    if (status == INLAY_OK && other != NULL)
+        return run_instead(r, other, inputs, caller);
+    if (status != INLAY_OK)
+        goto failed;
+    r->now = r->busy = b;
+    b->at = NULL;
+    r->failed = b->has_async ? in_flight_lost(r) : NULL;
+    if (r->failed != NULL) {
+        status = inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
+        goto failed;
+    }
+    runner_bind_inputs(r, b, inputs);
+    status = wait_first(r, inputs, diag);
+    if (status == INLAY_OK)
+        status = runner_bind_outputs(r, b, inputs, diag);
+    if (status == INLAY_OK) {
+        for (uint32_t i = 0; i < b->patch_count; i++)
+            *b->patches[i].target = b->buffers[b->patches[i].place];
+        watch(r, b);
+        crash_thread();
+        before = crash_here;
+        crash_here = (crash_scene){ .describe = describe_step };
+        status = r->shared->hook != NULL ? watch_walk(r, b, diag)
+                 : b->side != NULL       ? walk_waves(r, b, diag)
+                                         : steps_walk(r, b, 0, b->plan->step_count, diag);
+        crash_leave(&before);
+        status = in_flight_settle(r, b, status, diag);
+        if (r->shared->unwinding)
+            goto failed;
+        b->captures = status == INLAY_OK ? r->captures : 0;
+        if (status == INLAY_OK)
+            status = runner_gather_outputs(r, b, diag);
+    }
+    if (b->states != NULL || b->has_objects) {
+        for (uint32_t v = 0; v < g->value_count; v++)
+            if (b->dynamic[v].kind != 0 || (b->twins != NULL && b->twins[v] != NULL))
+                runner_set(r, b, v, NULL);
+        b->has_objects = false;
+        arena_reset(&b->scratch);
+    }
+    if (b->poisoned && !r->shared->unwinding)
+        renew_timelines(b);
+    if (!r->shared->unwinding)
+        r->busy = NULL;
+    if (status == INLAY_OK)
+        return INLAY_OK;
+    if (status == INLAY_UNSUPPORTED && r->late_step != NULL) {
+        status = decline_run(r, count, &other, diag);
+        if (status == INLAY_OK && other != NULL)
+            return run_instead(r, other, inputs, caller);
+    }
+failed:
+    if (r->failed != NULL && r->prog->env->without_failed &&
+        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) &&
+        leave_out(r, count, status, diag, &other) == INLAY_OK && other != NULL) {
+        runner_keep_outputs(r);
+        if (r->shared->unwinding)
+            r->shared->run.cancel = r->shared->asked;
+        r->shared->unwinding = false;
+        return run_instead(r, other, inputs, caller);
+    }
+    if (caller != NULL && caller != diag && diag->code == status && caller->struct_size >= sizeof *caller)
+        *caller = *diag;
+    else if (caller != diag)
+        (void)inlay_fail(caller, status, "graph '%s': %s", g->name, inlay_status_text(status));
+    for (uint32_t k = 0; k < g->output_count && !r->shared->unwinding; k++) {
+        pool_give(r->shared, r->outputs[k]); /* giving large memory back would take longer than a deadline has left */
+        r->outputs[k] = NULL;
+    }
+    return status;
+}
+
+/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies
+ * may only have heard in the middle of a loop. */
+inlay_status runner_run(runner *r, const rt_value *inputs, inlay_diag *diag)
+{
+    const inlay_status status = run_once(r, inputs, diag);
+
+    return status == INLAY_DEVICE_LOST && r == r->shared->root && r->prog->env->without_failed && !r->shared->abandoned
+               ? run_once(r, inputs, diag)
+               : status;
+}
+
+/* ------------------------------------------------------------------ life */
+
+inlay_status runner_create(program *prog, run_shared *shared, runner **out_runner, inlay_diag *diag)
+{
+    const graph *g = prog->graph;
+    runner *r = calloc(1, sizeof *r);
+
+    *out_runner = NULL;
+    if (r != NULL) {
+        r->prog = prog;
+        r->shared = shared;
+        if (shared->root == NULL)
+            shared->root = r;
+        r->children = calloc((size_t)prog->step_count + 1, sizeof(runner **));
+        r->outputs = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->spares = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->wanted = calloc((size_t)g->output_count + 1, sizeof(inlay_value *));
+        r->key = calloc((size_t)g->input_count + g->captured_count + g->output_count + 1, sizeof *r->key);
+    }
+    if (r == NULL || !stay_share(r) || r->children == NULL || r->outputs == NULL || r->spares == NULL ||
+        r->wanted == NULL || r->key == NULL) {
+        runner_destroy(r);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+    }
+    *out_runner = r;
+    return INLAY_OK;
+}
+
+void runner_destroy(runner *r)
+{
+    if (r == NULL || r->shared->abandoned)
+        return;
+    while (r->instead != NULL) {
+        runner *next = r->instead->next_instead;
+
+        runner_destroy(r->instead);
+        r->instead = next;
+    }
+    for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
+        bound_destroy(r, r->bounds[i]);
+    if (r->spare != NULL)
+        arena_deinit(&r->spare->a);
+    free(r->spare);
+    run_memory_give(r->shared->memory, r->slab, r->slab_bytes);
+    if (r->shared->root == r)
+        r->shared->root = NULL;
+    for (uint32_t i = 0; r->children != NULL && i < r->prog->step_count; i++) {
+        for (uint32_t k = 0; r->children[i] != NULL && k < r->prog->steps[i].node->body_count; k++)
+            runner_destroy(r->children[i][k]);
+        free(r->children[i]);
+    }
+    for (uint32_t k = 0; k < r->prog->graph->output_count; k++) {
+        if (r->outputs != NULL)
+            value_unref(r->outputs[k]);
+        if (r->spares != NULL)
+            value_unref(r->spares[k]);
+    }
+    free(r->children);
+    free(r->outputs);
+    free(r->spares);
+    free(r->shares);
+    free(r->wanted);
+    free(r->key);
+    free(r);
+}

@@ -1,0 +1,194 @@
+/* exec/run/run.h - the state of runs: what a context has, a bound plan, a runner; and where they find values.
+ *
+ * Whatever runs works on these: devices, the loop over the steps, slow steps, control flow. */
+#ifndef EXEC_RUN_H
+#define EXEC_RUN_H
+#include "exec/values/run_memory.h"
+#include "exec/values/value.h"
+#include "partition/cost/cost.h"
+#include "plan/plan.h"
+#include "threads/run.h"
+
+typedef struct runner runner;
+typedef struct bound bound;
+typedef struct bound_step bound_step;
+
+/* What the loop and devices have done by what is built on top of them. */
+typedef struct run_calls {
+    /* Run a HOST step, and a DYNAMIC one. */
+    inlay_status (*host_step)(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+    inlay_status (*dynamic_step)(runner *r, bound *b, bound_step *s, inlay_diag *diag);
+    /* stay_make_room() */
+    void (*make_room)(runner *r, bool idle, bool all);
+} run_calls;
+
+enum { POOL_SIZE = 64 };
+
+/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but
+ * for string_alloc, which kernels call from theirs. */
+typedef struct run_shared {
+    inlay_run run;
+    uint64_t max_bytes;    /* limit of one tensor */
+    run_memory *memory;    /* the session's; NULL = malloc */
+    bool abandoned;        /* a device hangs that may still write here: nothing of the context is ever freed */
+    bool unwinding;        /* ... and the run in progress gives up ... */
+    const uint32_t *asked; /* ... whose own run.cancel this is, for when others take over */
+    bool watched;          /* a cancel word or a deadline is set: poll between steps */
+    arena strings;         /* elements made by this run */
+    pthread_mutex_t strings_lock;
+    inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
+    uint32_t pool_count;
+    inlay_diag diag;               /* what steps write to; copied to the caller's when a run fails */
+    struct dynamic_call *dynamic;  /* the step whose outputs output_alloc is for */
+    struct runner *root;           /* the main graph's */
+    const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
+    const run_calls *calls;
+} run_shared;
+
+/* ------------------------------------------------------------------ memory that is used again, pool.c */
+
+/* Frees the tensors of the pool. */
+void run_shared_drop(run_shared *s);
+/* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
+INLAY_NODISCARD inlay_status run_may_take(const run_shared *s, uint64_t bytes, inlay_diag *diag);
+/* run_memory_take() of the session's; the pool is given up for it. */
+INLAY_NODISCARD inlay_status run_take(run_shared *s, uint64_t bytes, uint64_t alignment, void **out_memory,
+                                      inlay_diag *diag);
+/* A tensor from the pool or new, unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
+INLAY_NODISCARD inlay_status pool_take(run_shared *s, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                       inlay_value **out_value, inlay_diag *diag);
+/* An object for the value, as rt_to_value() makes it, but copies lie in memory from the pool. */
+INLAY_NODISCARD inlay_status pool_value(run_shared *s, const rt_value *value, inlay_value **out_value,
+                                        inlay_diag *diag);
+/* Takes over the reference: back into the pool when nobody else has one. NULL is a no-op. */
+void pool_give(run_shared *s, inlay_value *v);
+
+/* A step, ready to be called. */
+struct bound_step {
+    inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args);
+    void *state;
+    inlay_compiled *compiled;
+    inlay_instance *instance;
+    inlay_exec_args args;
+    bool simple;       /* synchronous EXEC that waits for nobody: one call */
+    bool async;        /* signals fence when done */
+    inlay_fence fence; /* its own timeline; value counts runs */
+    const plan_step *plan;
+    uint32_t *wait_steps; /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
+                             provider's first */
+    uint32_t wait_step_count;
+    uint32_t own_wait_count;     /* so many of them are its own provider's */
+    uint32_t copy_count;         /* COPY: this one and those behind it that go with it; 0: goes with one before */
+    inlay_copy *copies;          /* room for as many, where there are several */
+    inlay_fence *waits;          /* room for as many, and for what comes before the caller's values, see runner.ready */
+    struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
+};
+
+/* Where an address has to be written when an input or output moves. */
+typedef struct patch {
+    uint32_t place;
+    inlay_buffer *target;
+} patch;
+
+/* The size of a value that a plan does not know, as the last run found it; rank INLAY_RANK_UNKNOWN: none did. */
+typedef struct seen_shape {
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+} seen_shape;
+
+/* A plan with memory. */
+struct bound {
+    plan *plan; /* a reference */
+    arena a;
+    const void *base;      /* where the runner's slab was when addresses were written; see bound_settle */
+    inlay_buffer *slabs;   /* [domain_count] of devices; handle 0 = none */
+    void **maps;           /* [domain_count] where the host sees them; NULL = it does not */
+    inlay_buffer *buffers; /* [place_count] current addresses */
+    bound_step *steps;
+    const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
+    patch *patches;       /* of INPUT and OUTPUT places */
+    uint32_t patch_count;
+    const rt_value *inputs;    /* of the run in progress */
+    rt_value *dynamic;         /* [value_count] DYNAMIC values of the run */
+    inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
+                                  reference each. NULL without such steps */
+    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there. Likewise */
+    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
+    inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps; NULL without such */
+    inlay_value_info *infos;
+    seen_shape **seen; /* [value_count] NULL where the plan knows; NULL without such steps */
+    arena scratch;     /* of the dynamic or host step that runs */
+    uint64_t captures; /* of which set the device has copies, see runner.captures; 0 = none */
+    bool has_async;
+    bool poisoned;          /* the last run failed on a device: its timelines are to be renewed */
+    bool has_objects;       /* some input is an object held in dynamic */
+    const uint32_t *cancel; /* what the steps' args hold */
+    uint64_t deadline_ns;
+    uint64_t last_used;
+    uint64_t counted_bytes; /* what it added to program_env.held_bytes */
+    struct side *side;      /* how its waves go, see side.h; NULL: it has none */
+};
+
+/* The memory of an output that a device has in common with the host; domain INLAY_DOMAIN_HOST: none has. */
+typedef struct output_share {
+    uint32_t domain; /* that makes or reads it */
+    uint32_t now;    /* the one in this run */
+    bool made;       /* it makes it */
+} output_share;
+
+enum { BOUNDS_KEPT = 4 };
+struct runner {
+    program *prog;
+    run_shared *shared;
+    bound *bounds[BOUNDS_KEPT];
+    bound *now;  /* of the last run */
+    bound *busy; /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
+    uint64_t clock;
+    void *slab; /* host memory of whichever plan runs: one run at a time, and none leaves anything there */
+    uint64_t slab_bytes;
+    bound *spare;                /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    runner ***children;          /* [step_count][body_count], made when first needed */
+    inlay_value **outputs;       /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
+    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
+                                    handle 0: not this one. NULL: none is. Borrowed */
+    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
+                                    host's. Borrowed from the node whose body it is */
+    struct output_share *shares; /* [output_count]; NULL: nothing is shared */
+    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    const inlay_fence *ready;    /* [input_count + output_count] what comes before the use of the caller's values on
+                                   devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
+    plan_input *key;             /* [input_count + captured_count + output_count] */
+    const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    uint64_t captures;           /* counts the sets of captured values that runs have seen */
+    bool same_captures;          /* the next run's are those of the last: a loop goes on */
+    const program_step *late_step; /* the dynamic step of this run whose specialize declined; NULL = none */
+    inlay_diag late_why;
+    runner *instead;      /* runners of programs that stand in for this one at some shapes (plan/program/late.h) ... */
+    runner *next_instead; /* ... as a list */
+};
+
+/* ------------------------------------------------------------------ sizes that runs found, seen.c */
+
+/* Room for what the plan of b does not know. False: out of memory. */
+bool seen_create(bound *b, uint32_t value_count);
+/* The value has this size now. */
+void seen_keep(bound *b, uint32_t v, uint32_t rank, const int64_t *dims);
+/* The sizes of the last run, [value_count] from the arena, of rank INLAY_RANK_UNKNOWN where it did not come by; they
+ * hold until the next. NULL: no memory. */
+const cost_input *seen_sizes(const runner *r, arena *a);
+/* As states, with the sizes that were assumed when the graph was assigned where it did not; there was a run. */
+inlay_value_state *seen_states(const runner *r, arena *a);
+/* The runner of a program among those of r, of its bodies and theirs; NULL: that did not run. r may be NULL. */
+const runner *runner_of(const runner *r, const program *p);
+
+/* ------------------------------------------------------------------ where values are, bound.c */
+
+/* What lies in a slab, as `domain` sees it; r may be NULL where it is not the runner's. */
+inlay_buffer bound_in_slab(const runner *r, const bound *b, const plan_place *pl, uint32_t domain);
+/* The place as the other of host and device knows its memory; handle 0: there is none. */
+inlay_buffer bound_alias(const bound *b, uint32_t place);
+/* Value v as it is now: a place, or a dynamic value. kind 0: not there. */
+rt_value runner_value(const bound *b, uint32_t v);
+#endif

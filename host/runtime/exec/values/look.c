@@ -1,0 +1,73 @@
+#include "exec/values/look.h"
+#include "infer/infer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
+
+bool look_is_small(const rt_value *x)
+{
+    const bool integer = x->dtype == INLAY_INT64 || x->dtype == INLAY_INT32;
+
+    return x->dtype != INLAY_STRING && rt_count(x) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+}
+
+bool look_at_data(const rt_value *x)
+{
+    return x->buffer.domain == INLAY_DOMAIN_HOST && look_is_small(x);
+}
+
+size_t look_room(const rt_value *in, uint32_t count)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += 8 + in[i].rank * 8 + (look_at_data(&in[i]) ? (size_t)in[i].buffer.bytes : 0);
+    return bytes;
+}
+
+size_t look_write(char *to, const rt_value *in, uint32_t count)
+{
+    char *k = to;
+
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(k, &in[i].dtype, 4);
+        memcpy(k + 4, &in[i].rank, 4);
+        k += 8;
+        if (in[i].rank > 0)
+            memcpy(k, in[i].dims, in[i].rank * 8);
+        k += in[i].rank * 8;
+        if (look_at_data(&in[i]) && in[i].buffer.bytes > 0) {
+            memcpy(k, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
+            k += in[i].buffer.bytes;
+        }
+    }
+    return (size_t)(k - to);
+}
+
+bool look_equals(const look *l, const char *data, size_t bytes)
+{
+    return l->bytes == bytes && (bytes == 0 || memcmp(l->data, data, bytes) == 0);
+}
+
+bool look_keep(look *l, const char *data, size_t bytes)
+{
+    if (bytes > l->capacity) {
+        void *bigger = realloc(l->data, bytes);
+
+        if (bigger == NULL)
+            return false;
+        l->data = bigger;
+        l->capacity = bytes;
+    }
+    if (bytes > 0)
+        memcpy(l->data, data, bytes);
+    l->bytes = bytes;
+    return true;
+}
+
+void look_deinit(look *l)
+{
+    free(l->data);
+    *l = (look){ 0 };
+}

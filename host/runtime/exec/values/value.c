@@ -1,0 +1,278 @@
+/* exec/values/value.c - values: made, shared, gone. */
+#include "exec/values/value.h"
+#include "base/checked.h"
+#include "exec/values/run_memory.h"
+#include "plugin/plugin.h"
+#include "threads/fence.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUE_ALIGN = 64 };
+
+static void free_own_memory(void *owner, inlay_value *value)
+{
+    run_memory_give(value->from, owner, value->capacity);
+    run_memory_unref(value->from);
+}
+
+static inlay_status check_shape(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t *out_count,
+                                size_t *out_bytes, inlay_diag *diag)
+{
+    *out_count = 0;
+    *out_bytes = 0;
+    if (inlay_dtype_bits(dtype) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "element type %d does not exist; see INLAY_DTYPE_LIST",
+                          (int)dtype);
+    if (rank > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "rank %u is above the limit of %d", rank, INLAY_MAX_RANK);
+    if (rank > 0 && dims == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims is NULL for a tensor of rank %u", rank);
+    for (uint32_t i = 0; i < rank; i++)
+        if (dims[i] < 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims[%u] is %lld; a size can't be negative", i,
+                              (long long)dims[i]);
+    if (!dims_count(dims, rank, out_count) || !dtype_bytes(dtype, *out_count, out_bytes) ||
+        *out_bytes > (size_t)PTRDIFF_MAX - 2 * VALUE_ALIGN)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a tensor of this shape has more bytes than memory can hold");
+    return INLAY_OK;
+}
+
+static inlay_value *new_tensor(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t count)
+{
+    inlay_value *v = calloc(1, sizeof *v);
+
+    if (v == NULL)
+        return NULL;
+    v->references = 1;
+    v->kind = INLAY_KIND_TENSOR;
+    v->dtype = dtype;
+    v->rank = rank;
+    if (rank > 0)
+        memcpy(v->dims, dims, rank * sizeof *dims);
+    v->count = count;
+    return v;
+}
+
+inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                            inlay_diag *diag)
+{
+    int64_t count;
+    size_t bytes;
+    inlay_status status = check_shape(dtype, rank, dims, &count, &bytes, diag);
+
+    *out_value = status == INLAY_OK ? new_tensor(dtype, rank, dims, count) : NULL;
+    if (status != INLAY_OK)
+        return status;
+    if (*out_value == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+    (*out_value)->buffer.bytes = bytes;
+    return INLAY_OK;
+}
+
+inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
+                               inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t bytes, room;
+    inlay_value *v;
+    void *memory;
+
+    *out_value = NULL;
+    status = check_shape(dtype, rank, dims, &count, &bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    room = bytes == 0 ? VALUE_ALIGN : (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
+    v = new_tensor(dtype, rank, dims, count);
+    if (v == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
+    if (status != INLAY_OK) {
+        free(v);
+        return status == INLAY_OUT_OF_MEMORY ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes)
+                                             : status;
+    }
+    /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
+    if (zeroed || dtype == INLAY_STRING)
+        memset(memory, 0, room);
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
+    v->capacity = room;
+    v->owner = memory;
+    v->free_memory = free_own_memory;
+    v->from = run_memory_ref(from);
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed, inlay_value **out_value,
+                          inlay_diag *diag)
+{
+    return value_create_from(NULL, dtype, rank, dims, zeroed, out_value, diag);
+}
+
+bool value_is_reusable(const inlay_value *v)
+{
+    return v->kind == INLAY_KIND_TENSOR && v->free_memory == free_own_memory && v->buffer.handle % VALUE_ALIGN == 0 &&
+           __atomic_load_n(&v->references, __ATOMIC_ACQUIRE) == 1;
+}
+
+bool value_reshape(inlay_value *v, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+{
+    int64_t count;
+    size_t bytes;
+
+    if (check_shape(dtype, rank, dims, &count, &bytes, NULL) != INLAY_OK || bytes > v->capacity)
+        return false;
+    v->dtype = dtype;
+    v->rank = rank;
+    if (rank > 0)
+        memmove(v->dims, dims, rank * sizeof *dims);
+    v->count = count;
+    v->buffer.bytes = bytes;
+    return true;
+}
+
+static size_t element_alignment(inlay_dtype dtype)
+{
+    size_t bytes = inlay_dtype_bits(dtype) / 8;
+
+    if (dtype == INLAY_COMPLEX64)
+        return sizeof(float);
+    return bytes > 8 ? 8 : bytes > 0 ? bytes : 1; /* complex128 and texts are pairs of eight bytes */
+}
+
+inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data, uint64_t bytes,
+                          inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t need;
+    inlay_value *v;
+
+    *out_value = NULL;
+    status = check_shape(dtype, rank, dims, &count, &need, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (bytes < need)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the buffer has %llu bytes; this shape needs %zu",
+                          (unsigned long long)bytes, need);
+    if (data == NULL && need > 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "data is NULL for a tensor of %zu bytes", need);
+    if (need > 0 && (uintptr_t)data % element_alignment(dtype) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "data is not aligned to its elements: %s needs a multiple of "
+                          "%zu; copy it into inlay_value_create()'s memory",
+                          inlay_dtype_name(dtype), element_alignment(dtype));
+    v = new_tensor(dtype, rank, dims, count);
+    if (v == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)data, .bytes = need };
+    v->capacity = bytes;
+    *out_value = v;
+    return INLAY_OK;
+}
+
+/* The texts lie behind the elements, in one block. */
+inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inlay_str *texts, inlay_value **out_value,
+                                  inlay_diag *diag)
+{
+    inlay_status status;
+    int64_t count;
+    size_t bytes, total;
+    inlay_value *v;
+    inlay_str *elements;
+    char *text;
+
+    *out_value = NULL;
+    status = check_shape(INLAY_STRING, rank, dims, &count, &bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    total = bytes;
+    for (int64_t i = 0; i < count; i++)
+        if (!add_size(&total, texts[i].bytes) || !add_size(&total, 1))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the texts have more bytes than memory can hold");
+    v = new_tensor(INLAY_STRING, rank, dims, count);
+    elements = malloc(total + 1);
+    if (v == NULL || elements == NULL) {
+        free(v);
+        free(elements);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %zu bytes of text", total);
+    }
+    text = (char *)elements + bytes;
+    for (int64_t i = 0; i < count; i++) {
+        if (texts[i].bytes > 0)
+            memcpy(text, texts[i].data, texts[i].bytes);
+        text[texts[i].bytes] = '\0';
+        elements[i] = (inlay_str){ text, texts[i].bytes };
+        text += texts[i].bytes + 1;
+    }
+    v->buffer = (inlay_buffer){ .handle = (uintptr_t)elements, .bytes = bytes };
+    v->capacity = bytes;
+    v->owner = elements;
+    v->free_memory = free_own_memory;
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items, uint32_t count,
+                               inlay_value **out_value, inlay_diag *diag)
+{
+    inlay_value *v = calloc(1, sizeof *v);
+
+    *out_value = NULL;
+    if (v != NULL)
+        v->items = calloc((size_t)count + 1, sizeof(inlay_value *));
+    if (v == NULL || v->items == NULL) {
+        free(v);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of %u values", count);
+    }
+    v->references = 1;
+    v->kind = kind;
+    v->dtype = dtype;
+    v->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        v->items[i] = value_ref(items[i]);
+    *out_value = v;
+    return INLAY_OK;
+}
+
+inlay_value *value_ref(inlay_value *value)
+{
+    if (value != NULL)
+        (void)__atomic_add_fetch(&value->references, 1, __ATOMIC_RELAXED);
+    return value;
+}
+
+void value_end_import(struct value_import *import)
+{
+    if (import->p != NULL) {
+        import->p->table->buffer_free(import->p->state, &import->buffer);
+        provider_close(import->p);
+    }
+    free(import);
+}
+
+void value_unref(inlay_value *value)
+{
+    if (value == NULL || __atomic_sub_fetch(&value->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (value->items != NULL) {
+        for (int64_t i = 0; i < value->count; i++)
+            value_unref(value->items[i]);
+        free(value->items);
+    }
+    if (value->import != NULL)
+        value_end_import(value->import);
+    if (value->free_memory != NULL)
+        value->free_memory(value->owner, value);
+    if (value->streams.timeline != 0)
+        timeline_destroy(value->streams.timeline);
+    free(value);
+}
+
+void *value_data(const inlay_value *value)
+{
+    bool here = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
+
+    return here ? inlay_buffer_host(&value->buffer) : NULL;
+}

@@ -1,0 +1,561 @@
+#include "partition/cost/cost.h"
+#include "base/pace.h"
+#include "partition/cost/cost_profile.h"
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Copies between domains cost this much until a machine profile knows better. */
+static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
+/* Above this, starting a region is a price of its own, which merged regions pay once. */
+static const double LAUNCH_NS = 2000;
+enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
+/* Of what memory costs beyond the cache next to the core: one that cores share is some four times as fast. */
+static const double SHARED_SHARE = 0.15;
+static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
+
+/* A provider as the book knows it. */
+typedef struct book_provider {
+    const part_provider *provider;
+    uint64_t identity;
+    const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
+    uint32_t mask;
+    double factor; /* measured over expected; 0 = unknown */
+    double border; /* the same of what enters and leaves regions; 1 = unknown */
+    double launch_ns;
+    const profile_copy **to, **from; /* [domain_count] links; NULL where unknown */
+} book_provider;
+
+struct cost_book {
+    arena a;
+    cost_profile profile;
+    cost_store store;
+    book_provider *providers;
+    uint32_t provider_count;
+};
+
+const char *cost_source_name(uint32_t source)
+{
+    static const char *const names[] = { "none", "guess", "model", "claimed", "calibrated", "measured" };
+
+    return source < sizeof names / sizeof names[0] ? names[source] : "none";
+}
+
+/* ------------------------------------------------------------------ the book */
+
+uint64_t cost_identity_of(const part_provider *p)
+{
+    char device[160] = "";
+    uint32_t bytes = 0;
+
+    if (p->table->fingerprint == NULL || p->table->fingerprint(p->state, device, &bytes) != INLAY_OK || bytes > 64) {
+        profile_cpu(device, sizeof device);
+        bytes = (uint32_t)strlen(device);
+    }
+    return cost_identity(p->name, p->build_id, device, bytes, p->settings_hash);
+}
+
+double cost_timing(const cost_book *book, uint64_t identity, const void *key, uint64_t key_bytes)
+{
+    const cost_record *r =
+        book != NULL ? cost_store_find(&book->store, cost_key_of_timing(identity, key, key_bytes)) : NULL;
+
+    return r != NULL ? r->ns : -1;
+}
+
+/* Which of the thread counts in the profile stands for the session's: the nearest, as a ratio. */
+static uint32_t nearest_threads(const profile_provider *p, uint32_t wanted)
+{
+    uint32_t best = 0;
+    double best_off = 0;
+
+    for (uint32_t i = 0; i < p->line_count; i++) {
+        double off = fabs(log((double)p->lines[i].threads / wanted));
+        if (best == 0 || off < best_off) {
+            best = p->lines[i].threads;
+            best_off = off;
+        }
+    }
+    return best;
+}
+
+static bool same_class(const cost_class *a, const cost_class *b)
+{
+    return a->variant == b->variant && a->dtype == b->dtype && strcmp(a->op, b->op) == 0;
+}
+
+static const profile_line *find_line(const book_provider *b, const cost_class *class)
+{
+    const profile_line *line;
+
+    for (uint64_t at = cost_class_hash(class); (line = b->lines[at & b->mask]) != NULL; at++)
+        if (same_class(&line->class, class))
+            return line;
+    return NULL;
+}
+
+static bool enter_lines(cost_book *book, book_provider *b, const profile_provider *p, uint32_t threads)
+{
+    uint32_t size = 16;
+    double least = -1;
+
+    while (size < 2 * p->line_count)
+        size *= 2;
+    b->lines = arena_array(&book->a, size, sizeof(profile_line *));
+    b->mask = size - 1;
+    for (uint32_t i = 0; b->lines != NULL && i < p->line_count; i++) {
+        uint64_t at = cost_class_hash(&p->lines[i].class);
+        double launch = p->lines[i].fit.ns_per[FIT_ONE];
+
+        if (p->lines[i].threads != threads || find_line(b, &p->lines[i].class) != NULL)
+            continue;
+        while (b->lines[at & b->mask] != NULL)
+            at++;
+        b->lines[at & b->mask] = &p->lines[i];
+        if (launch > 0 && (least < 0 || launch < least))
+            least = launch;
+    }
+    b->launch_ns = least > LAUNCH_NS ? least : 0;
+    for (uint32_t i = 0; i < p->factor_count; i++)
+        if (p->factors[i].threads == threads) {
+            b->factor = p->factors[i].factor;
+            b->border = p->factors[i].border;
+        }
+    return b->lines != NULL;
+}
+
+static bool enter_links(cost_book *book, book_provider *b, const profile_provider *p)
+{
+    const inlay_provider *t = b->provider->table;
+
+    b->to = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
+    b->from = arena_array(&book->a, (size_t)t->domain_count + 1, sizeof(profile_copy *));
+    for (uint32_t d = 0; b->to != NULL && b->from != NULL && d < t->domain_count; d++) {
+        const inlay_domain_info *info = INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, d);
+        for (uint32_t i = 0; i < p->link_count; i++) {
+            if (strcmp(p->links[i].domain, info->name) == 0) {
+                b->to[d] = &p->links[i].to;
+                b->from[d] = &p->links[i].from;
+            }
+        }
+    }
+    return b->to != NULL && b->from != NULL;
+}
+
+static bool knows_name(const cost_profile *profile, const char *name)
+{
+    for (uint32_t i = 0; i < profile->provider_count; i++)
+        if (strcmp(profile->providers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool enter_provider(cost_book *book, book_provider *b, uint32_t max_threads, const cost_log *log)
+{
+    const profile_provider *p;
+
+    b->identity = cost_identity_of(b->provider);
+    b->border = 1;
+    p = profile_find(&book->profile, b->identity);
+    if (p == NULL || p->line_count == 0) {
+        if (knows_name(&book->profile, b->provider->name))
+            cost_say(log, INLAY_LOG_INFO,
+                     "costs: the machine profile is of another build or other settings of "
+                     "provider %s; run inlay calibrate again",
+                     b->provider->name);
+        return p == NULL || enter_links(book, b, p);
+    }
+    return enter_lines(book, b, p, nearest_threads(p, max_threads)) && enter_links(book, b, p);
+}
+
+inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, inlay_diag *diag)
+{
+    cost_log log = { r->log, r->log_ctx };
+    cost_book *book = calloc(1, sizeof *book);
+    inlay_status status = INLAY_OK;
+
+    *out_book = NULL;
+    if (book == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the costs of this machine");
+    if (r->profile_folder != NULL)
+        status = profile_load(r->profile_folder, r->profile_name, &log, &book->profile);
+    else if (r->folder != NULL && r->profile_name == NULL)
+        status = profile_load(r->folder, NULL, &log, &book->profile);
+    if (status == INLAY_OK && r->folder != NULL)
+        status = cost_store_load(r->folder, &log, &book->store);
+    if (status == INLAY_OK && r->fresh_count > 0)
+        status = cost_store_add(&book->store, r->fresh, r->fresh_count);
+    if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
+        book->providers = arena_array(&book->a, (size_t)r->provider_count + 1, sizeof *book->providers);
+        status = book->providers == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
+        for (; status == INLAY_OK && book->provider_count < r->provider_count; book->provider_count++) {
+            book_provider *b = &book->providers[book->provider_count];
+            b->provider = &r->providers[book->provider_count];
+            if (!enter_provider(book, b, r->max_threads, &log))
+                status = INLAY_OUT_OF_MEMORY;
+        }
+        if (status == INLAY_OK) {
+            *out_book = book;
+            return INLAY_OK;
+        }
+    }
+    cost_book_close(book);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory for the costs of this machine");
+}
+
+void cost_book_close(cost_book *book)
+{
+    if (book == NULL)
+        return;
+    profile_deinit(&book->profile);
+    cost_store_deinit(&book->store);
+    arena_deinit(&book->a);
+    free(book);
+}
+
+static const book_provider *known(const cost_book *book, const part_provider *provider)
+{
+    for (uint32_t i = 0; book != NULL && i < book->provider_count; i++)
+        if (book->providers[i].provider->state == provider->state &&
+            book->providers[i].provider->table == provider->table)
+            return &book->providers[i];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ what costs nothing */
+
+static bool is_among(const char *op, const char *const *list)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(op, *list) == 0)
+            return true;
+    return false;
+}
+
+/* Shape arithmetic whose inputs are known is computed when a plan is made. */
+static bool is_folded(const cost_question *q, const inlay_node_info *n)
+{
+    static const char *const random[] = {
+        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", NULL
+    };
+    bool outputs = true, inputs = n->input_count > 0;
+
+    for (uint32_t i = 0; i < n->output_count; i++)
+        outputs = outputs && (n->outputs[i] == INLAY_NONE || q->values[n->outputs[i]].data != NULL);
+    for (uint32_t i = 0; i < n->input_count; i++)
+        inputs = inputs && (n->inputs[i] == INLAY_NONE || q->values[n->inputs[i]].data != NULL);
+    for (uint32_t i = 0; i < n->output_count; i++)
+        inputs = inputs &&
+                 (n->outputs[i] == INLAY_NONE || (double)cost_value_bytes(&q->values[n->outputs[i]]) <= FOLD_MAX_BYTES);
+    return outputs || (inputs && !is_among(n->op_type.data, random));
+}
+
+/* What a plan makes nothing of: folded nodes, and views of host memory. */
+static bool costs_nothing(const cost_question *q)
+{
+    static const char *const views[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", NULL };
+    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+
+    if (q->offer->node_count != 1 || strcmp(n->domain.data, "ai.onnx") != 0 ||
+        part_default_domain(q->provider) != INLAY_DOMAIN_HOST ||
+        (q->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+        return false;
+    return is_among(n->op_type.data, views) || is_folded(q, n);
+}
+
+/* ------------------------------------------------------------------ prices */
+
+/* How far prices of a source are off, at least, one beside another: what is left out of a provider's model is left out
+ * of another's too, so that they stand to each other better than to the clock. */
+static double error_of(uint32_t source)
+{
+    static const double errors[] = { [COST_NONE] = 0,       [COST_GUESS] = 0.25,   [COST_MODEL] = 0.15,
+                                     [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
+
+    return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
+}
+
+/* What the provider says of itself. */
+static uint32_t ask_provider(const cost_question *q, inlay_cost *out)
+{
+    const part_offer *o = q->offer;
+    inlay_offer offer = { .struct_size = sizeof offer,
+                          .cookie = o->cookie,
+                          .nodes = o->nodes,
+                          .node_count = o->node_count,
+                          .flags = o->flags,
+                          .placements = o->placements,
+                          .placement_count = o->placement_count,
+                          .placement_stride = sizeof(inlay_placement),
+                          .workspace_bytes = o->workspace_bytes,
+                          .resident_bytes = o->resident_bytes };
+    inlay_cost_request ask = { .struct_size = sizeof ask,
+                               .graph = q->graph,
+                               .offer = &offer,
+                               .values = q->values,
+                               .value_count = q->graph->value_count,
+                               .value_stride = sizeof *q->values,
+                               .max_threads = q->priced_threads > 0 ? q->priced_threads : q->max_threads };
+
+    *out = (inlay_cost){ .struct_size = sizeof *out };
+    if (q->provider->table->cost(q->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) || !isfinite(out->ns)) {
+        *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
+        return COST_NONE;
+    }
+    out->enter_ns = out->enter_ns > 0 && isfinite(out->enter_ns) ? out->enter_ns : 0;
+    out->leave_ns = out->leave_ns > 0 && isfinite(out->leave_ns) ? out->leave_ns : 0;
+    if (out->confidence == INLAY_CONFIDENCE_MEASURED)
+        return COST_CLAIMED;
+    return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
+}
+
+double cost_cold_bytes(const inlay_graph *g, const inlay_node_info *node, const inlay_cost *cost)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const inlay_value_info *v = node->inputs[i] == INLAY_NONE ? NULL : inlay_graph_value(g, node->inputs[i]);
+        if (v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += v->data_bytes;
+    }
+    return fmin((double)bytes, (double)cost->bytes_read);
+}
+
+uint64_t cost_weight_bytes(const inlay_graph *g)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < g->value_count; i++) {
+        const inlay_value_info *v = inlay_graph_value(g, i);
+        if ((v->flags & INLAY_VALUE_CONSTANT) != 0)
+            bytes += v->data_bytes;
+    }
+    return bytes;
+}
+
+uint64_t cost_near_bytes(void)
+{
+    long near = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+    return near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (uint64_t)near;
+}
+
+/* The C library adds up the caches of all sockets; the kernel says what one core sees. */
+uint64_t cost_shared_bytes(void)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    unsigned long kib = 0;
+
+    if (f != NULL) {
+        if (fscanf(f, "%lu", &kib) != 1 || kib > SHARED_MOST)
+            kib = 0;
+        (void)fclose(f);
+    }
+    kib <<= 10;
+    return kib > SHARED_MOST ? SHARED_MOST : kib < SHARED_LEAST ? SHARED_LEAST : kib;
+}
+
+/* How much of what is read in a circle does not stay in a cache: one a little too small holds nothing of it. */
+static double share_beyond(double bytes, double cache)
+{
+    return fmin(fmax(bytes * 2 / cache - 1, 0), 1);
+}
+
+double cost_cold_share(uint64_t weight_bytes)
+{
+    static _Atomic uint64_t shared_bytes; /* asked once */
+    double far;
+
+    if (shared_bytes == 0)
+        shared_bytes = cost_shared_bytes();
+    far = share_beyond((double)weight_bytes, (double)shared_bytes);
+    return share_beyond((double)weight_bytes, (double)cost_near_bytes()) * (SHARED_SHARE + (1 - SHARED_SHARE) * far);
+}
+
+uint32_t cost_weights_in(uint64_t weight_bytes)
+{
+    double share = cost_cold_share(weight_bytes);
+
+    return share < SHARED_SHARE / 2 ? COST_NEAR : share < (1 + SHARED_SHARE) / 2 ? COST_SHARED : COST_FAR;
+}
+
+/* The line for a class, or for the class of classes that comes next. */
+static const profile_line *line_for(const book_provider *b, cost_class class, const inlay_cost *model)
+{
+    uint32_t kind = cost_kind_of(model);
+    cost_class tries[5] = { class,
+                            { class.op, COST_ANY, class.dtype },
+                            { class.op, COST_ANY, INLAY_UNDEFINED },
+                            { "", kind, class.dtype },
+                            { "", kind, INLAY_UNDEFINED } };
+    const profile_line *line = NULL;
+
+    for (int i = 0; line == NULL && i < 5; i++)
+        line = find_line(b, &tries[i]);
+    return line;
+}
+
+/* *out_error: see cost_of_offer. */
+static bool scale_by_profile(const book_provider *b, const cost_question *q, inlay_cost *cost, double *out_error)
+{
+    const inlay_node_info *n = inlay_graph_node(q->graph, q->offer->nodes[0]);
+    const profile_line *line;
+    double x[FIT_TERMS];
+
+    if (b->lines == NULL)
+        return false;
+    if (q->offer->node_count > 1) {
+        cost->ns *= b->factor > 0 ? b->factor : 1;
+        return b->factor > 0;
+    }
+    line = line_for(b, cost_class_of(q->graph, n, q->values), cost);
+    if (line == NULL)
+        return false;
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
+              cost_cold_bytes(q->graph, n, cost) * cost_cold_share(q->weight_bytes), x);
+    cost->ns = fit_at(&line->fit, x);
+    *out_error = line->fit.error - 1;
+    return true;
+}
+
+uint32_t cost_of_offer(const cost_book *book, const cost_question *q, inlay_cost *out, double *out_error)
+{
+    const book_provider *b = known(book, q->provider);
+    uint32_t source = ask_provider(q, out);
+    const cost_record *record = NULL;
+
+    if (source != COST_NONE && !q->runs && costs_nothing(q)) {
+        out->ns = out->enter_ns = out->leave_ns = 0;
+        *out_error = 0;
+        return source;
+    }
+    *out_error = error_of(source);
+    if (b == NULL)
+        return source;
+    out->enter_ns *= b->border;
+    out->leave_ns *= b->border;
+    if (book->store.count > 0)
+        record = cost_store_find(&book->store, cost_key_of(b->identity, q));
+    if (record != NULL) {
+        out->ns = record->ns;
+        source = COST_MEASURED;
+        *out_error = fmax(error_of(source), record->spread);
+    } else if (source != COST_NONE && scale_by_profile(b, q, out, out_error)) {
+        source = COST_PROFILE;
+        *out_error = fmax(*out_error, error_of(source));
+    }
+    out->ns = out->ns > b->launch_ns ? out->ns - b->launch_ns : 0; /* regions pay it: cost_launch_ns */
+    return source;
+}
+
+double cost_told(const part_provider *provider, uint32_t source)
+{
+    const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
+
+    return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
+}
+
+static bool makes(const inlay_graph *g, const part_offer *o, uint32_t value)
+{
+    for (uint32_t k = 0; k < o->node_count; k++)
+        if (inlay_graph_value(g, value)->producer == o->nodes[k])
+            return true;
+    return false;
+}
+
+double cost_border_ns(const inlay_graph *g, const part_offer *offer, const inlay_value_state *values, uint32_t value,
+                      bool enters)
+{
+    double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
+
+    if (ns <= 0)
+        return 0;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *n = inlay_graph_node(g, offer->nodes[k]);
+        const uint32_t *list = enters ? n->inputs : n->outputs, count = enters ? n->input_count : n->output_count;
+
+        for (uint32_t i = 0; i < count; i++)
+            if (list[i] != INLAY_NONE && (inlay_graph_value(g, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
+                (!enters || !makes(g, offer, list[i])))
+                all += (double)cost_value_bytes(&values[list[i]]);
+    }
+    return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
+}
+
+double cost_launch_ns(const cost_book *book, const part_provider *provider)
+{
+    const book_provider *b = known(book, provider);
+
+    return b != NULL ? b->launch_ns : 0;
+}
+
+/* ------------------------------------------------------------------ copies */
+
+/* Where host and device have one memory, plans hand values on without a copy. */
+static bool is_unified(const part_provider *p, uint32_t k)
+{
+    const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+
+    return (INLAY_AT(inlay_domain_info, p->table->domains, p->table->domain_stride, k)->flags & both) == both;
+}
+
+/* One way between a domain of a provider and the host. */
+static double hop_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t domain,
+                     bool to_device, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < provider_count; i++) {
+        const part_provider *p = &providers[i];
+        const book_provider *b;
+        const profile_copy *link = NULL;
+
+        if (domain < p->first_domain || domain - p->first_domain >= p->table->domain_count)
+            continue;
+        b = known(book, p);
+        if (is_unified(p, domain - p->first_domain))
+            return 0;
+        if (b != NULL && b->to != NULL)
+            link = (to_device ? b->to : b->from)[domain - p->first_domain];
+        if (link != NULL)
+            return link->latency_ns + (double)bytes * link->ns_per_byte;
+    }
+    return COPY_LATENCY_NS + (double)bytes / COPY_BYTES_PER_NS;
+}
+
+static const part_provider *owner_of(const part_provider *providers, uint32_t provider_count, uint32_t domain)
+{
+    for (uint32_t i = 0; i < provider_count; i++)
+        if (domain >= providers[i].first_domain &&
+            domain - providers[i].first_domain < providers[i].table->domain_count)
+            return &providers[i];
+    return NULL;
+}
+
+double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
+                    uint32_t to, uint64_t bytes)
+{
+    if (from == to)
+        return 0;
+    if (from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST)
+        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from, from == INLAY_DOMAIN_HOST,
+                      bytes);
+    if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
+        return hop_ns(book, providers, provider_count, to, true, bytes);
+    /* Two devices that know nothing of each other meet in host memory. */
+    return hop_ns(book, providers, provider_count, from, false, bytes) +
+           hop_ns(book, providers, provider_count, to, true, bytes);
+}
+
+uint64_t cost_value_bytes(const inlay_value_state *v)
+{
+    uint64_t bits = inlay_dtype_bits(v->dtype);
+
+    for (uint32_t d = 0; v->rank != INLAY_RANK_UNKNOWN && d < v->rank; d++) {
+        uint64_t size = v->dims[d] < 0 ? 1 : (uint64_t)v->dims[d];
+        if (__builtin_mul_overflow(bits, size, &bits))
+            return UINT64_MAX / 8;
+    }
+    return bits / 8 + (bits % 8 != 0);
+}

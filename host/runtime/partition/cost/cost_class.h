@@ -1,0 +1,61 @@
+/* partition/cost/cost_class.h - which kernels take the same time for the same work.
+ *
+ * A profile has one line per class: operator, variant and element type. Variants tell apart what an operator's name
+ * does not: a depthwise convolution from a pointwise one, a product with packed weights from one of two activations, a
+ * reduction along rows from one across them. Everything here is read off the node and the sizes; no provider is
+ * asked, so the same classes hold for all of them. */
+#ifndef PARTITION_COST_CLASS_H
+#define PARTITION_COST_CLASS_H
+#include "partition/cost/cost.h"
+
+/* X(enum, name). */
+#define COST_VARIANT_LIST(X)                                                                                           \
+    X(PLAIN, "")                                                                                                       \
+    X(ANY, "any")                                                                                                      \
+    X(POINTWISE, "pointwise")                                                                                          \
+    X(SPATIAL, "spatial")                                                                                              \
+    X(WIDE, "wide")                                                                                                    \
+    X(THIN, "thin")                                                                                                    \
+    X(DEPTHWISE, "depthwise")                                                                                          \
+    X(DEPTHWISE_WIDE, "depthwise wide")                                                                                \
+    X(GROUPED, "grouped")                                                                                              \
+    X(VECTOR, "vector")                                                                                                \
+    X(FEW, "few")                                                                                                      \
+    X(PACKED, "packed")                                                                                                \
+    X(DYNAMIC, "dynamic")                                                                                              \
+    X(INNER, "inner")                                                                                                  \
+    X(OUTER, "outer")                                                                                                  \
+    X(ROWS, "rows")                                                                                                    \
+    X(FINE, "fine")                                                                                                    \
+    X(SAME, "same")                                                                                                    \
+    X(BROADCAST, "broadcast")                                                                                          \
+    X(NEAREST, "nearest")                                                                                              \
+    X(LINEAR, "linear")                                                                                                \
+    X(CUBIC, "cubic")                                                                                                  \
+    X(DENSE, "dense")                                                                                                  \
+    X(STREAM, "stream")
+
+enum {
+#define COST_VARIANT_ENUM(name, text) COST_##name,
+    COST_VARIANT_LIST(COST_VARIANT_ENUM)
+#undef COST_VARIANT_ENUM
+        COST_VARIANT_COUNT
+};
+const char *cost_variant_name(uint32_t variant);
+/* COST_VARIANT_COUNT for a name that is none. */
+uint32_t cost_variant_of(const char *name);
+
+/* A class. op "" with variant DENSE or STREAM stands for all operators of that kind; dtype INLAY_UNDEFINED for all. */
+typedef struct cost_class {
+    const char *op; /* borrowed */
+    uint32_t variant;
+    inlay_dtype dtype;
+} cost_class;
+
+/* The class of a node at these sizes. values: [g->value_count]. */
+cost_class cost_class_of(const inlay_graph *g, const inlay_node_info *node, const inlay_value_state *values);
+/* DENSE or STREAM, by what the provider's model says of the work. */
+uint32_t cost_kind_of(const inlay_cost *model);
+/* For tables. */
+uint64_t cost_class_hash(const cost_class *c);
+#endif

@@ -1,0 +1,314 @@
+#include "partition/cost/cost_profile.h"
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FORMAT = 5, MAX_FILE = 8 << 20, MAX_ITEMS = 20000 };
+static const char file_name[] = "machine.json";
+
+void profile_deinit(cost_profile *profile)
+{
+    arena_deinit(&profile->a);
+    *profile = (cost_profile){ .provider_count = 0 };
+}
+
+const profile_provider *profile_find(const cost_profile *profile, uint64_t identity)
+{
+    for (uint32_t i = 0; i < profile->provider_count; i++)
+        if (profile->providers[i].identity == identity)
+            return &profile->providers[i];
+    return NULL;
+}
+
+/* The text behind "key : " in a line of /proc/cpuinfo, into text unless something is there. */
+static void take_field(const char *line, const char *key, char *text, size_t bytes)
+{
+    size_t n = strlen(key);
+    const char *colon = strchr(line, ':');
+
+    if (text[0] != '\0' || strncmp(line, key, n) != 0 || (line[n] != '\t' && line[n] != ' ') || colon == NULL)
+        return;
+    colon += strspn(colon, ": \t");
+    (void)snprintf(text, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
+}
+
+static char cpu_name[160];
+static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+
+static void find_cpu(void)
+{
+    char line[256], name[96] = "", family[16] = "", model[16] = "", part[32] = "";
+    FILE *f = fopen("/proc/cpuinfo", "re");
+
+    while (f != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
+           fgets(line, sizeof line, f) != NULL) { /* the list is long where CPUs are many */
+        take_field(line, "model name", name, sizeof name);
+        take_field(line, "cpu family", family, sizeof family);
+        take_field(line, "model", model, sizeof model);
+        take_field(line, "CPU part", part, sizeof part); /* ARM has no names */
+    }
+    if (f != NULL)
+        (void)fclose(f);
+    (void)snprintf(cpu_name, sizeof cpu_name, "%s (family %s, model %s)",
+                   name[0] != '\0'   ? name
+                   : part[0] != '\0' ? part
+                                     : "unknown",
+                   family[0] != '\0' ? family : "?", model[0] != '\0' ? model : "?");
+}
+
+void profile_cpu(char *text, size_t bytes)
+{
+    (void)pthread_once(&cpu_once, find_cpu);
+    (void)snprintf(text, bytes, "%s", cpu_name);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* A number that a time or a rate can be; -1 otherwise. */
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *x = json_object_get(object, key);
+    double value = json_is_number(x) ? json_number_value(x) : -1;
+
+    return isfinite(value) && value >= 0 ? value : -1;
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL && strlen(text) < 200 ? text : NULL;
+}
+
+static inlay_dtype dtype_of(const char *name)
+{
+    for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT; d++)
+        if (strcmp(inlay_dtype_name(d), name) == 0)
+            return d;
+    return INLAY_UNDEFINED;
+}
+
+/* "x_per_s" to nanoseconds per x; 0 = costs nothing. -1: no rate. */
+static double inverse(double per_second)
+{
+    return per_second < 0 ? -1 : per_second == 0 ? 0 : 1e9 / per_second;
+}
+
+/* The same of an element of a list. */
+static double number_in(const json_t *list, size_t i)
+{
+    const json_t *x = json_array_get(list, i);
+    double value = json_is_number(x) ? json_number_value(x) : -1;
+
+    return isfinite(value) && value >= 0 ? value : -1;
+}
+
+/* A line is a list, in the order of line_columns: hundreds of objects would take every session longer to read. */
+static bool read_line(const json_t *x, arena *a, profile_line *out)
+{
+    const char *op = json_string_value(json_array_get(x, 0)), *variant = json_string_value(json_array_get(x, 1));
+    const char *type = json_string_value(json_array_get(x, 2));
+    double threads = number_in(x, 3), points = number_in(x, 8), error = number_in(x, 9);
+    double *ns = out->fit.ns_per;
+
+    ns[FIT_ONE] = number_in(x, 4);
+    ns[FIT_FLOPS] = inverse(number_in(x, 5));
+    ns[FIT_BYTES] = inverse(number_in(x, 6));
+    ns[FIT_FAR] = inverse(number_in(x, 7));
+    ns[FIT_MODEL] = number_in(x, 10);
+    ns[FIT_COLD] = inverse(number_in(x, 11));
+    if (op == NULL || variant == NULL || type == NULL || threads < 1 || threads > 4096 || points < 1 || points > 1e6 ||
+        error < 1 || strlen(op) >= 200)
+        return false;
+    for (int t = 0; t < FIT_TERMS; t++)
+        if (!(ns[t] >= 0))
+            return false;
+    out->class.op = arena_string(a, op);
+    out->class.variant = cost_variant_of(variant);
+    out->class.dtype = dtype_of(type);
+    out->threads = (uint32_t)threads;
+    out->fit.points = (uint32_t)points;
+    out->fit.error = error;
+    return out->class.op != NULL && out->class.variant < COST_VARIANT_COUNT;
+}
+
+static bool read_factor(const json_t *x, arena *a, profile_factor *out)
+{
+    double threads = number_at(x, "threads");
+
+    (void)a;
+    out->factor = number_at(x, "factor");
+    out->border = number_at(x, "border");
+    out->threads = threads < 1 || threads > 4096 ? 0 : (uint32_t)threads;
+    return out->threads > 0 && out->factor > 0 && out->border > 0;
+}
+
+static bool read_copy(const json_t *x, profile_copy *out)
+{
+    out->latency_ns = number_at(x, "latency_ns");
+    out->ns_per_byte = inverse(number_at(x, "bytes_per_s"));
+    return out->latency_ns >= 0 && out->ns_per_byte >= 0;
+}
+
+static bool read_link(const json_t *x, arena *a, profile_link *out)
+{
+    const char *domain = text_at(x, "domain");
+
+    out->domain = domain != NULL ? arena_string(a, domain) : NULL;
+    return out->domain != NULL && read_copy(json_object_get(x, "to"), &out->to) &&
+           read_copy(json_object_get(x, "from"), &out->from);
+}
+
+/* The list `key` of x through read_one: elements of the given size. false: something is not what it should be. */
+#define READ_LIST(x, key, a, read_one, out_list, out_count)                                                            \
+    do {                                                                                                               \
+        const json_t *list_ = json_object_get(x, key);                                                                 \
+        size_t count_ = json_array_size(list_);                                                                        \
+        *(out_list) = arena_array(a, count_ + 1, sizeof **(out_list));                                                 \
+        if (!json_is_array(list_) || count_ > MAX_ITEMS || *(out_list) == NULL)                                        \
+            return false;                                                                                              \
+        for (size_t i_ = 0; i_ < count_; i_++)                                                                         \
+            if (!read_one(json_array_get(list_, i_), a, &(*(out_list))[i_]))                                           \
+                return false;                                                                                          \
+        *(out_count) = (uint32_t)count_;                                                                               \
+    } while (0)
+
+static bool read_provider(const json_t *x, arena *a, profile_provider *out)
+{
+    const char *name = text_at(x, "name"), *build_id = text_at(x, "build_id"), *identity = text_at(x, "identity");
+
+    if (name == NULL || build_id == NULL || identity == NULL)
+        return false;
+    out->name = arena_string(a, name);
+    out->build_id = arena_string(a, build_id);
+    out->identity = strtoull(identity, NULL, 16);
+    READ_LIST(x, "lines", a, read_line, &out->lines, &out->line_count);
+    READ_LIST(x, "factors", a, read_factor, &out->factors, &out->factor_count);
+    READ_LIST(x, "links", a, read_link, &out->links, &out->link_count);
+    return out->name != NULL && out->build_id != NULL;
+}
+
+static bool read_profile(const json_t *x, cost_profile *out)
+{
+    const char *cpu = text_at(x, "cpu");
+
+    if (cpu == NULL || json_integer_value(json_object_get(x, "format")) != FORMAT)
+        return false;
+    (void)snprintf(out->cpu, sizeof out->cpu, "%s", cpu);
+    READ_LIST(x, "providers", &out->a, read_provider, &out->providers, &out->provider_count);
+    return true;
+}
+
+inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out)
+{
+    const char *file = name != NULL ? name : file_name;
+    char *data, cpu[sizeof out->cpu];
+    size_t bytes;
+    inlay_status status = cost_file_read(folder, file, MAX_FILE, log, &data, &bytes);
+    json_t *json = NULL;
+
+    *out = (cost_profile){ .provider_count = 0 };
+    if (status != INLAY_OK || data == NULL)
+        return status;
+    json = json_loadb(data, bytes, 0, NULL);
+    free(data);
+    if (json == NULL || !read_profile(json, out)) {
+        cost_say(log, INLAY_LOG_WARNING,
+                 "costs: %.300s/%s is ignored: it is damaged, or of another version; inlay calibrate writes it anew",
+                 folder, file);
+        profile_deinit(out);
+    }
+    profile_cpu(cpu, sizeof cpu);
+    if (out->cpu[0] != '\0' && strcmp(cpu, out->cpu) != 0) {
+        cost_say(log, INLAY_LOG_WARNING,
+                 "costs: %.300s/%s is ignored: it is of another machine, '%s'; run inlay "
+                 "calibrate on this one",
+                 folder, file, out->cpu);
+        profile_deinit(out);
+    }
+    json_decref(json);
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+/* Nanoseconds per x as a rate; 0 = no limit. */
+static double rate(double ns_per)
+{
+    return ns_per > 0 ? 1e9 / ns_per : 0;
+}
+
+/* What the elements of a line are; rates of 0 are no limit. */
+static const char line_columns[] = "op, variant, type, threads, launch_ns, flops_per_s, bytes_per_s, far_bytes_per_s, "
+                                   "points, error, model_factor, "
+                                   "cold_bytes_per_s";
+
+static json_t *line_json(const profile_line *l)
+{
+    const double *ns = l->fit.ns_per;
+
+    return json_pack("[s, s, s, i, f, f, f, f, i, f, f, f]", l->class.op, cost_variant_name(l->class.variant),
+                     l->class.dtype == INLAY_UNDEFINED ? "any" : inlay_dtype_name(l->class.dtype), (int)l->threads,
+                     ns[FIT_ONE], rate(ns[FIT_FLOPS]), rate(ns[FIT_BYTES]), rate(ns[FIT_FAR]), (int)l->fit.points,
+                     l->fit.error, ns[FIT_MODEL], rate(ns[FIT_COLD]));
+}
+
+static json_t *copy_json(const profile_copy *c)
+{
+    return json_pack("{s:f, s:f}", "latency_ns", c->latency_ns, "bytes_per_s", rate(c->ns_per_byte));
+}
+
+static json_t *provider_json(const profile_provider *p)
+{
+    char identity[24];
+    json_t *lines = json_array(), *factors = json_array(), *links = json_array();
+    int bad = 0;
+
+    (void)snprintf(identity, sizeof identity, "%016llx", (unsigned long long)p->identity);
+    for (uint32_t i = 0; i < p->line_count; i++)
+        bad |= json_array_append_new(lines, line_json(&p->lines[i]));
+    for (uint32_t i = 0; i < p->factor_count; i++)
+        bad |=
+            json_array_append_new(factors, json_pack("{s:i, s:f, s:f}", "threads", (int)p->factors[i].threads, "factor",
+                                                     p->factors[i].factor, "border", p->factors[i].border));
+    for (uint32_t i = 0; i < p->link_count; i++)
+        bad |=
+            json_array_append_new(links, json_pack("{s:s, s:o, s:o}", "domain", p->links[i].domain, "to",
+                                                   copy_json(&p->links[i].to), "from", copy_json(&p->links[i].from)));
+    if (bad != 0) {
+        json_decref(lines);
+        json_decref(factors);
+        json_decref(links);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "name", p->name, "build_id", p->build_id, "identity", identity,
+                     "factors", factors, "links", links, "lines", lines);
+}
+
+inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile, inlay_diag *diag)
+{
+    json_t *providers = json_array(), *json;
+    char when[32] = "", *text = NULL;
+    time_t now = time(NULL);
+    struct tm utc;
+    inlay_status status;
+    int bad = 0;
+
+    for (uint32_t i = 0; i < profile->provider_count; i++)
+        bad |= json_array_append_new(providers, provider_json(&profile->providers[i]));
+    if (gmtime_r(&now, &utc) != NULL)
+        (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "format", FORMAT, "cpu", profile->cpu, "host",
+                     "inlay " INLAY_VERSION, "written", when, "line_columns", line_columns, "providers", providers);
+    if (json != NULL && bad == 0)
+        text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(5));
+    json_decref(json);
+    if (text == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the machine profile");
+    status = cost_file_write(folder, name != NULL ? name : file_name, text, strlen(text), diag);
+    free(text);
+    return status;
+}

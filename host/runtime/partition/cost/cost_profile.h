@@ -1,0 +1,62 @@
+/* partition/cost/cost_profile.h - the machine profile: what `inlay calibrate` found out, as costs/machine.json holds
+ * it.
+ *
+ * One provider has lines: a fitted model of time (cost_fit.h) for a class of kernels (cost_class.h) at a number of
+ * threads; a factor for what no line covers; links: what copies to and from its memory domains cost. A provider is
+ * known by its identity (cost_key.h), so a new build, another device or other settings start without a profile. */
+#ifndef PARTITION_COST_PROFILE_H
+#define PARTITION_COST_PROFILE_H
+#include "partition/cost/cost_class.h"
+#include "partition/cost/cost_fit.h"
+#include "partition/cost/cost_store.h"
+
+typedef struct profile_line {
+    cost_class class; /* op is the profile's */
+    uint32_t threads;
+    fit_line fit;
+} profile_line;
+
+/* Measured over expected by the provider's own model, the medians of all kernels: of the kernels, and of what values
+ * that enter and leave its regions cost. */
+typedef struct profile_factor {
+    uint32_t threads;
+    double factor, border; /* 1 = as the model says */
+} profile_factor;
+
+/* A copy of n bytes takes latency_ns + n * ns_per_byte. */
+typedef struct profile_copy {
+    double latency_ns, ns_per_byte;
+} profile_copy;
+typedef struct profile_link {
+    const char *domain; /* its name; the other end is the host's memory */
+    profile_copy to, from;
+} profile_link;
+
+typedef struct profile_provider {
+    const char *name, *build_id; /* for people */
+    uint64_t identity;
+    profile_line *lines; /* [line_count] */
+    profile_factor *factors;
+    profile_link *links;
+    uint32_t line_count, factor_count, link_count;
+} profile_provider;
+
+typedef struct cost_profile {
+    char cpu[160];               /* of the machine it is of */
+    profile_provider *providers; /* [provider_count] */
+    uint32_t provider_count;
+    arena a; /* all of it */
+} cost_profile;
+
+/* This machine's processor, in words that change with its model: "AMD EPYC 9575F (family 26, model 2)". */
+void profile_cpu(char *text, size_t bytes);
+
+/* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another
+ * machine leaves *out empty, with a line in the log unless it is missing. Only out of memory fails. */
+INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out);
+INLAY_NODISCARD inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile,
+                                          inlay_diag *diag);
+void profile_deinit(cost_profile *profile);
+/* The provider of that identity, NULL if none. */
+const profile_provider *profile_find(const cost_profile *profile, uint64_t identity);
+#endif

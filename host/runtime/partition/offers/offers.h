@@ -1,0 +1,85 @@
+/* partition/offers/offers.h - what there is to choose from: what providers offer, what rules forbid, where values come
+ * from.
+ *
+ *     offers.c    asks the providers
+ *     bodies.c    nodes with bodies, for providers that ask for them
+ *     homes.c     where values lie that enter and leave bodies
+ *     rules.c     pins, forbids and the like, as offers that may not be taken */
+#ifndef PARTITION_OFFERS_H
+#define PARTITION_OFFERS_H
+#include "partition/partition.h"
+
+/* ------------------------------------------------------------------ offers.c */
+
+/* Asks every provider; fills offers and refusals of *out. candidates: [node_count] 1 = may be offered. */
+INLAY_NODISCARD inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, arena *a,
+                                           partition *out, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ bodies.c */
+
+/* Makes nodes with bodies candidates where a usable offer covers them; returns whether there are any. */
+bool part_cover_bodies(const graph *g, const partition *p, const uint8_t *usable, uint8_t *candidates);
+/* Makes offers of nodes with bodies unusable. */
+void part_drop_bodies(const graph *g, const partition *p, uint8_t *usable);
+/* Is it a body of a node of g that a provider runs? */
+bool part_holds_body(const graph *g, const partition *p, const graph *body);
+
+/* ------------------------------------------------------------------ homes.c */
+
+/* The session has bodies, and memory other than the host's: somebody may care where values lie. */
+bool part_has_homes(const part_job *jobs, uint32_t count);
+/* Sets request.homes and request.iterations of the job by what is known from the graphs around it and from its bodies,
+ * as far as those are assigned. settled: they all are, and what If leaves lies where it is read next; before, where the
+ * branch makes it. False: no memory. */
+bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled);
+/* ------------------------------------------------------------------ rules.c */
+
+/* [node_count] 1 = a provider may, and must, run the node; the others are the host's. NULL: no memory. */
+uint8_t *part_candidates(const graph *g, arena *a);
+
+/* Sets usable [offers]: not barred, and no rule forbids it. A pin that can't be kept is INLAY_UNSUPPORTED. */
+INLAY_NODISCARD inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch,
+                                              uint8_t *usable, inlay_diag *diag);
+/* INLAY_UNSUPPORTED, with what every provider says of the node, and which others nobody may run. */
+INLAY_NODISCARD inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
+                                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag);
+/* Does the wish mean this node? */
+bool part_matches(const part_wish *wish, const inlay_node_info *node);
+
+/* ------------------------------------------------------------------ requests */
+
+/* Is the offer out of the question, because who asks again has barred it? */
+static inline bool part_is_barred(const part_request *r, uint32_t offer)
+{
+    return r->barred != NULL && r->barred[offer] != 0;
+}
+/* Policy `priority`? */
+static inline bool part_by_priority(const part_request *r)
+{
+    return r->rules != NULL && r->rules->by_priority;
+}
+/* ------------------------------------------------------------------ graphs */
+
+/* How many values a node reads, for itself or for its bodies. */
+static inline uint32_t part_reads(const graph_node *n)
+{
+    return n->info.input_count + n->capture_count;
+}
+
+/* The i-th of them; INLAY_NONE when omitted. */
+static inline uint32_t part_read_at(const graph_node *n, uint32_t i)
+{
+    return i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
+}
+
+/* The node that makes the value; INLAY_NONE for inputs, constants and none. */
+static inline uint32_t part_maker_of(const graph *g, uint32_t v)
+{
+    return v == INLAY_NONE ? INLAY_NONE : g->values[v].info.producer;
+}
+
+static inline bool part_is_constant(const graph *g, uint32_t v)
+{
+    return (g->values[v].info.flags & INLAY_VALUE_CONSTANT) != 0;
+}
+#endif

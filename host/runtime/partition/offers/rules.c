@@ -1,0 +1,254 @@
+/* What the user asks for: pins, forbids, no_cpu, as offers that may not be taken. */
+#include "partition/offers/offers.h"
+#include <fnmatch.h>
+#include <string.h>
+
+bool part_matches(const part_wish *wish, const inlay_node_info *node)
+{
+    if (strncmp(wish->pattern, "op:", 3) == 0)
+        return fnmatch(wish->pattern + 3, node->op_type.data, 0) == 0;
+    return fnmatch(wish->pattern, node->name.data, 0) == 0;
+}
+
+/* The provider that the node is pinned to; NULL = none. */
+static const char *pin_of(const part_rules *rules, const inlay_node_info *node)
+{
+    for (uint32_t i = 0; i < rules->pin_count; i++)
+        if (part_matches(&rules->pins[i], node))
+            return rules->pins[i].provider;
+    return NULL;
+}
+
+static bool is_forbidden(const part_rules *rules, const inlay_node_info *node, const char *provider)
+{
+    for (uint32_t i = 0; i < rules->forbid_count; i++)
+        if (strcmp(rules->forbids[i].provider, provider) == 0 && part_matches(&rules->forbids[i], node))
+            return true;
+    return false;
+}
+
+/* Does a rule ask for the provider, for this node or at all? */
+static bool is_named(const part_rules *rules, const char *pin, const char *provider)
+{
+    bool named = pin != NULL && strcmp(pin, provider) == 0;
+
+    for (uint32_t i = 0; rules != NULL && i < rules->require_count; i++)
+        named = named || strcmp(rules->requires[i], provider) == 0;
+    return named;
+}
+
+/* Why no rule lets the provider run the node; NULL = it may. */
+static const char *ban_on(const part_request *r, uint32_t node, uint32_t provider)
+{
+    const part_rules *rules = r->rules;
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    const part_provider *p = &r->providers[provider];
+    const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, n);
+
+    if (p->unnamed && !is_named(rules, pin, p->name))
+        return "its device is a CPU's driver, which runs what it is named for: list it in option providers";
+    if (rules == NULL)
+        return NULL;
+    if (rules->no_cpu && p->table->device_kind == INLAY_DEVICE_CPU)
+        return "no_cpu keeps it out";
+    if (pin != NULL && strcmp(pin, p->name) != 0)
+        return "the node is pinned elsewhere";
+    return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
+}
+
+bool part_may_run(const part_request *r, uint32_t node, uint32_t provider)
+{
+    return ban_on(r, node, provider) == NULL;
+}
+
+uint8_t *part_uncovered(const part_request *r, const partition *p, arena *a)
+{
+    uint8_t *open = part_candidates(r->graph, a);
+
+    for (uint32_t o = 0; open != NULL && o < p->offer_count; o++) {
+        const part_offer *offer = &p->offers[o];
+        bool usable = !part_is_barred(r, o) && !offer->declined;
+
+        for (uint32_t k = 0; usable && k < offer->node_count; k++)
+            usable = part_may_run(r, offer->nodes[k], offer->provider);
+        for (uint32_t k = 0; usable && k < offer->node_count; k++)
+            open[offer->nodes[k]] = 0;
+    }
+    return open;
+}
+
+/* ", which pass swish made": of a node that the file does not have. */
+static const char *origin_of(const part_request *r, uint32_t node, char *text, size_t bytes)
+{
+    const graph_node *n = r->graph->nodes[node];
+
+    text[0] = '\0';
+    if (n->made_by != NULL)
+        (void)snprintf(text, bytes, ", which pass %s made", n->made_by);
+    return text;
+}
+
+static bool bans_anything(const part_request *r)
+{
+    const part_rules *rules = r->rules;
+    bool bans = rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
+
+    for (uint32_t i = 0; i < r->provider_count; i++)
+        bans = bans || r->providers[i].unnamed;
+    return bans;
+}
+
+/* What the provider said of the node. */
+static const char *answer_of(const part_request *r, const partition *p, uint32_t provider, uint32_t node)
+{
+    const char *ban;
+
+    for (uint32_t i = 0; i < p->refusal_count; i++)
+        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
+            return p->refusals[i].text;
+    ban = ban_on(r, node, provider);
+    return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
+}
+
+/* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
+ * where the provider asks for such nodes. */
+static inlay_status check_pin(const part_request *r, const partition *p, uint32_t node, const uint8_t *offered,
+                              inlay_diag *diag)
+{
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    const char *pin = pin_of(r->rules, n);
+    char origin[64];
+
+    for (uint32_t i = 0; pin != NULL && i < r->provider_count; i++) {
+        const char *ban;
+        if (strcmp(r->providers[i].name, pin) != 0)
+            continue;
+        if (graph_node_is_host(r->graph, r->graph->nodes[node]) &&
+            !part_takes_bodies(&r->providers[i], r->graph, r->graph->nodes[node]))
+            return INLAY_OK;
+        ban = ban_on(r, node, i);
+        if (ban == NULL && offered[i])
+            return INLAY_OK;
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
+                         n->op_type.data, n->name.data, r->graph->name != NULL ? r->graph->name : "",
+                         origin_of(r, node, origin, sizeof origin), ban != NULL ? ban : answer_of(r, p, i, node));
+        if (diag != NULL)
+            (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+        return INLAY_UNSUPPORTED;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status check_pins(const part_request *r, const partition *p, arena *scratch, inlay_diag *diag)
+{
+    uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
+
+    if (offered == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", r->graph->name);
+    for (uint32_t o = 0; o < p->offer_count; o++)
+        for (uint32_t k = 0; k < p->offers[o].node_count; k++)
+            offered[(size_t)p->offers[o].nodes[k] * r->provider_count + p->offers[o].provider] = 1;
+    for (uint32_t n = 0; n < r->graph->node_count; n++) {
+        inlay_status status = check_pin(r, p, n, offered + (size_t)n * r->provider_count, diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+inlay_status part_apply_rules(const part_request *r, const partition *p, arena *scratch, uint8_t *usable,
+                              inlay_diag *diag)
+{
+    bool bans = bans_anything(r);
+
+    for (uint32_t o = 0; o < p->offer_count; o++) {
+        usable[o] = !part_is_barred(r, o) && !p->offers[o].declined;
+        for (uint32_t k = 0; bans && usable[o] && k < p->offers[o].node_count; k++)
+            usable[o] = ban_on(r, p->offers[o].nodes[k], p->offers[o].provider) == NULL;
+    }
+    if (r->rules != NULL && r->rules->pin_count > 0)
+        return check_pins(r, p, scratch, diag);
+    return INLAY_OK;
+}
+
+/* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
+static void list_others(const part_request *r, const partition *p, const uint8_t *candidates, const uint8_t *usable,
+                        uint32_t node, arena *scratch, char *text, size_t bytes)
+{
+    uint8_t *covered = arena_array(scratch, (size_t)r->graph->node_count + 1, sizeof *covered);
+    char names[160] = "";
+    uint32_t count = 0;
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (uint32_t o = 0; covered != NULL && o < p->offer_count; o++)
+        for (uint32_t k = 0; usable[o] && k < p->offers[o].node_count; k++)
+            covered[p->offers[o].nodes[k]] = 1;
+    for (uint32_t n = 0; covered != NULL && n < r->graph->node_count; n++) {
+        if (n == node || covered[n] || !candidates[n])
+            continue;
+        if (count++ < 3 && at < sizeof names - 1)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s'%.40s'", at > 0 ? ", " : "",
+                                   inlay_graph_node(r->snapshot, n)->name.data);
+    }
+    if (count > 0)
+        (void)snprintf(text, bytes, "; nor %u other node%s: %s%s", count, count == 1 ? "" : "s", names,
+                       count > 3 ? ", ..." : "");
+}
+
+/* Did the provider say no more than that it does not have the operator at all? */
+static bool lacks_operator(const partition *p, uint32_t provider, uint32_t node)
+{
+    for (uint32_t i = 0; i < p->refusal_count; i++)
+        if (p->refusals[i].node == node && p->refusals[i].provider == provider)
+            return p->refusals[i].code == INLAY_REFUSE_OPERATOR;
+    return false;
+}
+
+/* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
+ * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
+static void list_reasons(const part_request *r, const partition *p, uint32_t node, char *text, size_t bytes)
+{
+    const char *left = r->graph->nodes[node]->not_lowered;
+    int wrote = snprintf(text, bytes, "%s%s", left != NULL ? "the optimiser does not replace it: " : "",
+                         left != NULL ? left : "");
+    size_t at = wrote > 0 ? (size_t)wrote : 0;
+
+    for (uint32_t i = 0; i < r->provider_count && at < bytes - 1; i++) {
+        if (lacks_operator(p, i, node) && (r->provider_count > 1 || left != NULL))
+            continue;
+        wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", r->providers[i].name,
+                         answer_of(r, p, i, node));
+        at += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (at == 0 && r->provider_count == 0)
+        (void)snprintf(text, bytes, "none is loaded");
+    else if (at == 0)
+        (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", r->provider_count);
+}
+
+inlay_status part_nobody_offers(const part_request *r, const partition *p, const uint8_t *candidates,
+                                const uint8_t *usable, uint32_t node, arena *scratch, inlay_diag *diag)
+{
+    const inlay_node_info *n = inlay_graph_node(r->snapshot, node);
+    char reasons[320], others[240], origin[64];
+
+    list_others(r, p, candidates, usable, node, scratch, others, sizeof others);
+    list_reasons(r, p, node, reasons, sizeof reasons);
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
+                     n->op_type.data, n->since_version, n->domain.data, n->name.data,
+                     r->graph->name != NULL ? r->graph->name : "", origin_of(r, node, origin, sizeof origin), reasons,
+                     others);
+    if (diag != NULL)
+        (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+    return INLAY_UNSUPPORTED;
+}
+
+uint8_t *part_candidates(const graph *g, arena *a)
+{
+    uint8_t *candidates = arena_alloc(a, (size_t)g->node_count + 1);
+
+    for (uint32_t i = 0; candidates != NULL && i < g->node_count; i++)
+        candidates[i] = !graph_node_is_host(g, g->nodes[i]);
+    return candidates;
+}

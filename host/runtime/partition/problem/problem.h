@@ -1,0 +1,192 @@
+/* partition/problem/problem.h - what a choice is made from, and what it costs.
+ *
+ *     problem.c   the domains, the graph and the offers, with their prices
+ *     price.c     what a choice costs: the objective, written once
+ *     schedule.c  the order of a choice, and what is merged
+ *     groups.c    offers of several nodes: circles, families that do not overlap
+ *     flow.c      minimum cuts, whose whole numbers prices are scaled to */
+#ifndef PARTITION_PROBLEM_H
+#define PARTITION_PROBLEM_H
+#include "partition/cost/cost.h"
+#include "partition/offers/offers.h"
+
+/* The order in which a choice is run, and what it takes. Units are what is scheduled as one before anything is merged:
+ * a node with its offer, a group, a node of the host's. */
+typedef struct part_schedule {
+    uint32_t *unit_of;                /* [nodes] */
+    uint32_t *head;                   /* [units] first node of the unit */
+    uint32_t *order;                  /* [units] */
+    uint32_t *region_of;              /* [units] in `order`, so that entry i is of unit order[i] */
+    uint32_t *waits, *waits_at_first; /* [units] scratch */
+    uint32_t *heap;                   /* [nodes] scratch */
+    uint32_t *root;                   /* [nodes] scratch: of the unit, in its connected part of a region */
+    uint32_t *heap_at;                /* [classes + 1] into heap */
+    uint32_t *heap_count;             /* [classes] */
+    uint32_t unit_count, region_count;
+    uint32_t stretches; /* rows of one provider; the host's own nodes count as none, but end a row */
+    double launch_ns;   /* of regions of several offers; others pay it in their price */
+    bool splits;        /* some offer asks for a connected region */
+} part_schedule;
+
+/* What a choice comes to. Infeasible when a bound is broken; price says nothing of that. */
+typedef struct part_verdict {
+    double price; /* what is minimised: ns with margins and whatever multipliers add */
+    bool runs;    /* no circle */
+    bool feasible;
+} part_verdict;
+
+/* A label: one provider, with the k-th of its offers for a node that place values somewhere else than usual; 0 = the
+ * cheapest of the usual ones. */
+typedef struct part_label {
+    uint32_t provider, variant;
+} part_label;
+
+/* Everything the search needs, made once from the offers. Prices change when memory or partitions get a multiplier. */
+typedef struct problem {
+    const part_request *request;
+    const graph *g;
+    partition *p;
+    arena *scratch;
+    uint32_t nodes, values, providers, offers;
+    uint32_t domains;          /* where a value can be: memory domains, then the layouts of providers */
+    uint32_t memory_domains;   /* how many of these are memory */
+    uint32_t *layout_of;       /* [providers] the "domain" of values within its regions; the host's = row-major */
+    const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
+    uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
+    uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
+    double *base_price;        /* [offers] ns, margin, launch when it runs alone */
+    double *margin_ns;         /* [offers] the margin in it */
+    double *price;             /* [offers] and what memory adds */
+    double *launch;            /* [providers] */
+    double *up, *down;         /* [values * domains] copying from the domain to the host and back */
+    uint32_t *domain_owner;    /* [domains] provider; NONE = the host */
+    uint32_t *reader_at;       /* [values + 1] into readers */
+    uint32_t *readers;         /* nodes, each once a value */
+    uint8_t *leaves;           /* [values] an output of the graph */
+    uint32_t *parent;          /* [nodes] the node whose region it would join first; NONE */
+    uint32_t *cheapest;        /* [providers * nodes] usual single offer, NONE */
+    uint32_t *first_single;    /* [nodes + 1] into singles */
+    uint32_t *singles;         /* usable offers of one node, by node */
+    uint32_t *groups;          /* [group_count] usable offers of several nodes */
+    uint32_t group_count;
+    part_label *labels;
+    uint32_t label_count;
+    double scale;            /* ns -> the whole numbers of flow */
+    double boundary_ns;      /* price of a change of provider, for max_partitions */
+    uint32_t max_partitions; /* 0 = any number */
+    uint64_t *limit;         /* [providers] bytes; UINT64_MAX = none */
+    bool limited;            /* some limit is set */
+    bool ordered;            /* the price depends on the order */
+    uint32_t required;       /* a provider that must run something; NONE */
+    uint32_t exact_steps;    /* how long small graphs are searched to the end */
+    part_memory *memory;     /* [providers] of the choice judged last, where limits are set */
+    part_schedule schedule;  /* of the choice judged last */
+    uint32_t *domain_mark;   /* [domains] scratch of part_hops */
+    uint32_t mark;
+    struct part_hop *hops; /* [2 * domains] likewise */
+    struct grouping *grouping;
+    struct fusion *fusion;
+    bool forms;  /* the order is the one that regions are made of */
+    bool lists;  /* copies are listed: those that bodies make are theirs */
+    bool failed; /* memory ran out on the way: nothing found counts */
+} problem;
+
+/* One movement of a value. */
+typedef struct part_hop {
+    uint32_t from, to;
+    bool once; /* part_copy.once */
+} part_hop;
+
+/* What decides where a value lies: where the offer of `node` makes `made`. */
+typedef struct part_source {
+    uint32_t node, made; /* node INLAY_NONE: nothing, it lies in ... */
+    uint32_t domain;     /* INLAY_NONE: not known yet */
+} part_source;
+
+/* The memory of a domain: a layout is one of host memory. */
+static inline uint32_t part_memory_of(const problem *x, uint32_t domain)
+{
+    return domain < x->memory_domains ? domain : INLAY_DOMAIN_HOST;
+}
+
+/* Of a graph without homes, all lies in the host's memory. */
+static inline part_home part_home_of(const problem *x, uint32_t v)
+{
+    return x->p->homes != NULL ? x->p->homes[v]
+                               : (part_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
+}
+
+/* Provider of an offer; NONE for the host. */
+static inline uint32_t part_provider_of(const problem *x, uint32_t offer)
+{
+    return offer == INLAY_NONE ? INLAY_NONE : x->p->offers[offer].provider;
+}
+/* May the offer be merged with neighbours? One that lays values elsewhere than its neighbours may not. */
+static inline bool part_merges(const problem *x, uint32_t offer)
+{
+    return offer != INLAY_NONE && (x->p->offers[offer].flags & INLAY_OFFER_MERGE) != 0 && !x->odd[offer];
+}
+
+/* ------------------------------------------------------------------ problem.c */
+
+/* Makes *out from the offers of p; memory is scratch's. False: out of memory. usable is [offers], from the rules. */
+bool problem_init(problem *out, const part_request *request, partition *p, const uint8_t *candidates, uint8_t *usable,
+                  arena *scratch);
+/* The domain in which the offer has the value; NONE is the host's. What is merged has values in a layout of its
+ * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host
+ * memory. */
+uint32_t part_domain_at(const problem *x, uint32_t offer, uint32_t value);
+/* Sets price from base_price and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
+void problem_set_prices(problem *x, const double *per_byte);
+
+/* ------------------------------------------------------------------ price.c */
+
+/* How the value travels under this choice (offer per node); hops are x->hops. A choice of NONE at a candidate: not yet
+ * made, and so not counted. */
+uint32_t part_hops(problem *x, const uint32_t *choice, uint32_t value);
+part_source part_source_of(const problem *x, uint32_t value);
+/* The domain in which the value lies when the source's node takes the offer; INLAY_NONE: not known yet. */
+uint32_t part_lies_in(const problem *x, part_source source, uint32_t value, uint32_t offer);
+/* The domain in which the node reads the value when it takes the offer; INLAY_NONE: it does not care, or not yet. */
+uint32_t part_read_in(const problem *x, uint32_t node, uint32_t offer, uint32_t value);
+/* Where an output goes that lies in `home`. */
+uint32_t part_goes_to(const problem *x, uint32_t value, uint32_t home);
+/* The share of a hop that one iteration pays. */
+double part_share(const problem *x, bool once);
+/* Nanoseconds of a hop. */
+double part_hop_ns(const problem *x, uint32_t value, part_hop hop);
+/* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */
+double part_base_price(problem *x, const uint32_t *choice);
+/* The objective. choice is complete; x->schedule and x->memory are those of the choice where limits ask for them. */
+part_verdict part_judge(problem *x, const uint32_t *choice);
+/* Does the choice, as it is scheduled, keep the limits of memory? */
+bool part_keeps_memory(problem *x, const uint32_t *choice);
+/* Memory of the choice, of all providers; after part_schedule_choice. */
+bool part_measure(problem *x, const uint32_t *choice, part_memory *out);
+
+/* ------------------------------------------------------------------ schedule.c */
+
+bool part_schedule_init(problem *x);
+/* Orders the choice. False: groups wait for each other in a circle. thorough: tries each provider as the first. */
+bool part_schedule_choice(problem *x, const uint32_t *choice, bool thorough);
+
+/* ------------------------------------------------------------------ groups.c */
+
+bool part_groups_init(problem *x);
+/* Voids groups that close a circle by themselves, with a log line. Before that x->groups is not set. */
+void part_void_circles(problem *x);
+/* Dissolves groups of the choice until none wait for each other. False: one had no single offers to fall back on. */
+bool part_untangle(problem *x, uint32_t *choice);
+/* A first complete choice: the cheapest offer of each node, or that of the first provider; groups where there are no
+ * others, and by priority also where they displace no earlier provider. Returns a node that it found nothing for, or
+ * NONE. */
+uint32_t part_first_choice(problem *x, bool by_priority, uint32_t *choice);
+/* Families of the provider's groups: family[i] of group x->groups[i], such that groups of one family do not overlap;
+ * NONE for other providers'. Returns how many. */
+uint32_t part_families(problem *x, uint32_t provider, uint32_t *family);
+/* A family of all providers' groups, as number 0: those that together save most over the cheapest single offers, among
+ * groups that do not even interleave. */
+void part_best_family(problem *x, uint32_t *family);
+/* The cheapest usual single offer for the node, of whichever provider; NONE. */
+uint32_t part_cheapest_single(const problem *x, uint32_t node);
+#endif

@@ -1,0 +1,112 @@
+/* plan/layout/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
+#include "base/heap.h"
+#include "plan/plan.h"
+#include "base/hash.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t most_plans(const program *prog)
+{
+    return prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
+}
+
+static bool keeps_too_many(const program *prog)
+{
+    if (prog->plan_count <= FEW_PLANS_KEPT)
+        return false;
+    return !prog->sizes_return || prog->plan_count > most_plans(prog) || prog->plan_bytes > PLANS_BYTES;
+}
+
+/* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
+static bool has_gone(const program *prog, uint64_t hash)
+{
+    const uint64_t kept = prog->plans_gone < PLANS_REMEMBERED ? prog->plans_gone : PLANS_REMEMBERED;
+
+    for (uint64_t i = 0; i < kept; i++)
+        if (prog->gone[i] == hash)
+            return true;
+    return false;
+}
+
+void plan_drop_idle(program *prog)
+{
+    plan *gone = NULL;
+
+    pthread_mutex_lock(&prog->plan_lock);
+    for (plan **link = &prog->plans; *link != NULL;) {
+        plan *p = *link;
+
+        if (__atomic_load_n(&p->references, __ATOMIC_RELAXED) > 1) {
+            link = &p->next;
+            continue;
+        }
+        *link = p->next;
+        prog->plan_count--;
+        prog->plan_bytes -= p->a.total_bytes;
+        p->next = gone;
+        gone = p;
+    }
+    pthread_mutex_unlock(&prog->plan_lock);
+    while (gone != NULL) {
+        plan *next = gone->next;
+
+        plan_unref(gone);
+        gone = next;
+    }
+    for (uint32_t i = 0; i < prog->body_count; i++)
+        plan_drop_idle(prog->bodies[i]);
+}
+
+/* The least recently used plan leaves the list; runs that hold it keep it alive. */
+static void drop_oldest(program *prog)
+{
+    plan **link = &prog->plans, *oldest;
+
+    while ((*link)->next != NULL)
+        link = &(*link)->next;
+    oldest = *link;
+    *link = NULL;
+    prog->plan_count--;
+    prog->plan_bytes -= oldest->a.total_bytes;
+    prog->gone[prog->plans_gone++ % PLANS_REMEMBERED] = oldest->hash;
+    plan_unref(oldest);
+}
+
+inlay_status plan_get(program *prog, const plan_input *inputs, uint32_t count, plan **out_plan, inlay_diag *diag)
+{
+    const uint64_t hash = plan_key_hash(inputs, count);
+    inlay_status status = INLAY_OK;
+    plan *found = NULL;
+
+    pthread_mutex_lock(&prog->plan_lock);
+    for (plan **link = &prog->plans; *link != NULL; link = &(*link)->next) {
+        if ((*link)->hash == hash && plan_fits(*link, inputs, count)) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    }
+    if (found == NULL) {
+        const uint64_t before = prog->env->held_bytes != NULL ? heap_bytes() : 0;
+
+        status = plan_build(prog, inputs, count, &found, diag);
+        if (status == INLAY_OK) {
+            found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
+            found->hash = hash;
+            prog->sizes_return = prog->sizes_return || has_gone(prog, hash);
+            prog->plan_count++;
+            prog->plan_bytes += found->a.total_bytes;
+            prog->plans_made++;
+        }
+    }
+    if (found != NULL) {
+        found->next = prog->plans;
+        prog->plans = found;
+        (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
+        while (keeps_too_many(prog))
+            drop_oldest(prog);
+    }
+    pthread_mutex_unlock(&prog->plan_lock);
+    *out_plan = found;
+    return status;
+}

@@ -1,0 +1,182 @@
+#include "base/checked.h"
+#include "plan/layout/planner.h"
+#include <string.h>
+
+bool plan_state_from_info(const inlay_value_info *info, arena *a, inlay_value_state *out)
+{
+    int64_t *dims = NULL;
+
+    *out = (inlay_value_state){
+        .rank = info->rank, .dtype = info->dtype, .data = info->data, .data_bytes = info->data_bytes
+    };
+    if (info->rank != INLAY_RANK_UNKNOWN) {
+        dims = arena_array(a, (size_t)info->rank + 1, sizeof *dims);
+        if (dims == NULL)
+            return false;
+        for (uint32_t d = 0; d < info->rank; d++)
+            dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
+        out->dims = dims;
+    }
+    /* Constants come from the file at any address; specialize is promised aligned elements. */
+    if ((uintptr_t)info->data % 16 != 0) {
+        bool shown = graph_decides_shapes(info);
+
+        out->data = shown ? arena_copy(a, info->data, (size_t)info->data_bytes) : NULL;
+        return !shown || out->data != NULL;
+    }
+    return true;
+}
+
+static bool plan_all_fixed(const inlay_value_info *info)
+{
+    if (info->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (info->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+    return true;
+}
+
+bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes)
+{
+    int64_t dims[INLAY_MAX_RANK], count;
+
+    if (!plan_all_fixed(info) || info->rank > INLAY_MAX_RANK)
+        return false;
+    for (uint32_t d = 0; d < info->rank; d++)
+        dims[d] = info->dims[d].value;
+    return dims_count(dims, info->rank, &count) &&
+           dtype_bytes(dtype != INLAY_UNDEFINED ? dtype : info->dtype, count, out_bytes);
+}
+
+bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
+{
+    return plan_info_bytes_as(info, INLAY_UNDEFINED, out_bytes);
+}
+
+/* Dims that are known must make a count; those that are not are checked when the tensor is made. */
+static bool shape_is_sane(const inlay_value_info *info)
+{
+    size_t bytes;
+
+    return info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || !plan_all_fixed(info) ||
+           plan_info_bytes(info, &bytes);
+}
+
+inlay_status plan_infer_region(const program *p, const part_region *r, inlay_value_info *infos, arena *scratch,
+                               inlay_diag *diag)
+{
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const graph_node *n = p->graph->nodes[r->nodes[k]];
+        const inlay_value_info **in = arena_array(scratch, (size_t)n->info.input_count + 1, sizeof *in);
+        inlay_value_info **out = arena_array(scratch, (size_t)n->info.output_count + 1, sizeof *out);
+        inlay_status status;
+
+        if (in == NULL || out == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+        for (uint32_t i = 0; i < n->info.input_count; i++)
+            in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
+        for (uint32_t i = 0; i < n->info.output_count; i++)
+            out[i] = n->info.outputs[i] == INLAY_NONE ? NULL : &infos[n->info.outputs[i]];
+        status = graph_infer_node(p->model, n, in, out, scratch, diag);
+        if (status != INLAY_OK)
+            return status;
+        /* Before a kernel computes with them. */
+        for (uint32_t i = 0; i < n->info.output_count; i++)
+            if (out[i] != NULL && !shape_is_sane(out[i]))
+                return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                                  "output %u of %s node '%s' has more elements than memory can hold", i,
+                                  n->info.op_type.data, n->info.name.data);
+    }
+    for (uint32_t i = 0; i < r->output_count; i++) {
+        const inlay_value_info *info = &infos[r->outputs[i]];
+        size_t bytes = 0;
+
+        if (info->kind == INLAY_VALUE_TENSOR && plan_info_bytes(info, &bytes) && bytes > p->env->max_run_bytes)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "'%s' has %zu bytes, above the limit of %llu; raise max_run_bytes if that is meant",
+                              info->name.data, bytes, (unsigned long long)p->env->max_run_bytes);
+    }
+    return INLAY_OK;
+}
+
+/* When inference knows every element of an integer tensor, it is data. */
+static bool elements_to_data(inlay_value_info *info, arena *a)
+{
+    bool wide = info->dtype == INLAY_INT64;
+    char *data;
+
+    if (info->elements == NULL || info->data != NULL || (!wide && info->dtype != INLAY_INT32) || !plan_all_fixed(info))
+        return true;
+    for (uint64_t i = 0; i < info->element_count; i++)
+        if (info->elements[i].kind != INLAY_DIM_FIXED)
+            return true;
+    data = arena_array(a, (size_t)info->element_count + 1, 8);
+    if (data == NULL)
+        return false;
+    for (uint64_t i = 0; i < info->element_count; i++) {
+        int64_t e = info->elements[i].value;
+        int32_t narrow = (int32_t)e;
+        if (wide)
+            memcpy(data + i * 8, &e, 8);
+        else
+            memcpy(data + i * 4, &narrow, 4);
+    }
+    info->data = data;
+    info->data_bytes = info->element_count * (wide ? 8 : 4);
+    return true;
+}
+
+/* Everything that info points to moves into the arena. */
+static bool settle(inlay_value_info *info, arena *a, inlay_value_state *state)
+{
+    if (info->rank != INLAY_RANK_UNKNOWN) {
+        info->dims = arena_copy(a, info->dims, info->rank * sizeof *info->dims);
+        if (info->dims == NULL)
+            return false;
+    }
+    if (info->elements != NULL) {
+        info->elements = arena_copy(a, info->elements, (size_t)info->element_count * sizeof *info->elements);
+        if (info->elements == NULL)
+            return false;
+    }
+    return elements_to_data(info, a) && plan_state_from_info(info, a, state);
+}
+
+bool planner_settle(planner *b, uint32_t v)
+{
+    if (!settle(&b->infos[v], &b->p->a, &b->p->states[v]))
+        return false;
+    b->p->values[v].known = plan_all_fixed(&b->infos[v]);
+    return true;
+}
+
+bool planner_settle_constants(planner *b)
+{
+    program *prog = b->prog;
+    const graph *g = prog->graph;
+    inlay_value_info *infos;
+    inlay_value_state *states;
+
+    infos = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *infos);
+    states = arena_array(&prog->a, (size_t)g->value_count + 1, sizeof *states);
+    if (infos == NULL || states == NULL)
+        return false;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        infos[v] = g->values[v].info;
+        if ((infos[v].flags & INLAY_VALUE_CONSTANT) != 0) {
+            if (!settle(&infos[v], &prog->a, &states[v]))
+                return false;
+            continue;
+        }
+        states[v] = (inlay_value_state){ .rank = INLAY_RANK_UNKNOWN, .dtype = infos[v].dtype };
+        infos[v].rank = INLAY_RANK_UNKNOWN;
+        infos[v].dims = NULL;
+        infos[v].data = NULL;
+        infos[v].elements = NULL;
+        infos[v].element_count = 0;
+    }
+    prog->first_states = states;
+    prog->first_infos = infos;
+    return true;
+}

@@ -1,0 +1,204 @@
+#include "plan/program/blob_cache.h"
+#include "base/hash.h"
+#include "base/kept.h"
+#include "base/owner.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The head of a cache file; the blob follows. Files are for the machine that wrote them: native byte order. */
+typedef struct blob_head {
+    char magic[8];
+    uint32_t format; /* 1 */
+    uint32_t fingerprint_bytes;
+    char fingerprint[64];
+    uint64_t key[2];
+    uint64_t blob_bytes;
+    uint64_t checksum; /* of the blob */
+} blob_head;
+
+enum { MAX_FOLDER_FILES = 4096 };
+static const uint64_t max_folder_bytes = (uint64_t)1 << 30;
+static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'b', 'l', 'b' };
+
+INLAY_PRINTF(2, 3)
+static void complain(const blob_slot *slot, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (slot->env->log == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    slot->env->log(slot->env->log_ctx, INLAY_LOG_WARNING, text);
+}
+
+/* Everything that decides what compile makes: contents, region, borders, and who pays for how many threads. */
+static uint64_t hash_request(const inlay_compile_request *r, const blob_slot *slot, uint64_t seed)
+{
+    uint64_t h = hash_u64(seed, r->graph->content_hash);
+
+    h = hash_bytes(slot->provider->name, strlen(slot->provider->name), h);
+    h = hash_bytes(slot->fingerprint, slot->fingerprint_bytes, h);
+    h = hash_bytes(r->nodes, r->node_count * sizeof *r->nodes, h);
+    h = hash_bytes(r->cookies, r->offer_count * sizeof *r->cookies, h);
+    h = hash_bytes(r->inputs, r->input_count * sizeof *r->inputs, h);
+    h = hash_bytes(r->outputs, r->output_count * sizeof *r->outputs, h);
+    for (uint32_t i = 0; i < r->input_count + r->output_count; i++) {
+        const inlay_placement *p = INLAY_AT(inlay_placement, r->placements, r->placement_stride, i);
+
+        /* Domain ids differ from one start of the program to the next; which of its own the provider means does not. */
+        h = hash_u64(h, p->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : p->domain - slot->provider->first_domain);
+        h = hash_bytes(&p->layout, sizeof p->layout, h);
+        h = hash_u64(h, (uint64_t)p->dtype);
+    }
+    return hash_u64(h, r->max_threads);
+}
+
+static bool path_of(const blob_slot *slot, char *path, size_t bytes)
+{
+    int n = snprintf(path, bytes, "%s/%s-%016llx%016llx.blob", slot->env->cache_dir, slot->provider->name,
+                     (unsigned long long)slot->key[0], (unsigned long long)slot->key[1]);
+
+    return n > 0 && (size_t)n < bytes;
+}
+
+static bool head_fits(const blob_slot *slot, const blob_head *head, uint64_t file_bytes)
+{
+    return memcmp(head->magic, magic, sizeof magic) == 0 && head->format == 1 &&
+           head->fingerprint_bytes == slot->fingerprint_bytes &&
+           memcmp(head->fingerprint, slot->fingerprint, slot->fingerprint_bytes) == 0 && head->key[0] == slot->key[0] &&
+           head->key[1] == slot->key[1] && head->blob_bytes == file_bytes - sizeof *head;
+}
+
+static bool read_all(int fd, void *data, uint64_t bytes)
+{
+    for (char *at = data; bytes > 0;) {
+        ssize_t n = read(fd, at, bytes);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        bytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+/* The blob of an open file into slot->blob; false: the file is not what it should be. */
+static bool read_blob(blob_slot *slot, int fd, uint64_t *out_bytes)
+{
+    blob_head head;
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof head ||
+        !read_all(fd, &head, sizeof head) || !head_fits(slot, &head, (uint64_t)st.st_size))
+        return false;
+    slot->blob = malloc(head.blob_bytes > 0 ? head.blob_bytes : 1);
+    if (slot->blob == NULL || !read_all(fd, slot->blob, head.blob_bytes) ||
+        hash_bytes(slot->blob, head.blob_bytes, 0) != head.checksum) {
+        free(slot->blob);
+        slot->blob = NULL;
+        return false;
+    }
+    *out_bytes = head.blob_bytes;
+    kept_touch(fd);
+    return true;
+}
+
+static void load_blob(blob_slot *slot, inlay_compile_request *request)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    char path[PATH_MAX];
+    uint64_t bytes = 0;
+    uint32_t verdict;
+    int fd;
+
+    if (!path_of(slot, path, sizeof path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
+        return; /* the usual case: not compiled before */
+    if (!read_blob(slot, fd, &bytes)) {
+        complain(slot, "cache: %s is damaged, or from another version; it will be written anew", path);
+    } else {
+        verdict = slot->provider->table->cache_verdict(slot->provider->state, slot->blob, bytes, &why);
+        if (verdict == INLAY_CACHE_OPTIMAL) {
+            request->cache_blob = slot->blob;
+            request->cache_bytes = bytes;
+        } else {
+            complain(slot, "cache: provider %s does not take %s: %.200s", slot->provider->name, path,
+                     why.text[0] != '\0' ? why.text : "it asks to compile again");
+        }
+    }
+    (void)close(fd);
+}
+
+static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
+{
+    blob_slot *slot = ctx;
+    blob_head head = { .format = 1,
+                       .fingerprint_bytes = slot->fingerprint_bytes,
+                       .blob_bytes = bytes,
+                       .checksum = hash_bytes(blob, bytes, 0) };
+    char path[PATH_MAX];
+
+    if (!path_of(slot, path, sizeof path))
+        return INLAY_IO_ERROR;
+    memcpy(head.magic, magic, sizeof magic);
+    memcpy(head.fingerprint, slot->fingerprint, sizeof head.fingerprint);
+    memcpy(head.key, slot->key, sizeof head.key);
+    if (!kept_write(path, (const kept_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
+        complain(slot, "cache: %s: %s", path, strerror(errno));
+        return INLAY_IO_ERROR;
+    }
+    kept_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
+    return INLAY_OK;
+}
+
+/* Creates the folder when it is missing (not those above it). Others must not be able to plant blobs in it. */
+static bool dir_is_good(const blob_slot *slot)
+{
+    const char *dir = slot->env->cache_dir;
+    struct stat st;
+
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+        complain(slot, "cache_dir '%s': %s", dir, strerror(errno));
+        return false;
+    }
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || owner_others_write(&st)) {
+        complain(slot, "cache_dir '%s' is not used: it is no folder, or others may write to it", dir);
+        return false;
+    }
+    return true;
+}
+
+void blob_slot_open(blob_slot *slot, const program_env *env, const part_provider *provider,
+                    inlay_compile_request *request)
+{
+    *slot = (blob_slot){ .env = env, .provider = provider };
+    if (env->cache_dir == NULL || env->cache_dir[0] == '\0' || provider->table->fingerprint == NULL ||
+        !dir_is_good(slot))
+        return;
+    if (provider->table->fingerprint(provider->state, slot->fingerprint, &slot->fingerprint_bytes) != INLAY_OK ||
+        slot->fingerprint_bytes > sizeof slot->fingerprint) {
+        complain(slot, "cache: provider %s has no fingerprint today", provider->name);
+        return;
+    }
+    slot->key[0] = hash_request(request, slot, 1);
+    slot->key[1] = hash_request(request, slot, 2);
+    request->ctx = slot;
+    request->store_cache = store_blob;
+    load_blob(slot, request);
+}
+
+void blob_slot_close(blob_slot *slot)
+{
+    free(slot->blob);
+    slot->blob = NULL;
+}

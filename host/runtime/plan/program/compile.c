@@ -1,0 +1,360 @@
+/* plan/program/compile.c - the regions of a program, compiled by their providers. */
+#include "plan/program/compile.h"
+#include "inlay/extensions.h"
+#include "partition/cost/cost.h"
+#include "plan/program/blob_cache.h"
+#include "plan/program/borders.h"
+#include "plan/program/late.h"
+#include "threads/run.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Operators whose output is their input under another shape; the planner makes them cost nothing. */
+static bool is_view(const graph_node *n)
+{
+    static const char *const names[] = { "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity" };
+
+    if (strcmp(n->info.domain.data, "ai.onnx") != 0 || n->info.output_count != 1)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(n->info.op_type.data, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ compiling */
+
+/* What a compile's callbacks and hooks get as ctx. */
+typedef struct compile_call {
+    blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
+    run_compile_hooks hooks;
+    program *p;
+    const part_provider *provider;
+    uint64_t coming; /* program_coming() */
+    inlay_diag over; /* why there is no room */
+} compile_call;
+
+/* May the session take so many bytes? */
+static inlay_status within_limit(compile_call *call, uint64_t more)
+{
+    const program_env *env = call->p->env;
+
+    if (env->room == NULL ||
+        env->room(env->room_ctx, more + packs_counted(call->p->packs).mapped_bytes, call->coming, &call->over) > 0)
+        return INLAY_OK;
+    return INLAY_LIMIT_EXCEEDED;
+}
+
+static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
+{
+    return program_align_constant(((compile_call *)ctx)->p, value, alignment);
+}
+
+static void release_constant(void *ctx, uint32_t value)
+{
+    const program *p = ((compile_call *)ctx)->p;
+
+    if (value < p->graph->value_count && p->graph->values[value].info.data != NULL)
+        graph_blob_forget(p->model, p->graph->values[value].info.data, (size_t)p->graph->values[value].info.data_bytes);
+}
+
+static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
+                              uint32_t *out_known)
+{
+    compile_call *call = ctx;
+    const inlay_status status = within_limit(call, bytes);
+
+    return status != INLAY_OK ? status
+                              : packs_take(call->p->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+}
+
+static void keep_pack(void *ctx, const void *data)
+{
+    packs_keep(((compile_call *)ctx)->p->packs, data);
+}
+
+static void tell_progress(void *ctx, double fraction, const char *what)
+{
+    const program *p = ((compile_call *)ctx)->p;
+
+    (void)fraction; /* a region is one step of the session's bar */
+    if (p->env->progress != NULL)
+        (void)p->env->progress(p->env->progress_ctx, what, 0);
+}
+
+static inlay_status poll_user(void *ctx)
+{
+    const program *p = ((compile_call *)ctx)->p;
+    const inlay_status status = within_limit(ctx, 0);
+
+    return status != INLAY_OK || p->env->progress == NULL ? status
+                                                          : p->env->progress(p->env->progress_ctx, "compiling", 0);
+}
+
+/* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
+static void forget_constants(const program *p, const part_region *r, uint8_t *fates)
+{
+    for (uint32_t k = 0; k < r->node_count; k++) {
+        const inlay_node_info *n = &p->graph->nodes[r->nodes[k]]->info;
+        for (uint32_t i = 0; i < n->input_count; i++) {
+            uint32_t v = n->inputs[i];
+            if (v == INLAY_NONE || fates[v] == INLAY_CONST_BORROWED)
+                continue;
+            program_forget(p, &p->graph->values[v].info);
+            fates[v] = INLAY_CONST_BORROWED;
+        }
+    }
+}
+
+static inlay_status compile_region(program *p, program_step *step, uint8_t *fates, const inlay_value_state *profile,
+                                   arena *scratch, inlay_diag *diag)
+{
+    const part_region *r = step->region;
+    compile_call call = { .hooks = { .ctx = &call,
+                                     .align_constant = align_for_region,
+                                     .release_constant = release_constant,
+                                     .take_pack = take_pack,
+                                     .keep_pack = keep_pack },
+                          .p = p,
+                          .provider = step->provider,
+                          .coming = p->env->room != NULL ? program_coming(p, (uint32_t)(step - p->steps)) : 0,
+                          .over = INLAY_DIAG_INIT };
+    uint64_t *cookies = arena_array(scratch, (size_t)r->offer_count + 1, sizeof *cookies);
+    inlay_placement *placements = borders_negotiate(p, r, &p->a);
+    inlay_compile_request request = { .struct_size = sizeof request };
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (cookies == NULL || placements == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
+    step->resident_bytes = 0;
+    for (uint32_t i = 0; i < r->offer_count; i++) {
+        const part_offer *o = &p->parts.offers[r->offers[i]];
+
+        cookies[i] = o->cookie;
+        if (__builtin_add_overflow(step->resident_bytes, o->resident_bytes, &step->resident_bytes))
+            step->resident_bytes = UINT64_MAX / 2;
+    }
+    request.resident_bytes = &step->resident_bytes;
+    call.hooks.timings = program_timings(p, step->provider);
+    request.handle = &call.hooks;
+    request.graph = &p->snapshot;
+    request.nodes = r->nodes;
+    request.node_count = r->node_count;
+    request.cookies = cookies;
+    request.offer_count = r->offer_count;
+    request.inputs = r->inputs;
+    request.input_count = r->input_count;
+    request.outputs = r->outputs;
+    request.output_count = r->output_count;
+    request.placements = placements;
+    request.placement_stride = sizeof *placements;
+    request.constants = fates;
+    request.max_threads = p->env->max_threads;
+    request.profile = profile;
+    request.profile_stride = sizeof *profile;
+    request.progress = tell_progress;
+    request.poll = poll_user;
+    request.ctx = &call;
+    step->placements = placements;
+    blob_slot_open(&call.slot, p->env, step->provider, &request);
+    status = step->provider->table->compile(step->provider->state, &request, &step->compiled, &own);
+    blob_slot_close(&call.slot);
+    if (status != INLAY_OK) {
+        const graph_node *n = p->graph->nodes[r->nodes[0]];
+
+        step->compiled = NULL;
+        if (call.over.code != INLAY_OK) {
+            program_tell(diag, &call.over);
+            return INLAY_LIMIT_EXCEEDED;
+        }
+        status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", n->info.op_type.data,
+                            n->info.name.data, p->graph->name, own.text);
+        if (status == INLAY_UNSUPPORTED)
+            *p->declined = own;
+        return status;
+    }
+    program_count_resident(p->env, step, false);
+    forget_constants(p, r, fates);
+    return INLAY_OK;
+}
+
+/* A provider was to run the node that p is a body of, and declined: now p is assigned, too. */
+static inlay_status assign_idle(program *p, inlay_diag *diag)
+{
+    const cost_sizes *known = p->env->sizes;
+    part_rules rules = p->env->rules != NULL ? *p->env->rules : (part_rules){ 0 };
+    cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
+    uint32_t count = program_count(p);
+    part_job *jobs = malloc(count * sizeof *jobs);
+    inlay_status status;
+
+    if (jobs == NULL)
+        return program_no_memory(p->graph, diag);
+    if (known != NULL) {
+        sizes.assumed = known->assumed;
+        sizes.assumed_count = known->assumed_count;
+    }
+    rules.saved_plan = NULL; /* it gives the node to that provider */
+    rules.require_count = 0; /* all graphs together keep it */
+    (void)program_jobs(p, jobs);
+    for (uint32_t j = 0; j < count; j++) {
+        jobs[j].request.rules = &rules;
+        jobs[j].request.sizes = &sizes;
+    }
+    jobs[0].request.again = true;
+    status = partition_all(jobs, count, diag);
+    cost_sizes_deinit(&sizes);
+    free(jobs);
+    return status;
+}
+
+/* Compiles what runs inside a node of the host's. */
+static inlay_status make_bodies(program *p, program_step *step, inlay_diag *diag)
+{
+    step->bodies = p->bodies_of[step->region->nodes[0]];
+    for (uint32_t i = 0; i < step->node->body_count; i++) {
+        inlay_status status = step->bodies[i]->parts.idle ? assign_idle(step->bodies[i], diag) : INLAY_OK;
+
+        if (status == INLAY_OK)
+            status = program_compile(step->bodies[i], diag);
+        if (status != INLAY_OK)
+            return status;
+    }
+    return INLAY_OK;
+}
+
+static bool runs_on_host(const part_provider *provider)
+{
+    return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
+}
+
+static inlay_status make_step(program *p, uint32_t i, uint8_t *fates, arena *scratch, inlay_diag *diag)
+{
+    program_step *step = &p->steps[i];
+    const part_region *r = &p->parts.regions[i];
+
+    step->region = r;
+    step->node = p->graph->nodes[r->nodes[0]];
+    if (r->provider == INLAY_NONE)
+        return make_bodies(p, step, diag);
+    step->provider = &p->env->providers[r->provider];
+    step->foldable = r->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
+                     step->node->body_count == 0;
+    step->view = r->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
+    return step->compiled != NULL ? INLAY_OK : compile_region(p, step, fates, p->parts.compiled_for, scratch, diag);
+}
+
+static bool find_last_uses(program *p)
+{
+    p->last_use = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->last_use);
+    if (p->last_use == NULL)
+        return false;
+    memset(p->last_use, 0xff, p->graph->value_count * sizeof *p->last_use);
+    for (uint32_t i = 0; i < p->step_count; i++)
+        for (uint32_t k = 0; k < p->steps[i].region->input_count; k++)
+            p->last_use[p->steps[i].region->inputs[k]] = i;
+    for (uint32_t k = 0; k < p->graph->output_count; k++)
+        if (p->graph->outputs[k] != INLAY_NONE)
+            p->last_use[p->graph->outputs[k]] = p->step_count;
+    return true;
+}
+
+/* Where the bodies of a node read v, in which they are handed it as it is. */
+static uint32_t read_in_bodies(const program_step *s, uint32_t v)
+{
+    uint32_t domain = INLAY_DOMAIN_HOST;
+
+    for (uint32_t k = 0; k < s->node->body_count && program_hands_on(s, v); k++) {
+        const graph_body *body = &s->node->bodies[k];
+        const program *p = s->bodies[k];
+
+        for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (body->capture_outer[i] == v)
+                domain = p->read_in[body->capture_inner[i]];
+        for (uint32_t i = 0; i < s->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
+            if (s->node->info.inputs[i] == v && i < p->graph->input_count)
+                domain = p->read_in[p->graph->inputs[i]];
+    }
+    return domain;
+}
+
+static bool find_readers(program *p)
+{
+    p->read_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_in);
+    p->taken_in = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->taken_in);
+    p->read_here = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof *p->read_here);
+    if (p->read_in == NULL || p->taken_in == NULL || p->read_here == NULL)
+        return false;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = &p->steps[i];
+
+        for (uint32_t k = 0; k < s->region->input_count; k++) {
+            const uint32_t v = s->region->inputs[k];
+            const uint32_t domain = s->provider != NULL ? s->placements[k].domain : read_in_bodies(s, v);
+
+            if (domain != INLAY_DOMAIN_HOST)
+                p->read_in[v] = domain;
+            if (domain != INLAY_DOMAIN_HOST && s->provider != NULL)
+                p->taken_in[v] = domain;
+            p->read_here[v] |= domain == INLAY_DOMAIN_HOST || s->provider == NULL; /* bodies: some of them perhaps */
+        }
+    }
+    for (uint32_t k = 0; k < p->graph->output_count; k++)
+        if (p->graph->outputs[k] != INLAY_NONE)
+            p->read_here[p->graph->outputs[k]] = true;
+    return true;
+}
+
+/* Makes the steps; *out_declined is the one whose compile declined, when status is INLAY_UNSUPPORTED. */
+static inlay_status make_steps(program *p, uint8_t *fates, uint32_t *out_declined, inlay_diag *diag)
+{
+    const program_env *env = p->env;
+    inlay_status status = INLAY_OK;
+    arena scratch = { 0 };
+
+    *out_declined = INLAY_NONE;
+    for (uint32_t i = 0; i < p->parts.region_count; i++) {
+        if (env->progress != NULL && p->base == NULL && p->steps[i].compiled == NULL)
+            INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
+        p->declined->code = INLAY_OK;
+        status = make_step(p, i, fates, &scratch, diag);
+        if (status == INLAY_UNSUPPORTED && p->declined->code != INLAY_OK)
+            *out_declined = i;
+        if (status != INLAY_OK)
+            goto done;
+        arena_reset(&scratch);
+    }
+done:
+    arena_deinit(&scratch);
+    return status;
+}
+
+inlay_status program_compile(program *p, inlay_diag *diag)
+{
+    inlay_diag declined = INLAY_DIAG_INIT, quiet = INLAY_DIAG_INIT;
+    inlay_status status;
+    uint32_t which;
+    uint8_t *fates = arena_alloc(&p->a, (size_t)p->graph->value_count + 1);
+
+    if (p->compiled)
+        return INLAY_OK;
+    p->declined = &declined;
+    p->aligned = arena_array(&p->a, (size_t)p->graph->value_count + 1, sizeof(void *));
+    if (p->steps == NULL)
+        p->steps = arena_array(&p->a, (size_t)p->parts.region_count + 1, sizeof *p->steps);
+    if (p->steps == NULL || p->aligned == NULL || fates == NULL)
+        return program_no_memory(p->graph, diag);
+    p->step_count = p->parts.region_count; /* destroy releases what was compiled */
+    do {
+        status = make_steps(p, fates, &which, diag);
+    } while (status == INLAY_UNSUPPORTED && which != INLAY_NONE &&
+             late_assign(p, which, &declined, &quiet) == INLAY_OK);
+    p->declined = NULL;
+    if (status == INLAY_OK && (!find_last_uses(p) || !find_readers(p) || !program_find_states(p)))
+        status = program_no_memory(p->graph, diag);
+    p->compiled = status == INLAY_OK;
+    if (status == INLAY_CANCELLED)
+        status = inlay_fail(diag, INLAY_CANCELLED, "cancelled while compiling graph '%s'", p->graph->name);
+    return status;
+}

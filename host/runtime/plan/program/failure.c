@@ -1,0 +1,34 @@
+/* plan/program/failure.c - what a step says when it fails: which node, in whose hands, why. */
+#include "plan/program.h"
+#include <string.h>
+
+/* The node of the region that the provider named, or the first. */
+static const graph_node *failing_node(const graph *g, const part_region *region, const char *name)
+{
+    for (uint32_t k = 0; k < region->node_count; k++)
+        if (strcmp(g->nodes[region->nodes[k]]->info.name.data, name) == 0)
+            return g->nodes[region->nodes[k]];
+    return g->nodes[region->nodes[0]];
+}
+
+inlay_status program_step_failed(const graph *g, const program_step *s, inlay_status status, inlay_diag *diag)
+{
+    char why[sizeof diag->text], quoted[160];
+    const graph_node *n;
+    bool named;
+
+    if (diag == NULL || (s->provider == NULL && diag->node[0] != '\0')) /* an inner graph has said where */
+        return status;
+    n = failing_node(g, s->region, diag->node);
+    (void)snprintf(quoted, sizeof quoted, "'%s'", n->info.name.data);
+    (void)snprintf(why, sizeof why, "%s",
+                   diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
+    named = s->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the boundary has named it */
+    if (strstr(why, quoted) != NULL)
+        (void)inlay_fail(diag, status, "%s", why);
+    else
+        (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", n->info.op_type.data, quoted,
+                         named ? "" : ", provider ", named ? "" : s->provider->name, why);
+    (void)snprintf(diag->node, sizeof diag->node, "%s", n->info.name.data);
+    return status;
+}

@@ -1,0 +1,114 @@
+/* plan/program/late.c - which offers were declined late, and at which shapes. */
+#include "plan/program/late.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHAPES_KEPT = 256 };
+
+/* ------------------------------------------------------------------ who is meant */
+
+static bool has_node(const program *p, const part_offer *o, const char *name)
+{
+    for (uint32_t k = 0; k < o->node_count; k++)
+        if (strcmp(p->graph->nodes[o->nodes[k]]->info.name.data, name) == 0)
+            return true;
+    return false;
+}
+
+void late_mark(const program *p, uint32_t step, const inlay_diag *why, uint8_t *late)
+{
+    const part_region *r = &p->parts.regions[step];
+    bool found = false;
+
+    for (uint32_t i = 0; why->node[0] != '\0' && i < r->offer_count; i++)
+        if (has_node(p, &p->parts.offers[r->offers[i]], why->node))
+            late[r->offers[i]] = 1, found = true;
+    for (uint32_t i = 0; !found && i < r->offer_count; i++)
+        late[r->offers[i]] = 1;
+}
+
+/* ------------------------------------------------------------------ what is remembered */
+
+inlay_status late_no_memory(const program *p, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", p->graph->name);
+}
+
+static void free_shapes(late_shapes *s)
+{
+    arena_deinit(&s->key.a);
+    arena_deinit(&s->a);
+    free(s);
+}
+
+inlay_status late_remember(program *p, const plan_input *inputs, uint32_t count, const uint8_t *late, const char *text,
+                           inlay_diag *diag)
+{
+    late_shapes *s = calloc(1, sizeof *s), **link = &p->late;
+    uint32_t kept = 0;
+
+    if (s == NULL)
+        return late_no_memory(p, diag);
+    s->late = arena_copy(&s->a, late, (size_t)p->parts.offer_count);
+    s->text = arena_string(&s->a, text);
+    if (s->late == NULL || s->text == NULL || !plan_set_key(&s->key, inputs, count)) {
+        free_shapes(s);
+        return late_no_memory(p, diag);
+    }
+    s->next = p->late;
+    __atomic_store_n(&p->late, s, __ATOMIC_RELEASE);
+    for (; *link != NULL; link = &(*link)->next, kept++) {
+        if (kept < SHAPES_KEPT)
+            continue;
+        free_shapes(*link); /* the oldest: should it come again, specialize is asked again */
+        *link = NULL;
+        break;
+    }
+    return INLAY_OK;
+}
+
+/* "[2,3] [7]", cut to fit. */
+static void name_shapes(const plan *key, char *text, size_t bytes)
+{
+    const int64_t *k = key->key, *end = k + key->key_count;
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (k < end && used < bytes) {
+        uint32_t rank = (uint32_t)*k;
+
+        k += 2;
+        used += (size_t)snprintf(text + used, bytes - used, "%s[", used > 0 ? " " : "");
+        for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank && used < bytes; d++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)*k++);
+        if (used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
+    }
+}
+
+uint32_t late_list(program *p, uint32_t most, void (*say)(void *ctx, const char *shapes, const char *text), void *ctx)
+{
+    uint32_t count = 0;
+
+    (void)pthread_mutex_lock(&p->plan_lock);
+    for (const late_shapes *s = p->late; s != NULL; s = s->next, count++) {
+        char shapes[160];
+
+        if (count >= most)
+            continue;
+        name_shapes(&s->key, shapes, sizeof shapes);
+        say(ctx, shapes, s->text);
+    }
+    (void)pthread_mutex_unlock(&p->plan_lock);
+    return count;
+}
+
+void late_forget(program *p)
+{
+    while (p->late != NULL) {
+        late_shapes *next = p->late->next;
+
+        free_shapes(p->late);
+        p->late = next;
+    }
+}

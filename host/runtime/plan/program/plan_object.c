@@ -1,0 +1,110 @@
+/* plan/program/plan_object.c - a plan by itself: the shapes that it is for, what a run of it takes, its end. */
+#include "base/hash.h"
+#include "plan/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t key_length(const plan_input *inputs, uint32_t count)
+{
+    uint32_t n = 2 * count;
+
+    for (uint32_t i = 0; i < count; i++)
+        n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+    return n;
+}
+
+/* Type, rank and place of an input in one number. */
+static int64_t kind_of(const plan_input *x)
+{
+    return ((int64_t)x->also << 52) | ((int64_t)x->domain << 40) | ((int64_t)x->dtype << 32) | x->rank;
+}
+
+bool plan_set_key(plan *p, const plan_input *inputs, uint32_t count)
+{
+    int64_t *k;
+
+    p->key_count = key_length(inputs, count);
+    k = p->key = arena_array(&p->a, (size_t)p->key_count + 1, sizeof *p->key);
+    if (k == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        *k++ = kind_of(&inputs[i]);
+        *k++ = (int64_t)inputs[i].room;
+        if (rank > 0)
+            memcpy(k, inputs[i].dims, rank * sizeof *k);
+        k += rank;
+    }
+    return true;
+}
+
+uint64_t plan_key_hash(const plan_input *inputs, uint32_t count)
+{
+    uint64_t h = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        h = hash_u64(h, (uint64_t)kind_of(&inputs[i]));
+        h = hash_u64(h, inputs[i].room);
+        for (uint32_t d = 0; inputs[i].rank != INLAY_RANK_UNKNOWN && d < inputs[i].rank; d++)
+            h = hash_u64(h, (uint64_t)inputs[i].dims[d]);
+    }
+    return h;
+}
+
+bool plan_fits(const plan *p, const plan_input *inputs, uint32_t count)
+{
+    const int64_t *k = p->key, *end = p->key + p->key_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+        if (end - k < (int64_t)rank + 2 || k[0] != kind_of(&inputs[i]) || k[1] != (int64_t)inputs[i].room)
+            return false;
+        k += 2;
+        for (uint32_t d = 0; d < rank; d++)
+            if (*k++ != inputs[i].dims[d])
+                return false;
+    }
+    return k == end;
+}
+
+/* Plans of one program are alike: what one had is enough for the next, and no pages are new. */
+static void keep_memory(plan *p)
+{
+    enum { KEPT_BYTES = 4 << 20 };
+    program *prog = p->program;
+    arena memory = p->a;
+    plan *other = p;
+
+    if (memory.total_bytes <= KEPT_BYTES) {
+        arena_reset(&memory);
+        *p = (plan){ .a = memory };
+        other = __atomic_exchange_n(&prog->spare, p, __ATOMIC_ACQ_REL);
+    }
+    if (other != NULL)
+        arena_deinit(&other->a);
+    free(other);
+}
+
+void plan_unref(plan *p)
+{
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const program_step *s = p->steps[i].step;
+        if (p->steps[i].instance != NULL)
+            s->provider->table->release_instance(s->provider->state, s->compiled, p->steps[i].instance);
+    }
+    if (p->held_bytes > 0)
+        (void)__atomic_sub_fetch(p->program->env->held_bytes, p->held_bytes, __ATOMIC_RELAXED);
+    keep_memory(p);
+}
+
+uint64_t plan_run_bytes(const plan *p)
+{
+    uint64_t sum = p->slab_bytes[INLAY_DOMAIN_HOST];
+
+    for (uint32_t i = 0; i < p->place_count; i++)
+        if (p->places[i].source == PLACE_OUTPUT && p->places[i].domain == INLAY_DOMAIN_HOST)
+            sum += p->places[i].bytes;
+    return sum;
+}
