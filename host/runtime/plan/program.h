@@ -82,7 +82,7 @@ struct program {
     bool *read_here;    /* [value_count] somebody reads it in the host's memory */
     const void **aligned; /* [value_count] constants as program_align_constant gave them, or NULL */
     void **owned;         /* [owned_count] heap copies among them */
-    uint32_t owned_count, owned_capacity;
+    uint32_t owned_count;
     packs *packs; /* of the session: the main graph's program owns it; may be NULL */
     uint32_t
         *state_steps;     /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */

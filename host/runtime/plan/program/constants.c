@@ -1,4 +1,5 @@
 /* Constants as providers want them: in the file where they are aligned, else copied once. */
+#include "base/memory.h"
 #include "plan/program.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +7,8 @@
 /* Keeps a heap block until the program goes. */
 static bool own(program *p, void *block)
 {
-    if (p->owned_count == p->owned_capacity) {
-        uint32_t capacity = p->owned_capacity == 0 ? 64 : p->owned_capacity * 2;
-        void **owned = realloc(p->owned, capacity * sizeof(void *));
-
-        if (owned == NULL)
-            return false;
-        p->owned = owned;
-        p->owned_capacity = capacity;
-    }
+    if (!LIST_GROW(p->owned, p->owned_count))
+        return false;
     p->owned[p->owned_count++] = block;
     return true;
 }
