@@ -1,5 +1,6 @@
 /* api/context_api.c - inlay.h: contexts, and the values that are bound to them. */
 #include "api/context.h"
+#include "base/memory.h"
 #include "profile/profile.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
 
     *out_context = NULL;
     if (c == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+        return no_memory(diag, "for a run context");
     status = session_here(session, diag);
     if (status != INLAY_OK) {
         free(c);
@@ -37,7 +38,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     if (run_shared_init(&c->shared, session->env.max_threads, session->env.max_run_bytes, session->memory) !=
         INLAY_OK) {
         free(c);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+        return no_memory(diag, "for a run context");
     }
     c->session = session;
     c->inputs = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
@@ -47,7 +48,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     c->defaults = calloc((size_t)g->input_count + 1, sizeof(inlay_value *));
     session_use_begin(session, &c->use);
     if (c->inputs == NULL || c->in == NULL || c->wanted == NULL || c->ready == NULL || c->defaults == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+        status = no_memory(diag, "for a run context");
         goto done;
     }
     for (uint32_t i = 0; i < g->input_count; i++)

@@ -1,6 +1,7 @@
 /* api/dlpack.c - tensors to and from DLPack, 0.6 and 1.x, whose structs are spelled out here as its specification gives
  * them. */
 #include "api/context.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,7 +248,7 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
             continue;
         e = calloc(1, sizeof *e);
         if (e == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a DLPack tensor");
+            return no_memory(diag, "for a DLPack tensor");
         e->value = inlay_value_ref(value);
         memcpy(e->dims, value->dims, value->rank * sizeof *e->dims);
         *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle,

@@ -1,4 +1,5 @@
 /* api/extract_api.c - inlay.h: parts of models as files of their own. */
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "base/order.h"
 #include "explain/facts.h"
@@ -28,7 +29,7 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
     uint32_t *list = arena_array(&model->arena, (size_t)*count + 1, sizeof *list), found = 0;
 
     if (list == NULL)
-        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u names", *count);
+        (void)no_memory(diag, "for %u names", *count);
     for (uint32_t i = 0; list != NULL && i < *count; i++) {
         const uint32_t v = graph_find_value(model->main, names[i]);
 
@@ -53,7 +54,7 @@ static inlay_status part_by_patterns(const extraction *x, graph_model *model, mo
     bool *nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *nodes);
 
     if (nodes == NULL)
-        return inlay_fail(x->diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", g->node_count);
+        return no_memory(x->diag, "for %u nodes", g->node_count);
     for (uint32_t p = 0; p < x->args->node_count; p++) {
         bool found = false;
 
@@ -80,7 +81,7 @@ static inlay_status part_by_number(const extraction *x, graph_model *model, mode
         return inlay_fail(x->diag, INLAY_INVALID_ARGUMENT, "part %u of %u: the main graph has %u nodes", x->args->part,
                           x->args->part_count, g->node_count);
     if (nodes == NULL)
-        return inlay_fail(x->diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", g->node_count);
+        return no_memory(x->diag, "for %u nodes", g->node_count);
     for (uint64_t i = count * x->args->part / parts; i < count * (x->args->part + 1) / parts; i++)
         nodes[i] = true;
     return model_part_of(model, nodes, 0, out, x->diag);

@@ -1,4 +1,5 @@
 /* api/plan_api.c - inlay.h: the assignment of a session, written down. */
+#include "base/memory.h"
 #include "session/session.h"
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_f
     inlay_status status;
 
     if (jobs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to save the plan");
+        return no_memory(diag, "to save the plan");
     (void)program_jobs(session->main, jobs);
     status = part_plan_save(jobs, count, write, user, diag);
     free(jobs);

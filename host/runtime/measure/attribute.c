@@ -1,4 +1,5 @@
 #include "measure/attribute.h"
+#include "base/memory.h"
 #include "base/order.h"
 #include <math.h>
 #include <stdio.h>
@@ -66,14 +67,8 @@ double attribute_price(const program *p, const part_region *region, const inlay_
 
 static bool add(attribute_list *list, const cost_record *one)
 {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity * 2 + 256;
-        cost_record *more = realloc(list->records, capacity * sizeof *more);
-        if (more == NULL)
-            return false;
-        list->records = more;
-        list->capacity = capacity;
-    }
+    if (!LIST_GROW(list->records, list->count))
+        return false;
     list->records[list->count++] = *one;
     return true;
 }

@@ -14,7 +14,7 @@ double attribute_price(const program *p, const part_region *region, const inlay_
 /* Records to be, owned. */
 typedef struct attribute_list {
     cost_record *records;
-    uint32_t count, capacity;
+    uint32_t count;
 } attribute_list;
 
 /* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers

@@ -2,6 +2,7 @@
 #include "measure/calibrate.h"
 #include "base/clock.h"
 #include "base/known.h"
+#include "base/memory.h"
 #include "base/order.h"
 #include "config/dirs.h"
 #include "measure/measure.h"
@@ -24,7 +25,7 @@ typedef struct calibration {
     measure_plan plan;
     measure_sweep sweep;
     calibrate_point **points; /* [provider_count] */
-    uint32_t *point_count, *point_capacity;
+    uint32_t *point_count;
     cost_profile profile;
     inlay_calibrate_result result;
     double fraction;
@@ -74,14 +75,8 @@ static inlay_status add_point(calibration *c, uint32_t which, const calibrate_po
         return INLAY_OK;
     }
     c->result.kernel_count++;
-    if (c->point_count[which] == c->point_capacity[which]) {
-        uint32_t capacity = c->point_capacity[which] * 2 + 256;
-        calibrate_point *more = realloc(c->points[which], capacity * sizeof *more);
-        if (more == NULL)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
-        c->points[which] = more;
-        c->point_capacity[which] = capacity;
-    }
+    if (!LIST_GROW(c->points[which], c->point_count[which]))
+        return no_memory(c->diag, "to calibrate");
     c->points[which][c->point_count[which]++] = *point;
     return INLAY_OK;
 }
@@ -201,7 +196,7 @@ static inlay_status find_sizes(calibration *c, case_models *m, case_offer *o)
             found[v].dims = dims;
     }
     o->job.found = found;
-    return found != NULL ? INLAY_OK : inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    return found != NULL ? INLAY_OK : no_memory(c->diag, "to calibrate");
 }
 
 /* What the provider expects of it at the sizes that were found. */
@@ -421,14 +416,14 @@ static inlay_status time_links(calibration *c, const part_provider *p, profile_p
 
     out->links = arena_array(&c->profile.a, (size_t)t->domain_count + 1, sizeof *out->links);
     if (out->links == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+        return no_memory(c->diag, "to calibrate");
     for (uint32_t d = 0; d < t->domain_count; d++) {
         profile_link *link = &out->links[out->link_count];
         if (tell(c, "copies"))
             return inlay_fail(c->diag, INLAY_CANCELLED, "cancelled while measuring");
         link->domain = arena_string(&c->profile.a, INLAY_AT(inlay_domain_info, t->domains, t->domain_stride, d)->name);
         if (link->domain == NULL)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+            return no_memory(c->diag, "to calibrate");
         INLAY_TRY(time_link(c, p, d, true, &link->to));
         INLAY_TRY(time_link(c, p, d, false, &link->from));
         out->link_count++;
@@ -461,7 +456,7 @@ static inlay_status keep_old_lines(calibration *c, const cost_profile *old, prof
     lines = arena_array(&c->profile.a, (size_t)n + was->line_count + 1, sizeof *lines);
     factors = arena_array(&c->profile.a, (size_t)m + was->factor_count + 1, sizeof *factors);
     if (lines == NULL || factors == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+        return no_memory(c->diag, "to calibrate");
     if (n > 0)
         memcpy(lines, fresh->lines, n * sizeof *lines);
     if (m > 0)
@@ -496,7 +491,7 @@ static inlay_status make_profile(calibration *c, const cost_profile *old)
     inlay_status status = INLAY_OK;
 
     if (list == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+        return no_memory(c->diag, "to calibrate");
     c->profile.providers = list;
     profile_cpu(c->profile.cpu, sizeof c->profile.cpu);
     for (uint32_t p = 0; p < providers; p++) {
@@ -571,9 +566,8 @@ static inlay_status calibrate(calibration *c, const inlay_options *options)
                           "calibrate: there is no cache folder to write to; see option cache_dir");
     c->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
     c->point_count = calloc((size_t)n + 1, sizeof *c->point_count);
-    c->point_capacity = calloc((size_t)n + 1, sizeof *c->point_capacity);
-    if (c->points == NULL || c->point_count == NULL || c->point_capacity == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to calibrate");
+    if (c->points == NULL || c->point_count == NULL)
+        return no_memory(c->diag, "to calibrate");
     INLAY_TRY(measure_sweep_init(&c->sweep, c->diag));
     INLAY_TRY(time_kernels(c));
     c->fraction = CASES_SHARE;
@@ -619,7 +613,6 @@ done:
         free(c.points[p]);
     free(c.points);
     free(c.point_count);
-    free(c.point_capacity);
     measure_sweep_deinit(&c.sweep);
     profile_deinit(&c.profile);
     session_close(c.s);

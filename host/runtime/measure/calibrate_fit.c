@@ -1,4 +1,5 @@
 /* calibrate_fit.c - from timed kernels to the lines of a profile. */
+#include "base/memory.h"
 #include "measure/calibrate.h"
 #include "base/order.h"
 #include <math.h>
@@ -185,5 +186,5 @@ inlay_status calibrate_fit(calibrate_point *points, uint32_t count, arena *a, pr
         good = fit_at_distance(&f, distance);
     free(f.some);
     free(f.done);
-    return good ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fit the machine profile");
+    return good ? INLAY_OK : no_memory(diag, "to fit the machine profile");
 }

@@ -1,5 +1,6 @@
 #include "measure/measure.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include "base/order.h"
 #include "inlay/extensions.h"
 #include "measure/measure_parts.h"
@@ -36,11 +37,6 @@ typedef struct bench {
     measure_line line;
     inlay_diag *diag;
 } bench;
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
-}
 
 /* ------------------------------------------------------------------ caches */
 
@@ -251,7 +247,7 @@ static inlay_status compile(bench *b)
 
     r.constants = arena_alloc(&b->a, (size_t)b->job->snapshot->value_count + 1);
     if (r.constants == NULL)
-        return no_memory(b->diag);
+        return no_memory(b->diag, "to measure");
     status = b->provider->table->compile(b->provider->state, &r, &b->compiled, b->diag);
     if (status != INLAY_OK)
         b->compiled = NULL;
@@ -272,7 +268,7 @@ static inlay_status specialize(bench *b, inlay_specialize_request *r)
                                      .output_stride = sizeof *b->plans };
     b->plans = r->outputs = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->plans);
     if (b->plans == NULL)
-        return no_memory(b->diag);
+        return no_memory(b->diag, "to measure");
     for (uint32_t i = 0; i < b->output_count; i++)
         b->plans[i].alias = INLAY_NONE;
     status = b->provider->table->specialize(b->provider->state, b->compiled, r, &b->instance, b->diag);
@@ -334,7 +330,7 @@ static inlay_status make_args(bench *b, const inlay_specialize_request *r)
     b->args = arena_array(&b->a, (size_t)b->input_count + b->output_count + 1, sizeof *b->args);
     b->made = arena_array(&b->a, (size_t)b->output_count + 1, sizeof *b->made);
     if (b->args == NULL || b->made == NULL)
-        return no_memory(b->diag);
+        return no_memory(b->diag, "to measure");
     for (uint32_t i = 0; i < b->input_count + b->output_count; i++) {
         uint32_t v = i < b->input_count ? b->inputs[i] : b->outputs[i - b->input_count];
         const inlay_value_state *s = &b->job->values[v];
@@ -342,7 +338,7 @@ static inlay_status make_args(bench *b, const inlay_specialize_request *r)
         b->args[i].dtype = s->dtype;
         b->args[i].dims = arena_array(&b->a, INLAY_MAX_RANK, sizeof(int64_t));
         if (b->args[i].dims == NULL)
-            return no_memory(b->diag);
+            return no_memory(b->diag, "to measure");
         if (b->args[i].rank > 0)
             memcpy(b->args[i].dims, s->dims, b->args[i].rank * sizeof(int64_t));
     }
@@ -468,7 +464,7 @@ static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *
 
     *out = b;
     if (b == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to measure");
     *b = (bench){ .job = job,
                   .provider = job->provider,
                   .sweep = sweep,
@@ -482,7 +478,7 @@ static inlay_status prepare(bench **out, const measure_job *job, measure_sweep *
                                        .string_alloc = hook_string },
                               .limit_ms = job->device_timeout_ms };
     if (!find_boundary(b) || !negotiate(b))
-        return no_memory(diag);
+        return no_memory(diag, "to measure");
     if (measure_is_async(job->provider))
         INLAY_TRY(timeline_create(&b->line.timeline, diag));
     INLAY_TRY(compile(b));

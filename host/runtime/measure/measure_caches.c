@@ -1,4 +1,5 @@
 /* Memory that sweeps the caches before a kernel is timed. */
+#include "base/memory.h"
 #include "measure/measure_parts.h"
 #include "partition/cost/cost.h"
 #include "threads/threads.h"
@@ -15,7 +16,7 @@ inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag)
     sweep->bytes = shared > SWEEP_MOST ? SWEEP_MOST : shared < MEASURE_SWEEP_LEAST ? MEASURE_SWEEP_LEAST : shared;
     sweep->memory = malloc(sweep->bytes);
     if (sweep->memory == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
+        return no_memory(diag, "to measure");
     memset(sweep->memory, 1, sweep->bytes); /* pages of their own, not all the same zeroes */
     return INLAY_OK;
 }

@@ -1,5 +1,6 @@
 /* Buffers of host and devices, and the time of a copy between them. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
 #include "plugin/plugin.h"
@@ -32,7 +33,7 @@ inlay_status measure_buffer(const part_provider *p, uint32_t domain, uint64_t by
     if (domain != INLAY_DOMAIN_HOST)
         return p->table->buffer_alloc(p->state, domain, bytes, out, diag);
     if (posix_memalign(&memory, ALIGN, bytes > 0 ? (size_t)bytes : 1) != 0)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
+        return no_memory(diag, "to measure");
     *out = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
     return INLAY_OK;
 }
@@ -110,7 +111,7 @@ inlay_status measure_copy(const part_provider *p, uint32_t domain, bool to_devic
     inlay_status status = INLAY_OK;
 
     if (c.line == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure");
+        return no_memory(diag, "to measure");
     *c.line = (measure_line){ .run = { .cancel = &never, .max_threads = 1 }, .limit_ms = limit_ms };
     INLAY_TRY(measure_buffer(p, INLAY_DOMAIN_HOST, bytes, &host, diag));
     memset(inlay_buffer_host(&host), 1, (size_t)bytes);

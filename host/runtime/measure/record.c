@@ -1,4 +1,5 @@
 /* record.c - what runs took, filed as measurements of their kernels. */
+#include "base/memory.h"
 #include "measure/runs.h"
 #include "exec/loop/watch.h"
 #include "measure/attribute.h"
@@ -65,7 +66,7 @@ inlay_status record_runs(const inlay_session *s, const runner *run, const timing
     for (uint32_t i = 0; r.identities != NULL && i < s->env.provider_count; i++)
         r.identities[i] = cost_identity_of(&s->providers[i]);
     if (r.identities == NULL || !add_program(&r, run)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to record what runs took");
+        status = no_memory(diag, "to record what runs took");
         goto done;
     }
     attribute_merge(&r.list);

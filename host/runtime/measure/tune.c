@@ -7,6 +7,7 @@
 #include "measure/tune.h"
 #include "base/clock.h"
 #include "base/known.h"
+#include "base/memory.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static inlay_status price_graph(tuning *t, tuned *g)
     g->prices = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->prices);
     g->sources = arena_array(&t->a, (size_t)p->parts.offer_count + 1, sizeof *g->sources);
     if (g->values == NULL || g->prices == NULL || g->sources == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t o = 0; o < p->parts.offer_count; o++) {
         cost_question q = { .graph = &p->snapshot,
                             .provider = &p->env->providers[p->parts.offers[o].provider],
@@ -89,7 +90,7 @@ static inlay_status read_inputs(tuning *t)
     cost_input *inputs = arena_array(&t->a, (size_t)count + 1, sizeof *inputs);
 
     if (inputs == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *v = t->how.inputs != NULL && i < t->how.input_count ? t->how.inputs[i] : NULL;
         inputs[i].rank = INLAY_RANK_UNKNOWN;
@@ -113,7 +114,7 @@ static inlay_status try_model(tuning *t)
     inlay_status status;
 
     if (values == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t i = 0; i < count; i++) {
         if (t->how.inputs == NULL || i >= t->how.input_count || t->how.inputs[i] == NULL)
             return INLAY_OK;
@@ -133,7 +134,7 @@ static inlay_status try_model(tuning *t)
         runner_destroy(t->runner);
         t->runner = NULL;
     }
-    return status == INLAY_OUT_OF_MEMORY ? tune_no_memory(t) : INLAY_OK;
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(t->diag, "to tune") : INLAY_OK;
 }
 
 /* Does a node of the graph or of its bodies make what only data sizes? */
@@ -180,17 +181,10 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
 {
     within *w = ctx;
     attribute_list *list = &w->t->list;
-    cost_record *more, *r;
+    cost_record *r;
 
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity * 2 + 256;
-
-        more = realloc(list->records, capacity * sizeof *more);
-        if (more == NULL)
-            return INLAY_OUT_OF_MEMORY;
-        list->records = more;
-        list->capacity = capacity;
-    }
+    if (!LIST_GROW(list->records, list->count))
+        return INLAY_OUT_OF_MEMORY;
     r = &list->records[list->count++];
     *r = (cost_record){
         .key = cost_key_of_timing(w->identity, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
@@ -255,7 +249,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     if (k->region != NULL) {
         cookies = arena_array(&t->a, region->offer_count, sizeof *cookies);
         if (cookies == NULL)
-            return tune_no_memory(t);
+            return no_memory(t->diag, "to tune");
         for (uint32_t i = 0; i < region->offer_count; i++)
             cookies[i] = p->parts.offers[region->offers[i]].cookie;
         merged.nodes = region->nodes;
@@ -287,7 +281,7 @@ static inlay_status measure_kernel(tuning *t, const kernel *k)
     like.spread = (float)got.spread;
     like.samples = got.samples;
     if (!attribute_add(&t->list, p, region, k->in->values, got.ns, t->identities[offer->provider], &like))
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     t->result.measured_count++;
     return INLAY_OK;
 }
@@ -310,7 +304,7 @@ static inlay_status find_identities(tuning *t)
 {
     t->identities = arena_array(&t->a, (size_t)t->s->env.provider_count + 1, sizeof *t->identities);
     if (t->identities == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t i = 0; i < t->s->env.provider_count; i++)
         t->identities[i] = cost_identity_of(&t->s->providers[i]);
     return INLAY_OK;
@@ -325,9 +319,9 @@ static inlay_status tune(tuning *t)
     INLAY_TRY(session_costs_folder(t->s, folder, sizeof folder, t->diag));
     t->graphs = arena_array(&t->a, count_programs(t->s->main), sizeof *t->graphs);
     if (t->graphs == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     if (cost_store_load(folder, &log, &t->store) != INLAY_OK)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     INLAY_TRY(find_identities(t));
     INLAY_TRY(read_inputs(t));
     if (depends_on_data(t->s->main))
@@ -350,7 +344,7 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
     inlay_status status;
 
     if (t == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
+        return no_memory(diag, "to tune");
     *t = (tuning){ .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
     if (how != NULL)
         known_take(&t->how, sizeof t->how, how, how->struct_size);

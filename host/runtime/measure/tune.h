@@ -1,6 +1,7 @@
 /* measure/tune.h - the state of inlay_tune(); for tune*.c only. */
 #ifndef MEASURE_TUNE_H
 #define MEASURE_TUNE_H
+#include "base/memory.h"
 #include "exec/context/run_shared.h"
 #include "measure/attribute.h"
 #include "measure/measure.h"
@@ -34,7 +35,7 @@ typedef struct tuning {
     tuned *graphs; /* [graph_count] the main one first */
     uint32_t graph_count;
     kernel *kernels; /* [kernel_count] owned */
-    uint32_t kernel_count, kernel_capacity;
+    uint32_t kernel_count;
     attribute_list list;  /* what came out; owned */
     uint64_t *identities; /* [provider_count] */
     cost_store store;     /* what was measured before */
@@ -50,10 +51,6 @@ typedef struct tuning {
     inlay_diag *diag;
 } tuning;
 
-static inline inlay_status tune_no_memory(const tuning *t)
-{
-    return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to tune");
-}
 /* What inlay_tune() does. */
 INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
                                           inlay_tune_result *out_result, inlay_diag *diag);

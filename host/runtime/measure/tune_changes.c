@@ -1,4 +1,5 @@
 /* What the figures of inlay_tune() change: the cost of the assignment before and after, and the nodes that move. */
+#include "base/memory.h"
 #include "measure/tune.h"
 
 /* The main graph's offers at the prices of a book; memory is the tuning's. */
@@ -68,7 +69,7 @@ static inlay_status tell_changes(tuning *t, const partition *priced, const parti
     uint32_t *was = offer_of_nodes(t, &p->parts), *is = offer_of_nodes(t, after);
 
     if (was == NULL || is == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t n = 0; n < p->graph->node_count; n++) {
         const part_offer *from = was[n] == INLAY_NONE ? NULL : &priced->offers[was[n]];
         const part_offer *to = is[n] == INLAY_NONE ? NULL : &priced->offers[is[n]];
@@ -109,7 +110,7 @@ inlay_status tune_compare(tuning *t, const char *folder)
 
     INLAY_TRY(cost_book_open(&open, &book, t->diag));
     if (!price_again(t, env->costs, &before) || !price_again(t, book, &now)) {
-        status = tune_no_memory(t);
+        status = no_memory(t->diag, "to tune");
         goto done;
     }
     again.costs = book;

@@ -1,5 +1,6 @@
 /* What inlay_tune() measures: the plausible offers, and the regions of providers that merge theirs. */
 #include "base/hash.h"
+#include "base/memory.h"
 #include "measure/tune.h"
 #include <stdlib.h>
 
@@ -60,14 +61,8 @@ static cost_key key_of(const tuning *t, const tuned *g, uint32_t o)
 
 static bool add_kernel(tuning *t, const kernel *k)
 {
-    if (t->kernel_count == t->kernel_capacity) {
-        uint32_t capacity = t->kernel_capacity * 2 + 256;
-        kernel *more = realloc(t->kernels, capacity * sizeof *more);
-        if (more == NULL)
-            return false;
-        t->kernels = more;
-        t->kernel_capacity = capacity;
-    }
+    if (!LIST_GROW(t->kernels, t->kernel_count))
+        return false;
     t->kernels[t->kernel_count++] = *k;
     return true;
 }
@@ -108,7 +103,7 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
     inlay_status status;
 
     if (barred == NULL || own == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t o = 0; o < p->parts.offer_count; o++)
         if (p->parts.offers[o].provider == owner && p->parts.offers[o].node_count == 1)
             own[p->parts.offers[o].nodes[0]] = 1;
@@ -119,7 +114,7 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
     base.profile = g->values;
     status = partition_again(&again, &base, &t->a, &other, &why);
     if (status == INLAY_OUT_OF_MEMORY)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
         const part_region *r = &other.regions[i];
         kernel k;
@@ -129,7 +124,7 @@ static inlay_status add_regions(tuning *t, const tuned *g, uint32_t owner)
             continue;
         k = region_kernel(t, g, r);
         if (k.weight > 0 && !add_kernel(t, &k))
-            return tune_no_memory(t);
+            return no_memory(t->diag, "to tune");
     }
     return INLAY_OK; /* a rule that does not let the provider have all leaves its offers as they were priced */
 }
@@ -177,7 +172,7 @@ inlay_status tune_find_kernels(tuning *t)
         uint8_t *merging = arena_alloc(&t->a, (size_t)t->s->env.provider_count + 1); /* has offers here that merge */
 
         if (best == NULL || merging == NULL)
-            return tune_no_memory(t);
+            return no_memory(t->diag, "to tune");
         for (uint32_t o = 0; o < g->program->parts.offer_count; o++) {
             kernel k = { .in = g, .offer = o, .weight = g->prices[o].ns };
 
@@ -196,7 +191,7 @@ inlay_status tune_find_kernels(tuning *t)
             k.key = key_of(t, g, o);
             k.known = cost_store_find(&t->store, k.key) != NULL;
             if (!add_kernel(t, &k))
-                return tune_no_memory(t);
+                return no_memory(t->diag, "to tune");
         }
         for (uint32_t p = 0; p < t->s->env.provider_count; p++)
             if (merging[p] != 0)

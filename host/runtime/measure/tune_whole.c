@@ -5,6 +5,7 @@
  * both ways. Where it is slower by them, what the changed nodes were found to take is raised by what is missing, and
  * the assignment is found anew; where that does not help, the figures are not kept. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "measure/measure_time.h"
 #include "measure/tune.h"
 #include "plan/program/compile.h"
@@ -188,7 +189,6 @@ static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
 {
     attribute_list *list = &t->list;
     const cost_record *old;
-    cost_record *more;
 
     for (uint32_t i = 0; i < list->count; i++)
         if (memcmp(&list->records[i].key, &key, sizeof key) == 0) {
@@ -196,11 +196,8 @@ static bool raise_price(tuning *t, cost_key key, double known_ns, double by_ns)
             list->records[i].spread = fmaxf(list->records[i].spread, (float)DOUBT);
             return true;
         }
-    more = realloc(list->records, ((size_t)list->count + 1) * sizeof *more);
-    if (more == NULL)
+    if (!LIST_GROW(list->records, list->count))
         return false;
-    list->records = more;
-    list->capacity = list->count + 1;
     old = cost_store_find(&t->store, key);
     list->records[list->count] = old != NULL ? *old : (cost_record){ .key = key, .ns = known_ns, .samples = 1 };
     list->records[list->count].ns += by_ns;
@@ -304,7 +301,7 @@ done:
         program_destroy(after);
     cost_sizes_deinit(&sizes);
     cost_book_close(book);
-    return status == INLAY_OUT_OF_MEMORY ? tune_no_memory(t) : status;
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(t->diag, "to tune") : status;
 }
 
 inlay_status tune_whole(tuning *t, const char *folder)
@@ -315,7 +312,7 @@ inlay_status tune_whole(tuning *t, const char *folder)
     bool done = false;
 
     if (inputs == NULL)
-        return tune_no_memory(t);
+        return no_memory(t->diag, "to tune");
     if (t->stopped || t->list.count == 0 || (t->s->env.rules != NULL && t->s->env.rules->saved_plan != NULL) ||
         !make_inputs(t, inputs))
         done = true;

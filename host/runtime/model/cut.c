@@ -1,12 +1,8 @@
 /* model/cut.c - see cut.h. Works on models as they stand in the file: functions stay functions. */
 #include "model/cut.h"
+#include "base/memory.h"
 #include "base/order.h"
 #include <string.h>
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to cut the model");
-}
 
 static bool is_constant(const graph *g, uint32_t v)
 {
@@ -34,7 +30,8 @@ static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *
     out->nodes = arena_array(&model->arena, (size_t)g->node_count + 1, sizeof *out->nodes);
     out->inputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->inputs);
     out->outputs = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *out->outputs);
-    return out->nodes == NULL || out->inputs == NULL || out->outputs == NULL ? no_memory(diag) : INLAY_OK;
+    return out->nodes == NULL || out->inputs == NULL || out->outputs == NULL ? no_memory(diag, "to cut the model")
+                                                                             : INLAY_OK;
 }
 
 /* Marks in wanted [value_count] what the outputs need, from the last node to the first: they are in topological
@@ -68,7 +65,7 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
     if (status != INLAY_OK)
         return status;
     if (wanted == NULL || ends == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to cut the model");
     for (uint32_t i = 0; i < input_count; i++)
         ends[inputs[i]] = true;
     for (uint32_t i = 0; i < output_count; i++)
@@ -171,7 +168,7 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     if (status != INLAY_OK)
         return status;
     if (seen == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to cut the model");
     out->nodes = nodes;
     for (uint32_t d = 0; d < depth && grow(g, nodes, seen); d++)
         continue;
@@ -233,7 +230,7 @@ static inlay_status declare(graph_model *model, uint32_t v, const graph *typed, 
     if (known->info.rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     value->declared_dims = copy_dims(model, typed->model, known->info.dims, known->info.rank);
-    return value->declared_dims != NULL ? INLAY_OK : no_memory(diag);
+    return value->declared_dims != NULL ? INLAY_OK : no_memory(diag, "to cut the model");
 }
 
 /* What no node of the part has to do with is not written: neither as an initializer nor as a type. */
@@ -243,7 +240,7 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
     bool *used = arena_array(&model->arena, (size_t)g->value_count + 1, sizeof *used);
 
     if (used == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to cut the model");
     for (uint32_t i = 0; i < g->node_count; i++) {
         const graph_node *n = g->nodes[i];
 
@@ -286,7 +283,7 @@ static inlay_status rename_made(graph_model *model, const model_part *part, inla
                 const uint32_t unread = graph_add_value(g, NULL, 0);
 
                 if (unread == INLAY_NONE)
-                    return no_memory(diag);
+                    return no_memory(diag, "to cut the model");
                 ((uint32_t *)(uintptr_t)g->nodes[maker]->info.outputs)[o] = unread;
             }
     }

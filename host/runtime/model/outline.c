@@ -5,6 +5,7 @@
  * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose
  * body is that one node and whose import is the node's. Of these there are none in what the optimiser makes
  * (pass_allows). */
+#include "base/memory.h"
 #include "graph/refit.h"
 #include "model/model.h"
 #include <string.h>
@@ -182,9 +183,8 @@ inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag)
             if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
                 model->opsets[i].version = opset;
         if (!graph_model_import(model, "ai.onnx", opset))
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the imports");
+            return no_memory(diag, "to write the imports");
     }
-    return outline_graph(model, model->main)
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write operators of other versions as functions");
+    return outline_graph(model, model->main) ? INLAY_OK
+                                             : no_memory(diag, "to write operators of other versions as functions");
 }

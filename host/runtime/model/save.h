@@ -18,7 +18,7 @@ typedef struct saver {
     const model_save_options *options;
     wire w;
     save_external *external; /* [external_count] in the order of their offsets */
-    size_t external_count, external_capacity;
+    size_t external_count;
     uint64_t external_end; /* bytes of the external file so far */
     arena scratch;
     inlay_diag *diag;

@@ -1,4 +1,5 @@
 /* model/save_tensor.c - a tensor becomes part of a file, or goes beside it. */
+#include "base/memory.h"
 #include "model/save.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,16 +29,9 @@ static void put_external(saver *s, const inlay_tensor_view *t)
     char number[24];
     uint64_t offset = (s->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
 
-    if (s->external_count == s->external_capacity) {
-        size_t capacity = s->external_capacity == 0 ? 64 : s->external_capacity * 2;
-        save_external *bigger = realloc(s->external, capacity * sizeof *bigger);
-
-        if (bigger == NULL) {
-            s->w.failed = true;
-            return;
-        }
-        s->external = bigger;
-        s->external_capacity = capacity;
+    if (!LIST_GROW(s->external, s->external_count)) {
+        s->w.failed = true;
+        return;
     }
     s->external[s->external_count++] = (save_external){ .data = t->data, .bytes = t->bytes, .offset = offset };
     s->external_end = offset + t->bytes;

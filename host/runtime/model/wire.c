@@ -1,4 +1,5 @@
 #include "model/wire.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include <stdlib.h>
 #include <string.h>
@@ -121,16 +122,9 @@ void wire_splice_bytes(wire *w, uint32_t field, const void *data, size_t bytes)
     }
     put_tag(w, field, LENGTH);
     put_varint(w, bytes);
-    if (w->splice_count == w->splice_capacity) {
-        size_t capacity = w->splice_capacity == 0 ? 64 : w->splice_capacity * 2;
-        wire_splice *bigger = realloc(w->splices, capacity * sizeof *bigger);
-
-        if (bigger == NULL) {
-            w->failed = true;
-            return;
-        }
-        w->splices = bigger;
-        w->splice_capacity = capacity;
+    if (!LIST_GROW(w->splices, w->splice_count)) {
+        w->failed = true;
+        return;
     }
     w->splices[w->splice_count++] = (wire_splice){ .at = w->count, .data = data, .bytes = bytes };
     w->spliced_bytes += bytes;

@@ -20,7 +20,7 @@ typedef struct wire {
     uint8_t *bytes;
     size_t count, capacity;
     wire_splice *splices; /* ascending */
-    size_t splice_count, splice_capacity;
+    size_t splice_count;
     uint64_t spliced_bytes;
     bool failed; /* out of memory */
 } wire;

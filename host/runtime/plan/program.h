@@ -76,7 +76,7 @@ typedef struct program_constants {
     pthread_mutex_t lock; /* guards the rest */
     const void **aligned; /* [value_count] as program_align_constant gave them, or NULL */
     void **owned;         /* [owned_count] heap copies among them */
-    uint32_t owned_count, owned_capacity;
+    uint32_t owned_count;
 } program_constants;
 
 /* The plans that were made (layout/plan_cache.c). */

@@ -1,5 +1,6 @@
 /* The table that every plugin gets: thin fronts of what other folders do. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -19,7 +20,7 @@ typedef struct listener {
 } listener;
 
 static listener *listeners;
-static uint32_t listener_count, listener_capacity;
+static uint32_t listener_count;
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_log(void)
@@ -37,19 +38,13 @@ inlay_status host_log_add(plugin_log_fn log, void *user)
     (void)pthread_mutex_lock(&log_mutex);
     while (i < listener_count && (listeners[i].log != log || listeners[i].user != user))
         i++;
-    if (i == listener_capacity) {
-        uint32_t capacity = listener_capacity > 0 ? 2 * listener_capacity : 4;
-        listener *more = realloc(listeners, capacity * sizeof *more);
-
-        if (more == NULL) {
+    if (i == listener_count) {
+        if (!LIST_GROW(listeners, listener_count)) {
             status = INLAY_OUT_OF_MEMORY;
             goto done;
         }
-        listeners = more;
-        listener_capacity = capacity;
-    }
-    if (i == listener_count)
         listeners[listener_count++] = (listener){ .log = log, .user = user };
+    }
     listeners[i].count++;
 done:
     (void)pthread_mutex_unlock(&log_mutex);
@@ -71,7 +66,6 @@ void host_log_remove(plugin_log_fn log, void *user)
     if (listener_count == 0) {
         free(listeners);
         listeners = NULL;
-        listener_capacity = 0;
     }
     (void)pthread_mutex_unlock(&log_mutex);
 }

@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "base/float_state.h"
 #include "base/known.h"
+#include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/unmap.h"
@@ -29,11 +30,6 @@ static bool is_word(const char *name, const char *more)
     return true;
 }
 
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to describe the plugin");
-}
-
 /* ------------------------------------------------------------------ providers */
 
 /* Copies options of whatever stride into ours, and checks them: names, kinds, defaults. */
@@ -49,7 +45,7 @@ static inlay_status adopt_options(plugin_module *m, plugin_provider *p, inlay_di
     options = arena_array(&m->arena, t->option_count, sizeof *options);
     values = arena_array(&m->arena, t->option_count, sizeof *values);
     if (options == NULL || values == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < t->option_count; i++) {
         known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, t->options, t->option_stride, i),
                    t->option_stride);
@@ -88,7 +84,7 @@ static inlay_status adopt_domains(plugin_module *m, plugin_provider *p, inlay_di
                           t->name);
     domains = arena_array(&m->arena, t->domain_count, sizeof *domains);
     if (domains == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < t->domain_count; i++) {
         inlay_domain_info *d = &domains[i];
 
@@ -218,7 +214,7 @@ static inlay_status adopt_parts(plugin_module *m, inlay_diag *diag)
     m->operators = arena_array(&m->arena, t->operator_count, sizeof *m->operators);
     guards = arena_array(&m->arena, t->operator_count, sizeof *guards);
     if (m->providers == NULL || m->operators == NULL || guards == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < t->provider_count && status == INLAY_OK; i++)
         status =
             adopt_provider(m, &m->providers[i], INLAY_AT(inlay_provider, t->providers, t->provider_stride, i), diag);
@@ -257,7 +253,7 @@ static inlay_status adopt_plugin(plugin_module *m, const inlay_plugin *raw, inla
     m->file.version = arena_string(&m->arena, t->version != NULL ? t->version : "");
     m->file.build_id = arena_string(&m->arena, t->build_id != NULL ? t->build_id : "");
     if (m->file.name == NULL || m->file.version == NULL || m->file.build_id == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     return adopt_parts(m, diag);
 }
 
@@ -291,7 +287,7 @@ inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **o
 
     *out_module = NULL;
     if (m == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     m->file.path = "(within the program)";
     m->file.providers = "";
     m->open_plugin = open_plugin;
@@ -316,21 +312,21 @@ inlay_status module_load(const char *path, const admission *a, plugin_module **o
 
     *out_module = NULL;
     if (m == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "to describe the plugin");
     m->device = a->st.st_dev;
     m->inode = a->st.st_ino;
     m->changed = a->st.st_mtim;
     m->file.path = arena_string(&m->arena, path);
     m->file.providers = arena_string(&m->arena, a->facts.providers);
     if (m->file.path == NULL || m->file.providers == NULL) {
-        status = no_memory(diag);
+        status = no_memory(diag, "to describe the plugin");
         goto done;
     }
     if (a->key.file[0] != '\0') {
         m->mark_key = arena_string(&m->arena, a->key.text);
         m->mark_file = arena_string(&m->arena, a->key.file);
         if (m->mark_key == NULL || m->mark_file == NULL) {
-            status = no_memory(diag);
+            status = no_memory(diag, "to describe the plugin");
             goto done;
         }
     }

@@ -1,6 +1,7 @@
 /* The ELF file of a plugin: headers, note, build id, and the sanitizers that it wants to find in the process. */
 #include "plugin/note.h"
 #include "base/isa.h"
+#include "base/memory.h"
 #include <errno.h>
 #include <gelf.h>
 #include <stdio.h>
@@ -260,7 +261,7 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     /* Not mapped: a file that shrinks while it is read must not be a signal. */
     elf = elf_begin(fd, ELF_C_READ, NULL);
     if (elf == NULL)
-        return errno == ENOMEM ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read an ELF file")
+        return errno == ENOMEM ? no_memory(diag, "to read an ELF file")
                                : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "cannot be read as an ELF file");
     if (elf_kind(elf) != ELF_K_ELF) {
         (void)elf_end(elf);
@@ -274,7 +275,7 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     if (status == INLAY_OK)
         status = read_segments(fd, elf, file_bytes, out, diag);
     if (status != INLAY_OK && errno == ENOMEM)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read an ELF file");
+        status = no_memory(diag, "to read an ELF file");
     (void)elf_end(elf);
     return status;
 }

@@ -1,4 +1,5 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
+#include "base/memory.h"
 #include "plugin/admit.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
@@ -67,39 +68,15 @@ struct plugin_set {
     const plugin_provider **providers;
     const inlay_operator **operators;
     uint32_t file_count, module_count, provider_count, operator_count;
-    uint32_t file_room, module_room, provider_room, operator_room;
     graph_operators lookup;
     char *searched;
     const char *cache_dir;
 };
 
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of plugins");
-}
-
-/* Makes room for one more pointer in a list that lives in the arena. */
-static bool grow(arena *a, void *list_address, uint32_t count, uint32_t *room)
-{
-    void **list, **more;
-
-    memcpy(&list, list_address, sizeof list);
-    if (count < *room)
-        return true;
-    more = arena_array(a, *room > 0 ? 2 * (size_t)*room : 8, sizeof *more);
-    if (more == NULL)
-        return false;
-    if (count > 0)
-        memcpy(more, list, count * sizeof *more);
-    memcpy(list_address, &more, sizeof more);
-    *room = *room > 0 ? 2 * *room : 8;
-    return true;
-}
-
 static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
 {
-    if (!grow(&set->arena, &set->files, set->file_count, &set->file_room))
-        return no_memory(diag);
+    if (!ARENA_GROW(&set->arena, set->files, set->file_count))
+        return no_memory(diag, "for the list of plugins");
     set->files[set->file_count++] = file;
     return INLAY_OK;
 }
@@ -114,7 +91,7 @@ static inlay_status add_refused(plugin_set *set, const char *path, const admissi
         (file->providers = arena_string(&set->arena, a->facts.providers)) == NULL ||
         (a->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, a->facts.name)) == NULL) ||
         (a->fix[0] != '\0' && (file->fix = arena_string(&set->arena, a->fix)) == NULL))
-        return no_memory(diag);
+        return no_memory(diag, "for the list of plugins");
     file->outcome = a->outcome;
     if (set->log != NULL) {
         char line[2048];
@@ -133,8 +110,8 @@ static inlay_status add_provider(plugin_set *set, const plugin_provider *p, inla
     if (other != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring a provider '%s': %s and %s; remove one",
                           p->table.name, other->file->path, p->file->path);
-    if (!grow(&set->arena, &set->providers, set->provider_count, &set->provider_room))
-        return no_memory(diag);
+    if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
+        return no_memory(diag, "for the list of plugins");
     set->providers[set->provider_count++] = p;
     return INLAY_OK;
 }
@@ -161,8 +138,8 @@ static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inla
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "two plugins bring operator %s.%s-%u: %s and %s; remove one", op->domain, op->op_type,
                               op->since_version, path_of_operator(set, set->operators[i]), path_of_operator(set, op));
-    if (!grow(&set->arena, &set->operators, set->operator_count, &set->operator_room))
-        return no_memory(diag);
+    if (!ARENA_GROW(&set->arena, set->operators, set->operator_count))
+        return no_memory(diag, "for the list of plugins");
     set->operators[set->operator_count++] = op;
     return INLAY_OK;
 }
@@ -174,8 +151,8 @@ static inlay_status add_module(plugin_set *set, plugin_module *m, inlay_diag *di
     for (uint32_t i = 0; i < set->module_count; i++)
         if (set->modules[i] == m)
             return INLAY_OK; /* the same file under another name */
-    if (!grow(&set->arena, &set->modules, set->module_count, &set->module_room))
-        return no_memory(diag);
+    if (!ARENA_GROW(&set->arena, set->modules, set->module_count))
+        return no_memory(diag, "for the list of plugins");
     m->references++;
     set->modules[set->module_count++] = m;
     INLAY_TRY(add_file(set, &m->file, diag));
@@ -343,7 +320,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
         return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
     list = calloc((size_t)ahead, sizeof *list);
     if (list == NULL)
-        status = no_memory(diag);
+        status = no_memory(diag, "for the list of plugins");
     for (int i = 0; i < count; i++) {
         for (; status == INLAY_OK && begun < count && begun < i + ahead; begun++)
             begin_file(search, real, entries[begun]->d_name, &list[begun % ahead]);
@@ -384,7 +361,7 @@ static inlay_status note_searched(plugin_set *set, const char *const *dirs, uint
         bytes += strlen(dirs[d]) + 2;
     set->searched = arena_alloc(&set->arena, bytes);
     if (set->searched == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the list of plugins");
     for (uint32_t d = 0; d < dir_count; d++)
         used += (size_t)snprintf(set->searched + used, bytes - used, "%s%s", d > 0 ? ", " : "", dirs[d]);
     return INLAY_OK;
@@ -397,10 +374,10 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
 
     *out_set = NULL;
     if (set == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the list of plugins");
     if (host_log_add(search->log, search->log_user) != INLAY_OK) {
         free(set);
-        return no_memory(diag);
+        return no_memory(diag, "for the list of plugins");
     }
     set->log = search->log;
     set->log_user = search->log_user;
@@ -561,7 +538,7 @@ inlay_status plugin_set_search_listed(const plugin_search *search, const char *l
 
     *out_set = NULL;
     if (copy == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plugin directories");
+        return no_memory(diag, "for plugin directories");
     for (char *dir = strtok_r(copy, ":", &next); dir != NULL; dir = strtok_r(NULL, ":", &next)) {
         if (count == MAX_DIRS - 1) {
             status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs: more than %u directories", count);

@@ -1,6 +1,7 @@
 /* Open providers: shared by sessions that ask for the same one with the same settings. */
 #include "base/float_state.h"
 #include "base/known.h"
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "base/clock.h"
@@ -91,7 +92,7 @@ static inlay_status describe(open_provider *p, inlay_diag *diag)
         return INLAY_OK;
     domains = calloc((size_t)count + 1, sizeof *domains);
     if (domains == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", p->name);
+        return no_memory(diag, "to open provider %s", p->name);
     if (count > 0)
         memcpy(domains, p->info->domains, count * sizeof *domains);
     before = crash_enter(p->info->module, "describe", p->name, NULL);
@@ -144,7 +145,7 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
 
     if (p == NULL || info->table.domain_count > UINT32_MAX - next_domain || (p->name = strdup(name)) == NULL) {
         free(p);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", info->table.name);
+        return no_memory(diag, "to open provider %s", info->table.name);
     }
     before = crash_enter(info->module, "create", info->table.name, NULL);
     floats = float_state_get();
@@ -198,12 +199,12 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         return unknown_provider(set, name, diag);
     values = calloc(info->table.option_count + 1, sizeof *values);
     if (values == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
+        return no_memory(diag, "to open provider %s", name);
     INLAY_TRY(
         provider_parse_options(name, info->options, info->table.option_count, settings, setting_count, values, diag));
     key = make_key(values, info->table.option_count);
     if (key == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open provider %s", name);
+        status = no_memory(diag, "to open provider %s", name);
         goto done;
     }
     registry_lock();

@@ -1,4 +1,5 @@
 #include "plugin/trust.h"
+#include "base/memory.h"
 #include "base/owner.h"
 #include "base/sha256.h"
 #include <ctype.h>
@@ -164,7 +165,7 @@ inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay
     bool known;
 
     if (page == MAP_FAILED)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compare a file with what was loaded");
+        return no_memory(diag, "to compare a file with what was loaded");
     errno = 0;
     known = look_up((uintptr_t)page, &checked, (uintptr_t)address, &loaded);
     (void)munmap(page, 1);
@@ -217,7 +218,7 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
     INLAY_TRY(sum_of(fd, hex, diag));
     f = fdopen(list_fd, "r");
     if (f == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read '%s'", list);
+        status = no_memory(diag, "to read '%s'", list);
         goto done;
     }
     list_fd = -1;

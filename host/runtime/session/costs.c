@@ -1,4 +1,5 @@
 /* What a session knows about costs before it partitions. */
+#include "base/memory.h"
 #include "config/dirs.h"
 #include "session/session.h"
 #include <limits.h>
@@ -39,13 +40,13 @@ static inlay_status read_assumptions(inlay_session *s, const inlay_options *opti
         return INLAY_OK;
     list = arena_array(&s->a, count, sizeof *list);
     if (list == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+        return no_memory(diag, "for option assume");
     for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
         /* Options may go once the session is there; tuning comes later. */
         list[i] = (cost_assumption){ arena_string_n(&s->a, pair.key, pair.key_bytes), pair.key_bytes,
                                      strtoll(pair.value, NULL, 10) };
         if (list[i].name == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option assume");
+            return no_memory(diag, "for option assume");
         if (!is_symbol(s->model, &pair))
             note_stranger(s, &pair);
     }
@@ -90,7 +91,7 @@ inlay_status session_costs_open(inlay_session *s, const inlay_options *options, 
     s->env.sizes = &s->sizes;
     s->cache_dir = arena_string(&s->a, options_text(options, OPTION_cache_dir));
     if (s->cache_dir == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return no_memory(diag, "for a session");
     status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);
     if (status != INLAY_OK)
         return status;

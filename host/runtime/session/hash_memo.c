@@ -1,6 +1,7 @@
 #include "session/hash_memo.h"
 #include "base/hash.h"
 #include "base/kept.h"
+#include "base/memory.h"
 #include "threads/hash_many.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ typedef struct memo_head {
 typedef struct memo {
     graph_file_id id;
     memo_entry *entries; /* [count]; the first known_count by offset */
-    size_t count, known_count, capacity;
+    size_t count, known_count;
 } memo;
 
 typedef struct pending {
@@ -52,7 +53,7 @@ typedef struct work {
     memo memos[MAX_MEMOS];
     uint32_t memo_count;
     pending *list;
-    uint32_t count, capacity;
+    uint32_t count;
 } work;
 
 /* ------------------------------------------------------------------ files of memos */
@@ -88,11 +89,11 @@ static bool read_entries(FILE *f, memo *m)
     if (fread(&head, sizeof head, 1, f) != 1 || memcmp(head.magic, magic, sizeof magic) != 0 || head.format != FORMAT ||
         memcmp(&head.id, &m->id, sizeof head.id) != 0 || head.entry_count > MAX_ENTRIES)
         return false;
-    m->entries = malloc((head.entry_count + 1) * sizeof *m->entries);
-    if (m->entries == NULL || fread(m->entries, sizeof *m->entries, head.entry_count, f) != head.entry_count ||
-        fgetc(f) != EOF || checksum(&head, m->entries) != head.checksum)
+    if (!list_reserve(&m->entries, 0, head.entry_count + 1, sizeof *m->entries) ||
+        fread(m->entries, sizeof *m->entries, head.entry_count, f) != head.entry_count || fgetc(f) != EOF ||
+        checksum(&head, m->entries) != head.checksum)
         return false;
-    m->count = m->known_count = m->capacity = head.entry_count;
+    m->count = m->known_count = head.entry_count;
     return true;
 }
 
@@ -112,7 +113,6 @@ static void load(const work *w, memo *m)
     } else {
         free(m->entries);
         m->entries = NULL;
-        m->capacity = 0;
     }
     (void)fclose(f);
 }
@@ -160,15 +160,8 @@ static memo *memo_of(work *w, const graph_file_id *id)
 
 static void remember(memo *m, const memo_entry *entry)
 {
-    if (m->count == m->capacity) {
-        size_t capacity = m->capacity * 2 + 64;
-        memo_entry *more = realloc(m->entries, capacity * sizeof *more);
-
-        if (more == NULL)
-            return;
-        m->entries = more;
-        m->capacity = capacity;
-    }
+    if (!LIST_GROW(m->entries, m->count))
+        return;
     m->entries[m->count++] = *entry;
 }
 
@@ -188,15 +181,8 @@ static bool add(work *w, inlay_value_info *info)
             return true;
         }
     }
-    if (w->count == w->capacity) {
-        uint32_t capacity = w->capacity * 2 + 64;
-        pending *more = realloc(w->list, capacity * sizeof *more);
-
-        if (more == NULL)
-            return false;
-        w->list = more;
-        w->capacity = capacity;
-    }
+    if (!LIST_GROW(w->list, w->count))
+        return false;
     w->list[w->count++] = p;
     return true;
 }

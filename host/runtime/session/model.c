@@ -1,4 +1,5 @@
 /* session/model.c - the first half of a session's life: from the file to the optimised graph. */
+#include "base/memory.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
@@ -84,8 +85,7 @@ static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to
         if (fix_dims_of(model, &value->info.dims, value->info.rank, symbol, to, out_found) != INLAY_OK ||
             (value->declared &&
              fix_dims_of(model, &value->declared_dims, value->declared_rank, symbol, to, out_found) != INLAY_OK))
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'",
-                              model->symbols[symbol].name.data);
+            return no_memory(diag, "to fix dimension '%s'", model->symbols[symbol].name.data);
     }
     return INLAY_OK;
 }
@@ -118,7 +118,7 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
             return INLAY_OK;
         to = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(model, name.data) };
         if (to.symbol == 0)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fix dimension '%s'", name.data);
+            return no_memory(diag, "to fix dimension '%s'", name.data);
     }
     return fix_symbol(model, symbol, to, out_found, diag);
 }
@@ -201,7 +201,7 @@ static inlay_status add_taps(inlay_session *s, const inlay_options *options, inl
         return INLAY_OK;
     outputs = arena_array(&s->model->arena, (size_t)g->output_count + g->value_count + 1, sizeof *outputs);
     if (outputs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for option tap");
+        return no_memory(diag, "for option tap");
     if (g->output_count > 0)
         memcpy(outputs, g->outputs, g->output_count * sizeof *outputs);
     g->outputs = outputs;
@@ -280,9 +280,9 @@ inlay_status session_optimise(inlay_session *s, const inlay_options *options, in
     passes.only = list_option(s, options, OPTION_pass, &passes.only_count);
     passes.never = list_option(s, options, OPTION_no_pass, &passes.never_count);
     if (passes.only == NULL || passes.never == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of passes");
+        return no_memory(diag, "for the list of passes");
     if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(s->model->main) != INLAY_OK)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to make default values constant");
+        return no_memory(diag, "to make default values constant");
     INLAY_TRY(graph_inline_functions(s->model, diag));
     INLAY_TRY(graph_bind(s->model, plugin_set_operators(s->plugins), diag));
     warn_of_attributes(s);

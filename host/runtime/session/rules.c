@@ -1,12 +1,8 @@
 /* From options to the rules of an assignment. */
+#include "base/memory.h"
 #include "session/session.h"
 #include "config/checks.h"
 #include <string.h>
-
-static inlay_status no_memory(inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the rules of a session");
-}
 
 static uint32_t count_items(const inlay_options *options, uint32_t option)
 {
@@ -29,7 +25,7 @@ static inlay_status read_wish(inlay_session *s, const char *option, const char *
                           bare ? " or PROVIDER" : "");
     out->pattern = equals == NULL ? "*" : arena_string_n(&s->a, text, (size_t)(equals - text));
     out->provider = arena_string(&s->a, equals == NULL ? text : equals + 1);
-    return out->pattern == NULL || out->provider == NULL ? no_memory(diag) : INLAY_OK;
+    return out->pattern == NULL || out->provider == NULL ? no_memory(diag, "for the rules of a session") : INLAY_OK;
 }
 
 static inlay_status read_wishes(inlay_session *s, const inlay_options *options, uint32_t option, const char *name,
@@ -41,7 +37,7 @@ static inlay_status read_wishes(inlay_session *s, const inlay_options *options, 
     *out_list = list;
     *out_count = count;
     if (list == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status =
             read_wish(s, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
@@ -57,11 +53,11 @@ static inlay_status read_requires(inlay_session *s, const inlay_options *options
     const char **list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
 
     if (list == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
         list[i] = arena_string(&s->a, options_list(options, OPTION_require, i));
         if (list[i] == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "for the rules of a session");
     }
     s->rules.requires = list;
     s->rules.require_count = count;
@@ -78,7 +74,7 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
         count++;
     list = arena_array(&s->a, (size_t)count + 1, sizeof *list);
     if (list == NULL)
-        return no_memory(diag);
+        return no_memory(diag, "for the rules of a session");
     count = 0;
     for (uint32_t k = 0; options_pair(options, OPTION_memory_limit, k, &pair); k++) {
         const uint32_t i = count;
@@ -88,7 +84,7 @@ static inlay_status read_limits(inlay_session *s, const inlay_options *options, 
         count++;
         list[i].provider = arena_string_n(&s->a, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
-            return no_memory(diag);
+            return no_memory(diag, "for the rules of a session");
         if (!option_bytes(pair.value, &list[i].bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
@@ -117,7 +113,7 @@ inlay_status session_rules_read(inlay_session *s, const inlay_options *options, 
     if (file[0] != '\0') {
         r->saved_plan = arena_string(&s->a, file);
         if (r->saved_plan == NULL)
-            status = no_memory(diag);
+            status = no_memory(diag, "for the rules of a session");
     }
 done:
     return status;

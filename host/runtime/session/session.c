@@ -1,6 +1,7 @@
 #include "session/session.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/memory.h"
 #include "config/dirs.h"
 #include "base/boundary.h"
 #include "plugin/crash.h"
@@ -132,7 +133,7 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
     char line[700], folder[PATH_MAX];
 
     if (settings == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
+        return no_memory(diag, "for provider %s", name);
     for (uint32_t i = 0; i < s->env.provider_count; i++)
         if (strcmp(s->providers[i].name, name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -150,7 +151,7 @@ static inlay_status open_provider(inlay_session *s, const inlay_options *options
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
         log_line(s, INLAY_LOG_INFO, line);
         if (!remember_skipped(s, name, why.text))
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", name);
+            return no_memory(diag, "for provider %s", name);
         return INLAY_OK;
     }
     if (status != INLAY_OK) {
@@ -198,7 +199,7 @@ static inlay_status open_listed(inlay_session *s, const inlay_options *options, 
     char *copy = arena_string(&s->a, list), *next = NULL;
 
     if (copy == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the list of providers");
+        return no_memory(diag, "for the list of providers");
     for (char *name = strtok_r(copy, ", ", &next); name != NULL; name = strtok_r(NULL, ", ", &next)) {
         size_t bytes = strlen(name);
         bool optional = name[bytes - 1] == '?';
@@ -266,7 +267,7 @@ static inlay_status open_providers(inlay_session *s, const inlay_options *option
     s->env.device_bytes = arena_array(&s->a, most, sizeof *s->env.device_bytes);
     s->env.resident_bytes = arena_array(&s->a, most, sizeof *s->env.resident_bytes);
     if (s->open == NULL || s->providers == NULL || s->env.device_bytes == NULL || s->env.resident_bytes == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for providers");
+        return no_memory(diag, "for providers");
     s->env.providers = s->providers;
     status = list[0] != '\0' ? open_listed(s, options, list, diag) : open_all(s, options, diag);
     return status == INLAY_OK ? check_settings(s, options, diag) : status;
@@ -317,7 +318,7 @@ inlay_status session_describe(inlay_session *s, inlay_diag *diag)
 
     if (describe(s, g->inputs, g->input_count, &s->inputs) != INLAY_OK ||
         describe(s, g->outputs, g->output_count, &s->outputs) != INLAY_OK)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return no_memory(diag, "for a session");
     return INLAY_OK;
 }
 
@@ -368,12 +369,12 @@ static inlay_status compile(inlay_session *s, const inlay_options *options, inla
     if (config_blob_dir(options, folder, sizeof folder)) {
         s->env.cache_dir = arena_string(&s->a, folder);
         if (s->env.cache_dir == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+            return no_memory(diag, "for a session");
     }
     if (s->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
         s->env.packs.dir = arena_string(&s->a, folder);
         if (s->env.packs.dir == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+            return no_memory(diag, "for a session");
     }
     status = session_find_states(s, options, diag);
     if (status != INLAY_OK)
@@ -443,7 +444,7 @@ inlay_status session_open_providers(const inlay_options *options, inlay_session 
 
     *out_session = NULL;
     if (s == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return no_memory(diag, "for a session");
     status = load_plugins(s, options, diag);
     if (status == INLAY_OK)
         *out_session = s;
@@ -460,7 +461,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
 
     *out_session = NULL;
     if (s == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return no_memory(diag, "for a session");
     s->watch = watch;
     s->keeps_sparse = watch == NULL; /* who watches may write the model */
     INLAY_TRY(session_report(s, 0, "loading", diag));

@@ -1,5 +1,6 @@
 /* session/states.c - which outputs of a model are inputs of the next run: the pairs that option `state` names, and
  * those that exporters name so. */
+#include "base/memory.h"
 #include "session/session.h"
 #include <string.h>
 
@@ -125,7 +126,7 @@ inlay_status session_find_states(inlay_session *s, const inlay_options *options,
     const char *pair;
 
     if (list == NULL || used == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a session");
+        return no_memory(diag, "for a session");
     for (uint32_t i = 0; (pair = options_list(options, OPTION_state, i)) != NULL; i++) {
         const char *eq = strchr(pair, '=');
 

@@ -1,4 +1,5 @@
 #include "exec/context/run_states.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ inlay_status run_states_create(const program *prog, run_memory *memory, uint64_t
         return INLAY_OK;
     run_states_destroy(s);
     *out_states = NULL;
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the states of a context");
+    return no_memory(diag, "for the states of a context");
 }
 
 static void drop(slot *x)

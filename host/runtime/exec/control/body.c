@@ -1,4 +1,5 @@
 #include "exec/control/body.h"
+#include "base/memory.h"
 #include "exec/device/stay.h"
 #include "exec/loop/runner.h"
 #include <stdlib.h>
@@ -14,7 +15,7 @@ inlay_status body_runner(host_call *c, uint32_t body, runner **out_runner)
     if (c->r->children[index] == NULL)
         c->r->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(runner *));
     if (c->r->children[index] == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for the body of node '%s'", c->node->info.name.data);
+        return no_memory(c->diag, "for the body of node '%s'", c->node->info.name.data);
     *out_runner = c->r->children[index][body];
     if (*out_runner != NULL)
         return INLAY_OK;
@@ -166,8 +167,7 @@ static inlay_status stack_push(host_call *c, stack *s, const inlay_value *v)
         for (int64_t i = 0; i < v->count; i++) {
             char *copy = c->r->shared->run.string_alloc(c->r->shared, texts[i].bytes + 1);
             if (copy == NULL)
-                return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for texts of node '%s'",
-                                  c->node->info.name.data);
+                return no_memory(c->diag, "for texts of node '%s'", c->node->info.name.data);
             if (texts[i].bytes > 0)
                 memcpy(copy, texts[i].data, texts[i].bytes);
             texts[i].data = copy;
@@ -311,7 +311,7 @@ inlay_status loop_enter(loop *l, uint32_t body, uint32_t carried, uint32_t scans
     l->held = arena_array(&c->b->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
     l->stacks = arena_array(&c->b->made.scratch, (size_t)scans + 1, sizeof *l->stacks);
     if (l->in == NULL || l->held == NULL || l->stacks == NULL)
-        return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", c->node->info.name.data);
+        return no_memory(c->diag, "to enter node '%s'", c->node->info.name.data);
     return INLAY_OK;
 }
 

@@ -1,5 +1,6 @@
 /* exec/control/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...; in scan.c) and SequenceMap (17):
  * bodies are programs of their own, run by runners that live as long as the context. */
+#include "base/memory.h"
 #include "exec/control/body.h"
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,7 @@ static inlay_status run_sequence_map(host_call *c)
     INLAY_TRY(body_arity(c, l.g, n->input_count, n->output_count));
     items = calloc((size_t)length * n->output_count + 1, sizeof(inlay_value *));
     if (items == NULL) {
-        status = inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", n->name.data);
+        status = no_memory(c->diag, "to enter node '%s'", n->name.data);
         goto done;
     }
     for (int64_t t = 0; t < length; t++) {

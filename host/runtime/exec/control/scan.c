@@ -1,4 +1,5 @@
 /* exec/control/scan.c - Scan (ONNX 8, 9, ...). */
+#include "base/memory.h"
 #include "exec/control/body.h"
 #include <string.h>
 
@@ -50,8 +51,7 @@ static inlay_status scan_prepare(host_call *c, scan_input *s, int64_t axis, bool
     if (s->outer != 1) {
         s->memory = arena_alloc(&c->b->made.scratch, (size_t)s->slice.buffer.bytes);
         if (s->memory == NULL)
-            return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory for a slice in node '%s'",
-                              c->node->info.name.data);
+            return no_memory(c->diag, "for a slice in node '%s'", c->node->info.name.data);
     }
     return INLAY_OK;
 }
@@ -144,7 +144,7 @@ inlay_status run_scan(host_call *c)
     if (count == 0 || scans == NULL) {
         status = count == 0 ? inlay_fail(c->diag, INLAY_INVALID_MODEL, "num_scan_inputs of node '%s' is out of range",
                                          n->name.data)
-                            : inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", n->name.data);
+                            : no_memory(c->diag, "to enter node '%s'", n->name.data);
         goto done;
     }
     INLAY_TRY(loop_init(&l, c, states, outs));
@@ -234,7 +234,7 @@ static inlay_status scan8_entry(host_call *c, int64_t b, int64_t batch, uint32_t
     loop l = { .c = c };
 
     if (scans == NULL || wholes == NULL) {
-        status = inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to enter node '%s'", n->name.data);
+        status = no_memory(c->diag, "to enter node '%s'", n->name.data);
         goto done;
     }
     INLAY_TRY(loop_init(&l, c, states, outs));

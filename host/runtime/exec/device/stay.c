@@ -1,5 +1,6 @@
 /* exec/device/stay.c - values stay on the device that makes them for as long as nobody reads them elsewhere. */
 #include "exec/device/stay.h"
+#include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
 #include "plugin/plugin.h"
@@ -40,7 +41,7 @@ static inlay_status make_by(take_fn take, runner *r, uint32_t domain, inlay_dtyp
     *out = NULL;
     if (owner == NULL || p == INLAY_NONE) {
         free(owner);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a value on a device");
+        return no_memory(diag, "for a value on a device");
     }
     status = value_describe(dtype, rank, dims, &v, diag);
     if (status == INLAY_OK) {

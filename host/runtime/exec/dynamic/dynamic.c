@@ -4,6 +4,7 @@
  * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
 #include "exec/dynamic/dynamic.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
 #include "exec/device/stay.h"
@@ -28,11 +29,6 @@ typedef struct dynamic_call {
     uint32_t wait_count;    /* ... so many of them */
     inlay_diag *diag;
 } dynamic_call;
-
-static inlay_status no_memory(const dynamic_call *c)
-{
-    return inlay_fail(c->diag, INLAY_OUT_OF_MEMORY, "no memory to size a step at run time");
-}
 
 /* ------------------------------------------------------------------ sizing */
 
@@ -83,7 +79,7 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
     for (uint32_t i = 0; i < r->input_count; i++)
         if (!info_from_value(&in[i], &b->made.infos[r->inputs[i]], &b->made.scratch) ||
             !plan_state_from_info(&b->made.infos[r->inputs[i]], &b->made.scratch, &b->made.states[r->inputs[i]]))
-            return no_memory(c);
+            return no_memory(c->diag, "to size a step at run time");
     for (uint32_t k = 0; k < r->node_count; k++) {
         const graph_node *n = g->nodes[r->nodes[k]];
         for (uint32_t o = 0; o < n->info.output_count; o++) {
@@ -108,7 +104,7 @@ static inlay_status infer_shapes(dynamic_call *c, const rt_value *in)
             if (v == INLAY_NONE)
                 continue;
             if (!plan_state_from_info(&b->made.infos[v], &b->made.scratch, &b->made.states[v]))
-                return no_memory(c);
+                return no_memory(c->diag, "to size a step at run time");
             if (shape_known(&b->made.states[v]))
                 seen_keep(b, v, b->made.states[v].rank, b->made.states[v].dims);
         }
@@ -136,11 +132,11 @@ static inlay_status specialize(dynamic_call *c)
     cache->outputs = arena_array(&cache->a, (size_t)r->output_count + 1, sizeof *cache->outputs);
     cache->shapes = arena_array(&cache->a, (size_t)r->output_count + 1, sizeof *cache->shapes);
     if (cache->outputs == NULL || cache->shapes == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "to size a step at run time");
     for (uint32_t i = 0; i < r->output_count; i++) {
         cache->outputs[i].alias = INLAY_NONE;
         if (!plan_state_from_info(&c->b->made.infos[r->outputs[i]], &cache->a, &cache->shapes[i]))
-            return no_memory(c);
+            return no_memory(c->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
     status = c->provider->table->specialize(c->provider->state, ps->compiled, &request, &cache->instance, &why);
@@ -174,7 +170,7 @@ static inlay_status size_by(dynamic_call *c, const rt_value *in, bool more, bool
 
     *out_sized = true;
     if (now == NULL)
-        return no_memory(c);
+        return no_memory(c->diag, "to size a step at run time");
     bytes = look_write(now, in, r->input_count);
     if (c->cache->instance != NULL && look_equals(&c->cache->seen, now, bytes))
         return INLAY_OK;
@@ -187,7 +183,7 @@ static inlay_status size_by(dynamic_call *c, const rt_value *in, bool more, bool
     status = specialize(c);
     *out_sized = !more || status != INLAY_UNSUPPORTED;
     if (status == INLAY_OK && !look_keep(&c->cache->seen, now, bytes))
-        status = no_memory(c);
+        status = no_memory(c->diag, "to size a step at run time");
     return status;
 }
 
@@ -536,7 +532,7 @@ inlay_status dynamic_run(runner *r, bound *b, bound_step *s, inlay_diag *diag)
     c.made = arena_array(&b->made.scratch, tensors, sizeof(inlay_value *));
     c.cache = cache_of(s, ps->provider, diag);
     if (in == NULL || c.in == NULL || c.waits == NULL || c.made == NULL || c.cache == NULL)
-        return no_memory(&c);
+        return no_memory(c.diag, "to size a step at run time");
     c.out = c.in + region->input_count;
     for (uint32_t i = 0; i < region->input_count; i++) {
         uint32_t v = region->inputs[i];

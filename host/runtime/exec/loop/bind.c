@@ -1,4 +1,5 @@
 /* exec/loop/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
+#include "base/memory.h"
 #include "base/pages.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
@@ -55,8 +56,8 @@ static inlay_status reserve_slab(runner *r, uint64_t bytes, inlay_diag *diag)
     r->slab_bytes = 0;
     status = run_take(r->shared, room, SLAB_ALIGN, &r->slab, diag);
     if (status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the %llu bytes that graph '%s' needs to run",
-                          (unsigned long long)bytes, r->prog->graph->name);
+        return no_memory(diag, "for the %llu bytes that graph '%s' needs to run", (unsigned long long)bytes,
+                         r->prog->graph->name);
     if (status != INLAY_OK)
         return status;
     r->slab_bytes = room;
@@ -282,7 +283,7 @@ static inlay_status keep_waits(binder *k, bound_step *s)
     s->wait_steps = arena_array(&k->b->a, k->wait_count + 1, sizeof *s->wait_steps);
     s->waits = arena_array(&k->b->a, k->wait_count + k->port_count + 1, sizeof *s->waits);
     if (s->wait_steps == NULL || s->waits == NULL)
-        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        return no_memory(k->diag, "to bind a plan");
     s->wait_step_count = 0;
     for (int others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < k->wait_count; i++)
@@ -365,7 +366,7 @@ static inlay_status bind_exec(binder *k, uint32_t index)
     inlay_tensor_arg *args = arena_array(&b->a, (size_t)r->input_count + r->output_count + 1, sizeof *args);
 
     if (args == NULL)
-        return inlay_fail(k->diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        return no_memory(k->diag, "to bind a plan");
     s->state = ps->step->provider->state;
     s->execute = provider_direct(ps->step->provider->table, &s->state);
     s->compiled = ps->step->compiled;
@@ -444,7 +445,7 @@ static inlay_status make_room_for_copies(bound *b, inlay_diag *diag)
             continue;
         s->copies = arena_array(&b->a, s->copy_count, sizeof *s->copies);
         if (s->copies == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+            return no_memory(diag, "to bind a plan");
     }
     return INLAY_OK;
 }
@@ -461,7 +462,7 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     *out_bound = NULL;
     if (b == NULL) {
         plan_unref(p);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        return no_memory(diag, "to bind a plan");
     }
     b->plan = p;
     r->spare = NULL;
@@ -486,12 +487,12 @@ inlay_status bound_create(runner *r, plan *p, bound **out_bound, inlay_diag *dia
     if (b->slabs == NULL || b->maps == NULL || b->buffers == NULL || b->patches == NULL || b->made.values == NULL ||
         k.maker == NULL || b->steps == NULL ||
         (p->dynamic_count > 0 && (b->made.states == NULL || b->made.infos == NULL || !has_room))) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        status = no_memory(diag, "to bind a plan");
         goto done;
     }
     memset(k.maker, 0xff, p->place_count * sizeof *k.maker);
     if (works_behind(r->prog->env) && !start_waits(&k, p)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        status = no_memory(diag, "to bind a plan");
         goto done;
     }
     INLAY_TRY(bind_devices(&k));

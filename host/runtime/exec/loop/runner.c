@@ -1,5 +1,6 @@
 /* exec/loop/runner.c - a run: its plan, its inputs, its steps, its outputs; and who runs it when a device fails. */
 #include "exec/loop/runner.h"
+#include "base/memory.h"
 #include "exec/device/in_flight.h"
 #include "exec/device/stay.h"
 #include "exec/loop/bound.h"
@@ -191,7 +192,7 @@ static inlay_status decline_run(runner *r, uint32_t count, program **out, inlay_
     inlay_status status = INLAY_OK;
 
     if (late == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", r->prog->graph->name);
+        return no_memory(diag, "to assign graph '%s' again", r->prog->graph->name);
     late_mark(r->prog, (uint32_t)(r->late.step - r->prog->steps), &r->late.why, late);
     (void)pthread_mutex_lock(&r->prog->kept.lock);
     status = late_remember(r->prog, r->key, count, late, r->late.why.text, diag);
@@ -376,7 +377,7 @@ inlay_status runner_create(program *prog, run_shared *shared, runner **out_runne
     if (r == NULL || !stay_share(r) || r->children == NULL || r->out.values == NULL || r->out.spares == NULL ||
         r->out.wanted == NULL || r->key == NULL) {
         runner_destroy(r);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a run context");
+        return no_memory(diag, "for a run context");
     }
     *out_runner = r;
     return INLAY_OK;

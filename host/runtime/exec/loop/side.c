@@ -1,6 +1,7 @@
 #include "exec/loop/side.h"
 #include "base/clock.h"
 #include "base/float_state.h"
+#include "base/memory.h"
 #include "threads/scene.h"
 #include "threads/threads.h"
 
@@ -36,7 +37,7 @@ inlay_status side_create(bound *b, inlay_diag *diag)
         s->branches = arena_array(&b->a, most, sizeof *s->branches);
     }
     if (s == NULL || s->diags == NULL || s->branches == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to bind a plan");
+        return no_memory(diag, "to bind a plan");
     b->side = s;
     return INLAY_OK;
 }

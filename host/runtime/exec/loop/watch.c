@@ -1,4 +1,5 @@
 #include "exec/loop/watch.h"
+#include "base/memory.h"
 #include "exec/device/in_flight.h"
 #include "exec/loop/steps.h"
 #include <stdlib.h>
@@ -176,7 +177,7 @@ inlay_status timings_create(const program *main, timings **out_timings, inlay_di
     }
     if (t == NULL || t->programs == NULL || !watch_programs(t, main) || !make_series(&t->a, 1, &whole)) {
         timings_destroy(t);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure runs");
+        return no_memory(diag, "to measure runs");
     }
     t->whole = *whole;
     t->clock_ns = time_clock();

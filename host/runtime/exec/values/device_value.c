@@ -1,4 +1,5 @@
 /* exec/values/device_value.c - tensors in the memory of a device: made, shared with the host, given back. */
+#include "base/memory.h"
 #include "exec/values/value.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static inlay_status begin_value(const provider *p, inlay_dtype dtype, uint32_t r
     *out_owner = calloc(1, sizeof **out_owner);
     if (*out_owner == NULL) {
         value_unref(*out_value);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+        return no_memory(diag, "for a tensor header");
     }
     return INLAY_OK;
 }

@@ -1,4 +1,5 @@
 #include "exec/values/run_memory.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,7 +122,7 @@ inlay_status run_memory_take(run_memory *m, uint64_t bytes, uint64_t alignment, 
         return INLAY_OK;
     if (m != NULL)
         (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes", (unsigned long long)bytes);
+    return no_memory(diag, "for %llu bytes", (unsigned long long)bytes);
 }
 
 void run_memory_give(run_memory *m, void *memory, uint64_t bytes)

@@ -1,6 +1,7 @@
 /* exec/values/value.c - values: made, shared, gone. */
 #include "exec/values/value.h"
 #include "base/checked.h"
+#include "base/memory.h"
 #include "exec/values/run_memory.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -64,7 +65,7 @@ inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dim
     if (status != INLAY_OK)
         return status;
     if (*out_value == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+        return no_memory(diag, "for a tensor header");
     (*out_value)->buffer.bytes = bytes;
     return INLAY_OK;
 }
@@ -85,7 +86,7 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     room = bytes == 0 ? VALUE_ALIGN : (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
     v = new_tensor(dtype, rank, dims, count);
     if (v == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+        return no_memory(diag, "for a tensor of %zu bytes", bytes);
     status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
     if (status != INLAY_OK) {
         free(v);
@@ -165,7 +166,7 @@ inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                           inlay_dtype_name(dtype), element_alignment(dtype));
     v = new_tensor(dtype, rank, dims, count);
     if (v == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tensor header");
+        return no_memory(diag, "for a tensor header");
     v->buffer = (inlay_buffer){ .handle = (uintptr_t)data, .bytes = need };
     v->capacity = bytes;
     *out_value = v;
@@ -196,7 +197,7 @@ inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inla
     if (v == NULL || elements == NULL) {
         free(v);
         free(elements);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %zu bytes of text", total);
+        return no_memory(diag, "for %zu bytes of text", total);
     }
     text = (char *)elements + bytes;
     for (int64_t i = 0; i < count; i++) {
@@ -224,7 +225,7 @@ inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *co
         v->items = calloc((size_t)count + 1, sizeof(inlay_value *));
     if (v == NULL || v->items == NULL) {
         free(v);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of %u values", count);
+        return no_memory(diag, "for a list of %u values", count);
     }
     v->references = 1;
     v->kind = kind;

@@ -1,4 +1,5 @@
 /* From a graph to regions: ask, price, choose, keep the bounds, form. */
+#include "base/memory.h"
 #include "partition/assign/saved.h"
 #include <string.h>
 
@@ -19,11 +20,6 @@ static void price_all(const part_request *r, partition *p)
     }
 }
 
-static inlay_status no_memory(const part_request *request, inlay_diag *diag)
-{
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", request->graph->name);
-}
-
 /* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
  * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
 static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, arena *a,
@@ -37,7 +33,7 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
     problem x;
 
     if (usable == NULL || choice == NULL) {
-        status = no_memory(request, diag);
+        status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
     INLAY_TRY(part_apply_rules(request, out, &scratch, usable, diag));
@@ -46,7 +42,7 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
     else
         part_drop_bodies(request->graph, out, usable);
     if (!problem_init(&x, request, out, candidates, usable, &scratch) || !part_solve(&x, choice, &uncovered)) {
-        status = no_memory(request, diag);
+        status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
     if (uncovered != INLAY_NONE) {
@@ -54,7 +50,7 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
         goto done;
     }
     if (!part_by_priority(request) && !part_steady(&x, choice)) {
-        status = no_memory(request, diag);
+        status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
     INLAY_TRY(part_keep_limits(&x, choice, diag));
@@ -111,7 +107,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
 
     *out = (partition){ .homes = request->homes, .iterations = request->iterations };
     if (candidates == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", request->graph->name);
+        return no_memory(diag, "to assess graph '%s'", request->graph->name);
     status = part_hear_all(request, candidates, a, out, diag);
     if (status != INLAY_OK)
         return status;
@@ -120,8 +116,8 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
     out->compiled_for = out->profile;
     if (out->profile != NULL && request->sizes != NULL && request->sizes->conflict &&
         !settle_conflict(request, a, &out->compiled_for))
-        return no_memory(request, diag);
-    return out->profile == NULL ? no_memory(request, diag) : INLAY_OK;
+        return no_memory(diag, "to partition graph '%s'", request->graph->name);
+    return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
 
 inlay_status partition_graph(const part_request *request, arena *a, partition *out, inlay_diag *diag)
@@ -176,7 +172,7 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
     usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
     choice = arena_array(&scratch, (size_t)r->graph->node_count + 1, sizeof *choice);
     if (usable == NULL || choice == NULL) {
-        status = no_memory(r, diag);
+        status = no_memory(diag, "to partition graph '%s'", r->graph->name);
         goto done;
     }
     INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
@@ -184,7 +180,7 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
     for (uint32_t n = 0; n < r->graph->node_count; n++)
         candidates[n] |= choice[n] != INLAY_NONE; /* nodes with bodies that the plan gives to a provider */
     if (!problem_init(&x, r, job->out, candidates, usable, &scratch)) {
-        status = no_memory(r, diag);
+        status = no_memory(diag, "to partition graph '%s'", r->graph->name);
         goto done;
     }
     INLAY_TRY(check_followed(&x, r->rules->saved_plan, choice, diag));
@@ -231,7 +227,7 @@ inlay_status part_form_again(const part_job *job, inlay_diag *diag)
     status = part_form_regions(&x, choice, job->a, diag);
 done:
     arena_deinit(&scratch);
-    return status == INLAY_OUT_OF_MEMORY ? no_memory(r, diag) : status;
+    return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", r->graph->name) : status;
 }
 
 inlay_status partition_again(const part_request *request, const partition *base, arena *a, partition *out,
@@ -250,7 +246,7 @@ inlay_status partition_again(const part_request *request, const partition *base,
     if (base->offer_count > 0)
         out->offers = arena_copy(a, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))
-        return no_memory(request, diag);
+        return no_memory(diag, "to partition graph '%s'", request->graph->name);
     for (uint32_t i = 0; i < out->offer_count; i++)
         out->offers[i].chosen = false;
     if (base->unpriced)

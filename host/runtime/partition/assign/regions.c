@@ -1,4 +1,5 @@
 /* Regions: what is compiled and run as one, with what enters and leaves it, and the copies between. */
+#include "base/memory.h"
 #include "partition/assign/assign.h"
 #include <stdlib.h>
 #include <string.h>
@@ -241,5 +242,5 @@ inlay_status part_form_regions(problem *x, const uint32_t *choice, arena *a, inl
             goto no_memory;
     return INLAY_OK;
 no_memory:
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to form the regions of graph '%s'", g->name);
+    return no_memory(diag, "to form the regions of graph '%s'", g->name);
 }

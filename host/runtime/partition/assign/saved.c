@@ -1,4 +1,5 @@
 /* Plans written down and followed. */
+#include "base/memory.h"
 #include "base/names.h"
 #include "partition/assign/saved.h"
 #include <inttypes.h>
@@ -109,7 +110,7 @@ inlay_status part_plan_save(const part_job *jobs, uint32_t count, part_write_fn 
     json_decref(all);
     if (ok)
         write(user, "\n", 1);
-    return ok ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to save the plan");
+    return ok ? INLAY_OK : no_memory(diag, "to save the plan");
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -167,13 +168,13 @@ inlay_status saved_plan_open(const part_job *main_job, saved_plan **out_plan, in
 
     *out_plan = s;
     if (s == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plan %s", path);
+        return no_memory(diag, "for plan %s", path);
     s->path = path;
     s->root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (s->root == NULL && json_error_code(&error) == json_error_cannot_open_file)
         return inlay_fail(diag, INLAY_NOT_FOUND, "option plan: %s", error.text);
     if (s->root == NULL && json_error_code(&error) == json_error_out_of_memory)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for plan %s", path);
+        return no_memory(diag, "for plan %s", path);
     if (s->root == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option plan: %s, line %d: %s", path, error.line, error.text);
     if (json_integer_value(json_object_get(s->root, "inlay_plan")) != FORMAT ||
@@ -339,7 +340,7 @@ inlay_status saved_plan_follow(const saved_plan *s, const part_job *job, const u
     size_t i, k;
 
     if (!start_follower(&f, scratch)) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to follow plan %s", s->path);
+        status = no_memory(diag, "to follow plan %s", s->path);
         goto done;
     }
     json_array_foreach(json_object_get(s->root, "graphs"), i, graph_json_of) {

@@ -1,5 +1,6 @@
 /* The graphs of a session together: the main one and every body. Most of it is one graph after the other; what is left
  * are the rules that only hold, or only fail, over all of them. */
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "partition/assign/saved.h"
 #include <string.h>
@@ -14,9 +15,9 @@ typedef struct whole {
     inlay_diag *diag;
 } whole;
 
-static inlay_status no_memory(const whole *w)
+static inlay_status whole_no_memory(const whole *w)
 {
-    return inlay_fail(w->diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", w->any->graph->name);
+    return no_memory(w->diag, "to partition graph '%s'", w->any->graph->name);
 }
 
 /* ------------------------------------------------------------------ names in rules */
@@ -168,13 +169,13 @@ static inlay_status reconsider(whole *w)
         if (w->jobs[j].out->idle)
             continue;
         if (!part_find_homes(w->jobs, w->count, j, false))
-            return no_memory(w);
+            return whole_no_memory(w);
         if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
             continue;
         status =
             choose_again(w, j, w->rules != NULL && w->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL, &again, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
-            return no_memory(w);
+            return whole_no_memory(w);
         if (status == INLAY_OK) /* otherwise it stays as it is */
             *w->jobs[j].out = again;
     }
@@ -192,7 +193,7 @@ static inlay_status settle_homes(whole *w)
         if (w->jobs[j].out->idle)
             continue;
         if (!part_find_homes(w->jobs, w->count, j, true))
-            return no_memory(w);
+            return whole_no_memory(w);
         if (before != NULL && memcmp(before, w->jobs[j].request.homes, bytes) == 0)
             continue;
         status = part_form_again(&w->jobs[j], w->diag);
@@ -212,7 +213,7 @@ static inlay_status partition_each(whole *w)
         if (w->jobs[j].out->idle)
             continue;
         if (w->has_homes && !part_find_homes(w->jobs, w->count, j, false))
-            return no_memory(w);
+            return whole_no_memory(w);
         r = w->jobs[j].request;
         r.used_bytes = used_by_others(w, j);
         if (w->count > 1 && w->rules != NULL && w->rules->max_partitions > 0)
@@ -333,7 +334,7 @@ static inlay_status require(whole *w, const char *name)
             most -= w->jobs[k].out->stretch_count;
         status = choose_again(w, j, most, name, &again, &why);
         if (status == INLAY_OUT_OF_MEMORY)
-            return no_memory(w);
+            return whole_no_memory(w);
         if (status == INLAY_OK && (best == INLAY_NONE || again.cost_ns - w->jobs[j].out->cost_ns < least)) {
             best = j;
             least = again.cost_ns - w->jobs[j].out->cost_ns;
@@ -356,7 +357,7 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
         *jobs[j].out = (partition){ 0 };
     w.used = arena_array(&scratch, (size_t)w.any->provider_count + 1, sizeof *w.used);
     if (w.used == NULL) {
-        status = no_memory(&w);
+        status = whole_no_memory(&w);
         goto done;
     }
     if (w.rules != NULL && !w.any->again)

@@ -1,4 +1,5 @@
 #include "partition/cost/cost.h"
+#include "base/memory.h"
 #include "base/pace.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
@@ -179,7 +180,7 @@ inlay_status cost_book_open(const cost_book_request *r, cost_book **out_book, in
 
     *out_book = NULL;
     if (book == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the costs of this machine");
+        return no_memory(diag, "for the costs of this machine");
     if (r->profile_folder != NULL)
         status = profile_load(r->profile_folder, r->profile_name, &log, &book->profile);
     else if (r->folder != NULL && r->profile_name == NULL)

@@ -1,4 +1,5 @@
 #include "partition/cost/cost_profile.h"
+#include "base/memory.h"
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
@@ -307,7 +308,7 @@ inlay_status profile_save(const char *folder, const char *name, const cost_profi
         text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(5));
     json_decref(json);
     if (text == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write the machine profile");
+        return no_memory(diag, "to write the machine profile");
     status = cost_file_write(folder, name != NULL ? name : file_name, text, strlen(text), diag);
     free(text);
     return status;

@@ -1,5 +1,6 @@
 #include "partition/cost/cost_store.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -161,7 +162,7 @@ static inlay_status write_records(const char *folder, cost_record *all, uint32_t
     }
     data = malloc(sizeof head + count * sizeof *all);
     if (data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write measurements");
+        return no_memory(diag, "to write measurements");
     memcpy(head.magic, magic, sizeof magic);
     head.count = count;
     head.checksum = hash_bytes(all, count * sizeof *all, 0);
@@ -210,7 +211,7 @@ inlay_status cost_store_merge(const char *folder, cost_record *fresh, uint32_t c
     if (cost_store_load(folder, log, &old) == INLAY_OK)
         all = calloc((size_t)old.count + count, sizeof *all);
     if (all == NULL) {
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to write measurements");
+        status = no_memory(diag, "to write measurements");
         goto done;
     }
     INLAY_TRY(write_records(folder, all, merge_sorted(&old, fresh, count, all), diag));

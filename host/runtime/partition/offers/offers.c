@@ -1,5 +1,6 @@
 /* What the providers say of a graph: offers, checked, and refusals. */
 #include "base/known.h"
+#include "base/memory.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
@@ -8,28 +9,10 @@ typedef struct collector {
     arena *a;
     partition *out;
     uint32_t provider;
-    uint32_t offer_capacity, refusal_capacity;
     const uint8_t *all;  /* [node_count] candidates of any provider */
     uint8_t *candidates; /* [node_count] of the provider at hand */
     bool *answered;      /* [node_count] of the provider at hand: offered or refused */
 } collector;
-
-/* Makes room for one more element in an arena array that doubles. */
-static void *grow(arena *a, void *array, uint32_t count, uint32_t *capacity, size_t element_bytes)
-{
-    uint32_t bigger = *capacity == 0 ? 64 : *capacity * 2;
-    void *copy;
-
-    if (count < *capacity)
-        return array;
-    copy = arena_array(a, bigger, element_bytes);
-    if (copy != NULL) {
-        if (count > 0)
-            memcpy(copy, array, count * element_bytes);
-        *capacity = bigger;
-    }
-    return copy;
-}
 
 static void void_offer(const collector *c, const char *why)
 {
@@ -91,8 +74,7 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
         void_offer(c, fault);
         return INLAY_OK;
     }
-    c->out->offers = grow(c->a, c->out->offers, c->out->offer_count, &c->offer_capacity, sizeof *o);
-    if (c->out->offers == NULL)
+    if (!ARENA_GROW(c->a, c->out->offers, c->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
     o = &c->out->offers[c->out->offer_count];
     *o = (part_offer){ .provider = c->provider, .cookie = offer->cookie, .node_count = offer->node_count };
@@ -128,8 +110,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 
     if (refusal->node >= c->request->snapshot->node_count)
         return INLAY_OK;
-    c->out->refusals = grow(c->a, c->out->refusals, c->out->refusal_count, &c->refusal_capacity, sizeof *r);
-    if (c->out->refusals == NULL)
+    if (!ARENA_GROW(c->a, c->out->refusals, c->out->refusal_count))
         return INLAY_OUT_OF_MEMORY;
     r = &c->out->refusals[c->out->refusal_count];
     *r = (part_refusal){ .provider = c->provider, .node = refusal->node, .code = refusal->code };
@@ -180,7 +161,7 @@ static inlay_status hear_provider(collector *c, inlay_diag *diag)
         if (!c->candidates[i])
             silent.text = "the plugin was built before passes made this operator; build it with newer headers";
         if (c->all[i] && !c->answered[i] && take_refusal(c, &silent) != INLAY_OK)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the answers of provider %s", p->name);
+            return no_memory(diag, "for the answers of provider %s", p->name);
     }
     return INLAY_OK;
 }
@@ -193,7 +174,7 @@ inlay_status part_hear_all(const part_request *request, const uint8_t *candidate
     c.candidates = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.candidates);
     c.answered = arena_array(a, (size_t)request->snapshot->node_count + 1, sizeof *c.answered);
     if (c.answered == NULL || c.candidates == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assess graph '%s'", request->graph->name);
+        return no_memory(diag, "to assess graph '%s'", request->graph->name);
     for (; c.provider < request->provider_count; c.provider++) {
         inlay_status status;
 

@@ -1,4 +1,5 @@
 /* What the user asks for: pins, forbids, no_cpu, as offers that may not be taken. */
+#include "base/memory.h"
 #include "partition/offers/offers.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -144,7 +145,7 @@ static inlay_status check_pins(const part_request *r, const partition *p, arena 
     uint8_t *offered = arena_array(scratch, (size_t)r->graph->node_count * r->provider_count + 1, sizeof *offered);
 
     if (offered == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", r->graph->name);
+        return no_memory(diag, "to partition graph '%s'", r->graph->name);
     for (uint32_t o = 0; o < p->offer_count; o++)
         for (uint32_t k = 0; k < p->offers[o].node_count; k++)
             offered[(size_t)p->offers[o].nodes[k] * r->provider_count + p->offers[o].provider] = 1;

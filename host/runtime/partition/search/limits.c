@@ -3,6 +3,7 @@
  * Each bound that is broken gets a multiplier, so much for a byte of the device or for a change of provider, and the
  * search is made again, until the bound is kept; then the multipliers shrink as far as it stays kept. Where that does
  * not suffice, for memory is taken in lumps, offers leave the device one after the other, the cheapest a byte first. */
+#include "base/memory.h"
 #include "partition/search/search.h"
 #include <stdlib.h>
 #include <string.h>
@@ -433,5 +434,5 @@ inlay_status part_keep_limits(problem *x, uint32_t *choice, inlay_diag *diag)
         goto no_memory;
     return b.verdict.feasible ? INLAY_OK : out_of_bounds(&b, diag);
 no_memory:
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to partition graph '%s'", x->g->name);
+    return no_memory(diag, "to partition graph '%s'", x->g->name);
 }

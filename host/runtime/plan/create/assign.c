@@ -1,4 +1,5 @@
 /* plan/create/assign.c - the programs of a graph and its bodies, assigned as the graphs are. */
+#include "base/memory.h"
 #include "plan/program/compile.h"
 #include "plan/create/settle.h"
 #include "inlay/extensions.h"
@@ -61,7 +62,7 @@ static inlay_status start(graph *g, const program_env *env, const char *path, pr
             continue;
         p->bodies_of[n] = arena_array(&p->a, node->body_count, sizeof *p->bodies_of[n]);
         if (p->bodies_of[n] == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the bodies of node '%s'", node->info.name.data);
+            return no_memory(diag, "for the bodies of node '%s'", node->info.name.data);
         for (uint32_t i = 0; i < node->body_count; i++) {
             const char *below = arena_format(&p->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "", node->info.name.data,
                                              node->bodies[i].attr);

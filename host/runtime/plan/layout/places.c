@@ -1,10 +1,11 @@
+#include "base/memory.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
 
 inlay_status planner_no_memory(planner *b)
 {
-    return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan graph '%s'", b->prog->graph->name);
+    return no_memory(b->diag, "to plan graph '%s'", b->prog->graph->name);
 }
 
 uint32_t planner_place(planner *b, plan_place place)

@@ -1,4 +1,5 @@
 #include "base/checked.h"
+#include "base/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
 
@@ -73,7 +74,7 @@ inlay_status plan_infer_region(const program *p, const part_region *r, inlay_val
         inlay_status status;
 
         if (in == NULL || out == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
+            return no_memory(diag, "to infer shapes");
         for (uint32_t i = 0; i < n->info.input_count; i++)
             in[i] = n->info.inputs[i] == INLAY_NONE ? NULL : &infos[n->info.inputs[i]];
         for (uint32_t i = 0; i < n->info.output_count; i++)

@@ -1,5 +1,6 @@
 /* plan/program/compile.c - the regions of a program, compiled by their providers. */
 #include "plan/program/compile.h"
+#include "base/memory.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
 #include "plan/program/blob_cache.h"
@@ -126,7 +127,7 @@ static inlay_status compile_region(program *p, program_step *step, uint8_t *fate
     inlay_status status;
 
     if (cookies == NULL || placements == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to compile a region of graph '%s'", p->graph->name);
+        return no_memory(diag, "to compile a region of graph '%s'", p->graph->name);
     step->resident_bytes = 0;
     for (uint32_t i = 0; i < r->offer_count; i++) {
         const part_offer *o = &p->parts.offers[r->offers[i]];

@@ -1,4 +1,5 @@
 /* Constants as providers want them: in the file where they are aligned, else copied once. */
+#include "base/memory.h"
 #include "plan/program.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +7,8 @@
 /* Keeps a heap block until the program goes. */
 static bool own(program *p, void *block)
 {
-    if (p->constants.owned_count == p->constants.owned_capacity) {
-        uint32_t capacity = p->constants.owned_capacity == 0 ? 64 : p->constants.owned_capacity * 2;
-        void **owned = realloc(p->constants.owned, capacity * sizeof(void *));
-
-        if (owned == NULL)
-            return false;
-        p->constants.owned = owned;
-        p->constants.owned_capacity = capacity;
-    }
+    if (!LIST_GROW(p->constants.owned, p->constants.owned_count))
+        return false;
     p->constants.owned[p->constants.owned_count++] = block;
     return true;
 }

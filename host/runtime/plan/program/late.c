@@ -1,5 +1,6 @@
 /* plan/program/late.c - which offers were declined late, and at which shapes. */
 #include "plan/program/late.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ void late_mark(const program *p, uint32_t step, const inlay_diag *why, uint8_t *
 
 inlay_status late_no_memory(const program *p, inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to assign graph '%s' again", p->graph->name);
+    return no_memory(diag, "to assign graph '%s' again", p->graph->name);
 }
 
 static void free_shapes(late_shapes *s)

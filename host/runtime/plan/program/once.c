@@ -1,5 +1,6 @@
 /* plan/program/once.c - a region run once on host tensors, for folding. */
 #include "base/checked.h"
+#include "base/memory.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include "threads/run.h"
@@ -104,7 +105,7 @@ inlay_status program_run_once(const part_provider *provider, inlay_compiled *com
     inlay_status status = INLAY_OK;
 
     if (plans == NULL || args == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold a node");
+        return no_memory(diag, "to fold a node");
     for (uint32_t i = 0; i < output_count; i++)
         plans[i].alias = INLAY_NONE;
     for (uint32_t i = 0; i < output_count; i++) {
@@ -415,7 +416,7 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
         max_bytes = room < max_bytes ? room : max_bytes;
     }
     if (single_node_graph(g, n, NULL, a, &single) != INLAY_OK)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+        return no_memory(diag, "to fold node '%s'", n->info.name.data);
     provider = find_offer(env, &single, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
@@ -428,7 +429,7 @@ inlay_status program_fold_node(void *fold_ctx, graph *g, graph_node *n, uint64_t
     request.placements = arena_array(a, (size_t)n->info.output_count + 1, sizeof *request.placements);
     if (states == NULL || outputs == NULL || made == NULL || fates == NULL || request.placements == NULL ||
         constants.aligned == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to fold node '%s'", n->info.name.data);
+        return no_memory(diag, "to fold node '%s'", n->info.name.data);
     for (uint32_t v = 0; v < single.value_count; v++) {
         const inlay_value_info *info = &single.values[v];
         int64_t *dims = info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(a, info->rank, sizeof *dims);

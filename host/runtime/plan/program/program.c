@@ -1,4 +1,5 @@
 /* plan/program/program.c - what programs are asked, and their end. */
+#include "base/memory.h"
 #include "plan/program/compile.h"
 #include "plan/program/late.h"
 #include <stdlib.h>
@@ -98,7 +99,7 @@ bool program_inherit(program *p)
 
 inlay_status program_no_memory(const graph *g, inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the program of graph '%s'", g->name);
+    return no_memory(diag, "for the program of graph '%s'", g->name);
 }
 
 void program_tell(inlay_diag *diag, inlay_diag *why)
