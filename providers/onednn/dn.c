@@ -17,9 +17,7 @@ _Static_assert(DN_ARG_SRC == DNNL_ARG_SRC_0 && DN_ARG_SRC_1 == DNNL_ARG_SRC_1 &&
                    DN_ARG_WEIGHTS == DNNL_ARG_WEIGHTS && DN_ARG_BIAS == DNNL_ARG_BIAS && DN_ARG_MEAN == DNNL_ARG_MEAN &&
                    DN_ARG_VARIANCE == DNNL_ARG_VARIANCE && DN_ARG_SCALE == DNNL_ARG_SCALE &&
                    DN_ARG_SHIFT == DNNL_ARG_SHIFT && DN_ARG_SCRATCHPAD == DNNL_ARG_SCRATCHPAD &&
-                   DN_ARG_MULTIPLE_SRC == DNNL_ARG_MULTIPLE_SRC &&
-                   DN_ARG_ATTR_ZERO_POINTS == DNNL_ARG_ATTR_ZERO_POINTS &&
-                   DN_ARG_POST(3) == DNNL_ARG_ATTR_MULTIPLE_POST_OP(3),
+                   DN_ARG_MULTIPLE_SRC == DNNL_ARG_MULTIPLE_SRC,
                "operands have the library's numbers");
 _Static_assert((int)DN_MAX_NDIMS == DNNL_MAX_NDIMS && sizeof(dn_dims) == sizeof(dnnl_dims_t), "tensors are as large");
 _Static_assert(sizeof(dn_arg) == sizeof(dnnl_exec_arg_t) &&
@@ -98,6 +96,15 @@ void onednn_stream_destroy(dn_stream stream)
 dn_status onednn_primitive_create(dn_const_description pd, dn_primitive *out)
 {
     return dn_own_status(dnnl_primitive_create(out, pd));
+}
+
+int onednn_operand_number(int id)
+{
+    if (id >= DN_ARG_POST(0))
+        return DNNL_ARG_ATTR_MULTIPLE_POST_OP(id / DN_ARG_POST(0) - 1) | id % DN_ARG_POST(0);
+    if ((id & DN_ARG_ATTR_ZERO_POINTS) != 0)
+        return DNNL_ARG_ATTR_ZERO_POINTS | (id & ~DN_ARG_ATTR_ZERO_POINTS);
+    return id;
 }
 
 dn_status onednn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
@@ -209,6 +216,7 @@ const dn_library dn_onednn = {
     .stream_wait = onednn_stream_wait,
     .stream_destroy = onednn_stream_destroy,
     .primitive_create = onednn_primitive_create,
+    .operand_number = onednn_operand_number,
     .primitive_execute = onednn_primitive_execute,
     .primitive_destroy = onednn_primitive_destroy,
     .memory_create = onednn_memory_create,

@@ -38,6 +38,7 @@ dn_status onednn_stream_create(dn_engine engine, dn_stream *out);
 dn_status onednn_stream_wait(dn_stream stream);
 void onednn_stream_destroy(dn_stream stream);
 dn_status onednn_primitive_create(dn_const_description pd, dn_primitive *out);
+int onednn_operand_number(int id);
 dn_status onednn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args);
 void onednn_primitive_destroy(dn_primitive primitive);
 dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out);

@@ -63,7 +63,7 @@ typedef enum dn_alg {
 #undef DN_ALG
 } dn_alg;
 
-/* Operands of a kernel; the numbers are the library's, in both versions. */
+/* Operands of a kernel. The library numbers some of them otherwise: dn_operand_number(). */
 enum {
     DN_ARG_SRC = 1,
     DN_ARG_SRC_0 = DN_ARG_SRC,
@@ -103,7 +103,7 @@ typedef struct dnnl_primitive_desc *dn_description;
 typedef const struct dnnl_primitive_desc *dn_const_description;
 
 typedef struct dn_arg {
-    int id; /* DN_ARG_* */
+    int id; /* dn_operand_number() of a DN_ARG_* */
     dn_memory memory;
 } dn_arg;
 
@@ -206,6 +206,8 @@ typedef struct dn_library {
     dn_status (*stream_wait)(dn_stream stream);
     void (*stream_destroy)(dn_stream stream);
     dn_status (*primitive_create)(dn_const_description pd, dn_primitive *out);
+    /* The library's number of an operand, DN_ARG_*: dn_arg.id is that one. Versions number attributes differently. */
+    int (*operand_number)(int id);
     dn_status (*primitive_execute)(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args);
     void (*primitive_destroy)(dn_primitive primitive);
     dn_status (*memory_create)(dn_engine engine, const rg_md *md, void *data, dn_memory *out);
@@ -308,6 +310,11 @@ static inline void dn_stream_destroy(dn_stream stream)
 static inline dn_status dn_primitive_create(dn_const_description pd, dn_primitive *out)
 {
     return dn_in_use->primitive_create(pd, out);
+}
+
+static inline int dn_operand_number(int id)
+{
+    return dn_in_use->operand_number(id);
 }
 
 static inline dn_status dn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count,

@@ -87,6 +87,11 @@ static dn_status primitive_create(dn_const_description pd, dn_primitive *out)
     return NOTHING(out);
 }
 
+static int operand_number(int id)
+{
+    return id;
+}
+
 static dn_status primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
 {
     (void)primitive, (void)stream, (void)count, (void)args;
@@ -247,6 +252,7 @@ const dn_library dn_none = {
     .stream_wait = stream_wait,
     .stream_destroy = stream_destroy,
     .primitive_create = primitive_create,
+    .operand_number = operand_number,
     .primitive_execute = primitive_execute,
     .primitive_destroy = primitive_destroy,
     .memory_create = memory_create,

@@ -84,7 +84,7 @@ static dn_status describe_operands(const rg_state *state, const inlay_instance *
 
         if (x->memories[s] == NULL)
             code = dn_memory_create(state->engine, &i->mds[p->md], data, &x->memories[s]);
-        x->args[a] = (dn_arg){ i->args[a].id, x->memories[s] };
+        x->args[a] = (dn_arg){ dn_operand_number(i->args[a].id), x->memories[s] };
     }
     return code;
 }
