@@ -92,22 +92,27 @@ static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 /* How many times as long a layer may take for not having a pack of its own. */
 static const double KN_WORTH_A_PACK = 1.25, KN_WORTH_A_MATRIX = 1.5;
 
-/* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
- * 250000 of them. Tiles take nearly the same time in such a layer, and the same where there is one row. */
-static bool is_wide(const kn_case *c)
-{
-    return c->w.out_width > (c->w.out_height == 1 ? 256 : 1024);
-}
-
 bool kn_has_tiles(const rg_build *b, const kn_case *c)
 {
     return b->state->tiles != NULL && b->state->sgemm != NULL && c->w.group == 1 && c->w.flat;
 }
 
+/* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
+ * 250000 of them, and all memory for a hundred million. Tiles take nearly the same time in such a layer, and the same
+ * where there is one row. */
+static bool is_wide(const rg_build *b, const kn_case *c)
+{
+    const int64_t without_tiles = 1 << 16;
+    const uint32_t y = b->op->out[0];
+    const int64_t width = c->w.flat ? c->w.out_width : b->dims[y][b->ranks[y] - 1];
+
+    return width > (!kn_has_tiles(b, c) ? without_tiles : c->w.out_height == 1 ? 256 : 1024);
+}
+
 static bool tiles_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(b, c) && (b->state->reproducible || b->state->strict || is_wide(c) ||
+    return kn_has_tiles(b, c) && (b->state->reproducible || b->state->strict || is_wide(b, c) ||
                                   c->w.share >= (b->spares_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
@@ -226,7 +231,7 @@ bool kn_is_whole(const rg_build *b)
 static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group;
-    if (kn_has_tiles(b, c) && is_wide(c)) {
+    if (is_wide(b, c)) {
         *out_why = "oneDNN takes long to prepare for rows of that length";
         return false;
     }
@@ -236,7 +241,7 @@ static bool library_runs(rg_build *b, const rg_group *group, const kn_case *c, c
 static bool blocks_run(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_is_whole(b) && !b->state->alone && rg_md_is_blocked(&c->x.md) && !(kn_has_tiles(b, c) && is_wide(c));
+    return kn_is_whole(b) && !b->state->alone && rg_md_is_blocked(&c->x.md) && !is_wide(b, c);
 }
 
 static bool library_winograd_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why)
