@@ -153,13 +153,16 @@ static bool keep_layers(search *x, const layer_list *list, const layer_form *for
 {
     search_result *r = x->out;
 
-    r->list =
-        (layer_list){ arena_copy(x->a, list->items, ((size_t)list->count + 1) * sizeof *list->items), list->count };
-    r->forms = arena_copy(x->a, forms, ((size_t)list->count + 1) * sizeof *forms);
+    r->list = (layer_list){ arena_array(x->a, (size_t)list->count + 1, sizeof *list->items), list->count };
+    r->forms = arena_array(x->a, (size_t)list->count + 1, sizeof *forms);
     r->names = arena_array(x->a, (size_t)list->count + 1, sizeof *r->names);
     r->ops = arena_array(x->a, (size_t)list->count + 1, sizeof *r->ops);
     if (r->list.items == NULL || r->forms == NULL || r->names == NULL || r->ops == NULL)
         return false;
+    if (list->count > 0) { /* where there is none, there are no items either */
+        memcpy(r->list.items, list->items, list->count * sizeof *list->items);
+        memcpy(r->forms, forms, list->count * sizeof *forms);
+    }
     for (uint32_t i = 0; i < list->count; i++) {
         r->names[i] = arena_format(x->a, "%s%s", list->items[i].path, list->items[i].node->info.name.data);
         r->ops[i] = arena_string(x->a, list->items[i].node->info.op_type.data);
