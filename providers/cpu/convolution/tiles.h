@@ -5,9 +5,9 @@
  * and write images whose pixels are further apart than they are wide (parts of a concatenation), they add a residual
  * that lies elsewhere, fetch the weights of the next tile while they multiply, and need no code to be generated.
  *
- * The loops over vectors are kernels (tile_set.h); tiles.c has convolutions as they are written, tiles_winograd.c those
- * of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where there are no kernels for the CPU,
- * oneDNN's convolutions are all there are. */
+ * The loops over vectors are kernels (tile_set.h); tiles_direct.c has convolutions as they are written,
+ * tiles_winograd.c those of 3x3 by Winograd's algorithm, and tiles_error.c how far that is off. Where there are no
+ * kernels for the CPU, oneDNN's convolutions are all there are. */
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "choice/kernels.h"
@@ -121,6 +121,10 @@ inlay_status planes_lower(rg_build *b, const rg_group *group, const kn_case *c);
 /* Any groups but such, as products of weights and windows (conv_rows.c). */
 bool conv_rows_run(const rg_build *b, const rg_group *group, const kn_case *c);
 inlay_status conv_rows_lower(rg_build *b, const rg_group *group, const kn_case *c);
+/* As it is written (tiles_direct.c): places are x, none yet, y, the ending's, and room for one more. */
+enum { TILES_X, TILES_W, TILES_Y, TILES_OTHERS };
+inlay_status tiles_lower_direct(rg_build *b, const rg_op *op, const kn_case *c, const tile_ending *ending,
+                                const rg_place **places, uint32_t count);
 /* Winograd's with this many points (4, 6). x: channels last. */
 inlay_status tiles_lower_window(rg_build *b, const rg_op *op, int64_t points, const rg_place *x, const rg_md *weights,
                                 const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,

@@ -111,3 +111,22 @@ void rg_window_weights(const rg_build *b, uint32_t value, rg_md *out)
         dims[n++] = w[d];
     rg_md_plain(out, n, dims);
 }
+
+void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
+{
+    bool same = op->auto_pad == RG_PAD_SAME_UPPER || op->auto_pad == RG_PAD_SAME_LOWER;
+
+    for (uint32_t i = 0; i < op->spatial; i++) {
+        int64_t full = (in[i] - 1) * op->strides[i] + (op->kernel[i] - 1) * op->dilations[i] + 1;
+        int64_t total = full + op->output_padding[i] - out[i];
+
+        begins[i] = 0;
+        if (op->sized || same) {
+            total = total > 0 ? total : 0;
+            begins[i] = op->auto_pad == RG_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        } else if (op->auto_pad == RG_PAD_EXPLICIT) {
+            begins[i] = op->pads[i];
+        }
+        ends[i] = full - out[i] - begins[i];
+    }
+}

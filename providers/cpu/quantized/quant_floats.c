@@ -60,7 +60,7 @@ static bool takes(const rg_build *b, const rg_group *group, const rg_post *post)
 
 bool bytes_takes_posts(const rg_build *b, const rg_group *group)
 {
-    if (b->state->tiles == NULL || b->state->sgemm == NULL || !bytes_runs_conv(b, &b->c->ops[group->op]))
+    if (b->state->tiles == NULL || b->state->sgemm == NULL)
         return false;
     for (uint32_t p = scaling_posts(b, group); p < group->post_count; p++)
         if (!takes(b, group, &group->posts[p]))

@@ -544,7 +544,8 @@ void rg_quant_end(const rg_build *b, uint32_t next, uint8_t *taken, rg_group *g)
     const rg_op *op = &b->c->ops[g->op], *q = &b->c->ops[next];
 
     if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(b, g->out) != DN_F32 ||
-        b->c->values[g->out].output != INLAY_NONE || q->row->family != &rg_quantize || !bytes_takes_posts(b, g))
+        b->c->values[g->out].output != INLAY_NONE || q->row->family != &rg_quantize || !bytes_runs_conv(b, op) ||
+        !bytes_takes_posts(b, g))
         return;
     taken[next] = 1;
     g->ends = next + 1;

@@ -6,29 +6,7 @@
 
 /* libgomp's, and libdnnl's. */
 extern void omp_set_num_threads(int threads);
-extern int omp_get_max_threads(void);
 extern int omp_in_parallel(void);
-
-int rg_threads_set(uint32_t threads)
-{
-    int before = omp_get_max_threads();
-
-    if (before == (int)threads)
-        return 0;
-    omp_set_num_threads((int)threads);
-    return before;
-}
-
-void rg_threads_restore(int before)
-{
-    if (before > 0)
-        omp_set_num_threads(before);
-}
-
-bool rg_threads_many(void)
-{
-    return omp_get_max_threads() > 1;
-}
 
 struct rg_context {
     rg_context *next;

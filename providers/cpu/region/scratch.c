@@ -112,3 +112,20 @@ bool rg_scratch_grow(rg_scratch *s, void *array, uint32_t count, uint32_t *capac
     *capacity = more;
     return true;
 }
+
+bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+    uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
+    void *old, *fresh;
+
+    if (count < *capacity)
+        return true;
+    memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
+    fresh = more > *capacity ? realloc(old, more * element) : NULL;
+    if (fresh == NULL)
+        return false;
+    memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = more;
+    return true;
+}

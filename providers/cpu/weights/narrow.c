@@ -199,11 +199,6 @@ inlay_status narrow_find(inlay_compiled *c, const inlay_graph *graph, inlay_diag
     return INLAY_OK;
 }
 
-void narrow_destroy(narrow *n)
-{
-    free(n);
-}
-
 void narrow_settle(inlay_compiled *c)
 {
     for (uint32_t o = 0; o < c->op_count; o++) {

@@ -565,3 +565,8 @@ uint64_t narrow_pack_bytes(const void *pack)
 {
     return ((const pack_head *)pack)->bytes;
 }
+
+void narrow_destroy(narrow *n)
+{
+    free(n);
+}

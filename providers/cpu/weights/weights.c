@@ -3,6 +3,7 @@
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
+#include "weights/packs.h"
 #include "weights/pairs_weights.h"
 #include "sparse/sparse_weights.h"
 #include "convolution/tiles.h"
@@ -13,70 +14,6 @@ enum { MUST_ALIGN = 0 };
 #else
 enum { MUST_ALIGN = 1 };
 #endif
-
-enum { ALONE_BYTES = 1 << 20 };
-
-/* A part of a constant for each thread, along the axis with most elements: without a library. */
-typedef struct parts {
-    const rg_md *from, *to;
-    const void *source;
-    void *target;
-    const int64_t *dims, *first;
-    int axis;
-    int64_t step;
-} parts;
-
-static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const parts *p = user;
-    dn_dims dims, first;
-
-    (void)worker;
-    memcpy(dims, p->dims, (size_t)p->from->ndims * sizeof *dims);
-    memcpy(first, p->first, (size_t)p->from->ndims * sizeof *first);
-    first[p->axis] += begin * p->step;
-    dims[p->axis] = (end * p->step < p->dims[p->axis] ? end * p->step : p->dims[p->axis]) - begin * p->step;
-    return rg_md_copy_part(p->from, p->source, p->to, p->target, dims, first) ? INLAY_OK : INLAY_UNSUPPORTED;
-}
-
-/* As dn_reorder. */
-static dn_status reorder_part(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
-                              void *target, const int64_t *dims, const int64_t *first)
-{
-    enum { STEP = 64 }; /* blocks are whole */
-    static const dn_dims zero;
-    parts p = { from, to, source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero, 0, STEP };
-
-    if (!state->alone || rg_md_bytes(to) < ALONE_BYTES || from->ndims < 1)
-        return dn_reorder(state->engine, from, source, to, target, dims, first);
-    if (dims == NULL)
-        memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
-    for (int d = 1; d < from->ndims; d++)
-        p.axis = p.dims[d] > p.dims[p.axis] ? d : p.axis;
-    return state->host->parallel_for(state->host->ctx, NULL, (p.dims[p.axis] + STEP - 1) / STEP, 1, copy_parts, &p) ==
-                   INLAY_OK
-               ? DN_SUCCESS
-               : dn_reorder(state->engine, from, source, to, target, dims, first);
-}
-
-inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
-                            inlay_diag *diag)
-{
-    int before = rg_md_bytes(to) < ALONE_BYTES ? rg_threads_set(1) : 0; /* not worth waking others */
-    dn_status code = reorder_part(state, from, source, to, target, NULL, NULL);
-
-    rg_threads_restore(before);
-    return rg_check(code, diag, "reorder a constant", "weights");
-}
-
-static void pack_destroy(rg_pack *p)
-{
-    if (p == NULL)
-        return;
-    if (!p->hosts)
-        free(p->data);
-    free(p);
-}
 
 void rg_constant_deinit(rg_constant *k)
 {
@@ -93,41 +30,10 @@ void rg_constant_deinit(rg_constant *k)
     narrow_destroy(k->narrow);
 }
 
-void rg_constant_drop_trials(rg_constant *k)
-{
-    for (rg_pack **at = &k->packs; *at != NULL;) {
-        rg_pack *p = *at;
-
-        if (!p->trial) {
-            at = &p->next;
-            continue;
-        }
-        *at = p->next;
-        pack_destroy(p);
-    }
-}
-
-static const rg_pack *source_pack(const rg_constant *k)
-{
-    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (p->md.kind == RG_BLOCKED && p->md.ndims == p->plain.ndims)
-            return p;
-    return NULL;
-}
-
-/* Weights of a few bits are never needed in another layout. */
-bool rg_constant_is_packed(const rg_constant *k)
-{
-    for (const rg_pack *p = k->packs; p != NULL; p = p->next)
-        if (nbits_is_pack(&p->md))
-            return true;
-    return source_pack(k) != NULL;
-}
-
 /* Elements of the original at dense strides, from a pack, when the original has gone. */
 static inlay_status unpack(const inlay_compiled *c, const rg_constant *k, void **out_plain, inlay_diag *diag)
 {
-    const rg_pack *from = source_pack(k);
+    const rg_pack *from = pack_to_unpack(k);
     inlay_status status;
 
     *out_plain = NULL;
@@ -161,76 +67,6 @@ static inlay_status shift(const rg_constant *k, void **out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ packs that the host keeps */
-
-typedef struct pack_words {
-    int64_t word[12 + 6 * DN_MAX_NDIMS];
-    uint32_t count;
-} pack_words;
-
-static void add_words(pack_words *w, const int64_t *words, int count)
-{
-    for (int i = 0; i < count; i++)
-        w->word[w->count++] = words[i];
-}
-
-/* All that a layout is, without the bytes between and behind what counts. false: none that may be kept, since more than
- * this decides it. */
-static bool add_layout(pack_words *w, const rg_md *md)
-{
-    int n = md->ndims, opaque;
-
-    if (n <= 0 || n > DN_MAX_NDIMS)
-        return false;
-    add_words(w, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
-    add_words(w, md->dims, n);
-    add_words(w, md->padded_dims, n);
-    if (md->kind == RG_BLOCKED) {
-        add_words(w, md->strides, n);
-        add_words(w, md->inner_blks, md->inner_nblks);
-        add_words(w, md->inner_idxs, md->inner_nblks);
-        return true;
-    }
-    if (nbits_is_pack(md)) {
-        add_words(w, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
-        return true;
-    }
-    opaque = dn_opaque_words(md, w->word + w->count, (int)(sizeof w->word / sizeof w->word[0] - w->count));
-    w->count += (uint32_t)opaque;
-    return opaque > 0;
-}
-
-/* Memory of the host's for this pack, or our own. *out_known: it is packed already. */
-static inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint64_t bytes, bool *out_known,
-                              inlay_diag *diag)
-{
-    pack_words from = { .count = 0 }, to = { .count = 0 };
-    uint64_t key[3 + 2 * (sizeof from.word / sizeof from.word[0])];
-    uint32_t count = 0, known = 0;
-    inlay_status status = INLAY_UNSUPPORTED;
-
-    *out_known = false;
-    if (c->compiling != NULL && c->state->packs != NULL && k->copy == NULL && k->content_hash != 0 &&
-        add_layout(&from, &p->plain) && add_layout(&to, &p->md)) {
-        key[count++] = k->content_hash;
-        key[count++] = k->shifted;
-        key[count++] = p->md.kind == RG_OPAQUE ? dn_version() : 0; /* strides and blocks say all of others */
-        memcpy(&key[count], from.word, from.count * sizeof *key);
-        count += from.count;
-        memcpy(&key[count], to.word, to.count * sizeof *key);
-        count += to.count;
-        status =
-            c->state->packs->take(c->state->host->ctx, c->compiling, key, count * sizeof *key, bytes, &p->data, &known);
-    }
-    p->hosts = status == INLAY_OK;
-    *out_known = p->hosts && known != 0;
-    if (!p->hosts && posix_memalign(&p->data, 64, bytes > 0 ? bytes : 1) != 0) {
-        p->data = NULL;
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
-    }
-    return INLAY_OK;
-}
-
 static void let_go(const inlay_compiled *c, const rg_constant *k)
 {
     for (int i = 0;
@@ -260,7 +96,7 @@ static bool reorder_slices(const inlay_compiled *c, const rg_constant *k, const 
 
         dims[axis] = rows - at < step ? rows - at : step;
         offsets[axis] = at;
-        if (reorder_part(c->state, &p->plain, source, &p->md, p->data, dims, offsets) != DN_SUCCESS)
+        if (weights_reorder_part(c->state, &p->plain, source, &p->md, p->data, dims, offsets) != DN_SUCCESS)
             return false;
         let_go(c, k);
     }

@@ -1,0 +1,59 @@
+/* Operands of products: which are constants that are packed, and matrices as they lie. */
+#include "region/build.h"
+
+/* C of Gemm as a bias: one element for each column. */
+static bool is_row(const rg_build *b, uint32_t c, int64_t columns)
+{
+    uint32_t rank = b->ranks[c];
+
+    return b->c->values[c].constant != INLAY_NONE && rank >= 1 && b->dims[c][rank - 1] == columns &&
+           rg_count(b, c) == columns;
+}
+
+bool rg_is_packed(const rg_build *b, const rg_op *op)
+{
+    uint32_t w = op->in[1];
+    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
+               is_row(b, op->in[2], b->dims[op->out[0]][b->ranks[op->out[0]] - 1]);
+
+    return b->c->values[w].constant != INLAY_NONE && b->ranks[w] == 2 && !op->trans_a && row &&
+           rg_count(b, op->in[0]) > 0;
+}
+
+inlay_status rg_read_matrix(rg_build *b, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+{
+    uint32_t own = b->ranks[value];
+    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    const int64_t *s;
+    inlay_status status = rg_read(b, value, out);
+
+    if (status != INLAY_OK)
+        return status;
+    s = out->md.strides;
+    if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
+        status = rg_read_plain(b, value, out);
+        if (status != INLAY_OK)
+            return status;
+        s = out->md.strides;
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = d + own < rank ? 1 : b->dims[value][d + own - rank];
+        strides[d] = d + own < rank ? rg_count(b, value) : s[d + own - rank];
+    }
+    if (trans) {
+        int64_t t = dims[rank - 1];
+
+        dims[rank - 1] = dims[rank - 2];
+        dims[rank - 2] = t;
+        t = strides[rank - 1];
+        strides[rank - 1] = strides[rank - 2];
+        strides[rank - 2] = t;
+    }
+    /* Of an axis of one element the stride says nothing, but kernels take it for the distance of rows. */
+    if (dims[rank - 1] == 1)
+        strides[rank - 1] = 1;
+    else if (dims[rank - 2] == 1)
+        strides[rank - 2] = strides[rank - 1] == 1 ? dims[rank - 1] : 1;
+    rg_md_strides(&out->md, rank, dims, strides);
+    return INLAY_OK;
+}

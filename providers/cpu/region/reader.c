@@ -1,0 +1,42 @@
+/* Values of the host's graph, numbered as the nodes of a region name them. */
+#include "region/expand.h"
+
+static dn_type type_of(inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT   ? DN_F32
+           : dtype == INLAY_UINT8 ? DN_U8
+           : dtype == INLAY_BOOL  ? DN_U8
+           : dtype == INLAY_INT8  ? DN_S8
+           : dtype == INLAY_INT32 ? DN_S32
+                                  : DN_TYPE_UNDEFINED;
+}
+
+uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
+{
+    inlay_compiled *c = reader->c;
+    const inlay_value_info *info = inlay_graph_value(reader->r->graph, snapshot);
+    rg_value *v;
+
+    if (info == NULL)
+        return INLAY_NONE;
+    if (reader->number_of[snapshot] != INLAY_NONE)
+        return reader->number_of[snapshot];
+    reader->number_of[snapshot] = c->value_count;
+    v = &c->values[c->value_count];
+    *v = (rg_value){ .snapshot = snapshot,
+                     .input = INLAY_NONE,
+                     .output = INLAY_NONE,
+                     .weights = INLAY_NONE,
+                     .constant = INLAY_NONE,
+                     .type = type_of(info->dtype) };
+    if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
+        v->constant = c->constant_count;
+        v->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
+        for (uint32_t d = 0; d < v->rank; d++)
+            v->dims[d] = info->dims[d].value;
+        c->constants[c->constant_count++] = (rg_constant){
+            .value = snapshot, .data = info->data, .bytes = info->data_bytes, .content_hash = info->content_hash
+        };
+    }
+    return c->value_count++;
+}

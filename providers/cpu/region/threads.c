@@ -1,0 +1,27 @@
+/* How many threads the OpenMP pool gives to what this thread calls. */
+#include "region/region.h"
+
+/* libgomp's, and libdnnl's. */
+extern void omp_set_num_threads(int threads);
+extern int omp_get_max_threads(void);
+
+int rg_threads_set(uint32_t threads)
+{
+    int before = omp_get_max_threads();
+
+    if (before == (int)threads)
+        return 0;
+    omp_set_num_threads((int)threads);
+    return before;
+}
+
+void rg_threads_restore(int before)
+{
+    if (before > 0)
+        omp_set_num_threads(before);
+}
+
+bool rg_threads_many(void)
+{
+    return omp_get_max_threads() > 1;
+}

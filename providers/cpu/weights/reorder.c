@@ -1,0 +1,56 @@
+/* Copies of constants between layouts, while a region is compiled: by the library, or by threads of our own. */
+#include "weights/packs.h"
+
+enum { ALONE_BYTES = 1 << 20 };
+
+/* A part of a constant for each thread, along the axis with most elements: without a library. */
+typedef struct parts {
+    const rg_md *from, *to;
+    const void *source;
+    void *target;
+    const int64_t *dims, *first;
+    int axis;
+    int64_t step;
+} parts;
+
+static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const parts *p = user;
+    dn_dims dims, first;
+
+    (void)worker;
+    memcpy(dims, p->dims, (size_t)p->from->ndims * sizeof *dims);
+    memcpy(first, p->first, (size_t)p->from->ndims * sizeof *first);
+    first[p->axis] += begin * p->step;
+    dims[p->axis] = (end * p->step < p->dims[p->axis] ? end * p->step : p->dims[p->axis]) - begin * p->step;
+    return rg_md_copy_part(p->from, p->source, p->to, p->target, dims, first) ? INLAY_OK : INLAY_UNSUPPORTED;
+}
+
+dn_status weights_reorder_part(const rg_state *state, const rg_md *from, const void *source, const rg_md *to,
+                               void *target, const int64_t *dims, const int64_t *first)
+{
+    enum { STEP = 64 }; /* blocks are whole */
+    static const dn_dims zero;
+    parts p = { from, to, source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero, 0, STEP };
+
+    if (!state->alone || rg_md_bytes(to) < ALONE_BYTES || from->ndims < 1)
+        return dn_reorder(state->engine, from, source, to, target, dims, first);
+    if (dims == NULL)
+        memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
+    for (int d = 1; d < from->ndims; d++)
+        p.axis = p.dims[d] > p.dims[p.axis] ? d : p.axis;
+    return state->host->parallel_for(state->host->ctx, NULL, (p.dims[p.axis] + STEP - 1) / STEP, 1, copy_parts, &p) ==
+                   INLAY_OK
+               ? DN_SUCCESS
+               : dn_reorder(state->engine, from, source, to, target, dims, first);
+}
+
+inlay_status rg_reorder_now(const rg_state *state, const rg_md *from, const void *source, const rg_md *to, void *target,
+                            inlay_diag *diag)
+{
+    int before = rg_md_bytes(to) < ALONE_BYTES ? rg_threads_set(1) : 0; /* not worth waking others */
+    dn_status code = weights_reorder_part(state, from, source, to, target, NULL, NULL);
+
+    rg_threads_restore(before);
+    return rg_check(code, diag, "reorder a constant", "weights");
+}
