@@ -7,7 +7,7 @@
 #include "layout/moves.h"
 #include "weights/nbits.h"
 #include "quantized/quant.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "convolution/tiles.h"
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,

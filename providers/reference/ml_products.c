@@ -4,7 +4,7 @@
  * Coefficients are floats. Inputs that are floats, too, are multiplied by the product kernel, which adds some features
  * at a time; distances likewise, whose sums are added in double. Other inputs are doubles throughout. */
 #include "ml.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 
 /* Columns of the table that are computed at once, rows, and features whose sum is a float. */

@@ -1,6 +1,6 @@
 /* The loops of sgemm.h against sums in double: sizes around the edges of blocks and panels, rows with gaps, a bias or a
  * start from C, every function, units run in any order; the error of long sums, there and in the tiles of tiles.h. */
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "convolution/tiles.h"
 #include "cmocka_all.h"
 #include "noise.h"

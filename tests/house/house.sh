@@ -13,6 +13,9 @@ fail() {
 
 sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has includes that are not allowed (above)"
 
+sh "$here/provider_includes.sh" "$source" "$here/provider_edges" ||
+    fail "providers have includes that are not allowed (above)"
+
 sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names what is gone (above)"
 
 python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (above): delete them"
@@ -28,10 +31,12 @@ done
 cp "$source/host/README.md" "$copy/host/"
 cp "$here/edges" "$copy/edges"
 
-# Expects one line of output that matches $1, and a failure. $2: what was planted
+check() { sh "$here/includes.sh" "$copy" "$copy/edges"; }
+
+# Expects of check one line of output that matches $1, and a failure. $2: what was planted
 expect() {
     local out
-    if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
+    if out=$(check); then
         fail "$2 was not noticed"
     elif [ "$(wc -l <<<"$out")" != 1 ] || ! grep -qE "$1" <<<"$out"; then
         fail "$2 gave: $out"
@@ -82,6 +87,35 @@ if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
 fi
 grep -q 'base would include threads, which is not listed above it' <<<"$out" || fail "the list: $out"
 grep -q 'the picture does not have threads below base' <<<"$out" || fail "the picture: $out"
+
+# The same within providers/.
+check() { sh "$here/provider_includes.sh" "$copy" "$copy/provider_edges"; }
+cp "$here/provider_edges" "$copy/"
+for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,provider} common/args reference/reference \
+    simd/vec; do
+    mkdir -p "$copy/providers/$(dirname $header)"
+    touch "$copy/providers/$header.h"
+done
+check || fail "providers without an include are wrong"
+plant providers/cpu/region/x.c choice/kernels.h 'cpu/region may not include choice/kernels.h of cpu/choice'
+plant providers/cpu/choice/x.c convolution/tiles.h 'cpu/choice may not include convolution/tiles.h of cpu/convolution'
+plant providers/cpu/matrix/x.h cpu/provider.h 'cpu/matrix may not include cpu/provider.h of cpu'
+plant providers/common/x.c reference.h 'common may not include reference.h of reference'
+plant providers/reference/x.inc choice/kernels.h 'reference may not include choice/kernels.h of cpu/choice'
+plant providers/simd/x.c args.h 'simd may not include args.h of common'
+plant providers/cpu/region/x.c ../choice/kernels.h 'includes ../choice/kernels.h'
+printf '#include "choice/kernels.h"\n#include "tiles.h"\n#include "inlay/kit.h"\n#include "simd/vec.h"\n' \
+    >"$copy/providers/cpu/convolution/x.c"
+check || fail "allowed includes of providers are refused"
+mkdir "$copy/providers/"{attic,cpu/attic}
+touch "$copy/providers/attic/x.c"
+expect 'the folder attic of providers is not listed' 'a provider that is not listed'
+rm -r "$copy/providers/attic"
+touch "$copy/providers/cpu/attic/x.c"
+expect 'the folder cpu/attic of providers is not listed' 'a sub-folder of a provider that is not listed'
+rm -r "$copy/providers/cpu/attic"
+sed -i 's/^simd:.*/simd: common/' "$copy/provider_edges"
+expect 'simd would include common, which is not listed above it' 'an edge upwards in the list of providers'
 
 # A page that names a file or function that is gone.
 printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"

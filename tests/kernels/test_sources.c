@@ -70,7 +70,7 @@ static uint32_t check_folder(const char *name)
 
 static void every_source_is_listed(void **state)
 {
-    static const char *const families[] = { "convolution", "product", "quantized", "sparse", "weights" };
+    static const char *const families[] = { "convolution", "matrix", "quantized", "sparse", "weights" };
     uint32_t found = check_folder("providers/simd");
 
     (void)state;

@@ -3,7 +3,7 @@
 #include "../cpu/region_provider.h"
 #include "choice/kernels.h"
 #include "layer.h"
-#include "product/pairs.h"
+#include "matrix/pairs.h"
 #include "convolution/tiles.h"
 #include "told.h"
 

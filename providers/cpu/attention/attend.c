@@ -2,7 +2,7 @@
  * keys and values are read where the products before left them, whatever is transposed; the result is made as the
  * Transpose behind it wants it. */
 #include "region/build.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include <float.h>
 #include <math.h>
 

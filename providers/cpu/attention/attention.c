@@ -2,7 +2,7 @@
  * in one piece (attend.c); otherwise two batched products with a softmax of our own between, which scales, masks and
  * normalises a row in one pass. */
 #include "region/build.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* kernels.h - which kernel a convolution, or a product of matrices, runs by.
  *
- * Several can run most of them: the table in kernels.c has each with what it is called, where it runs, what it is
+ * Several can run most of them: the table (kernels/table.c) has each with what it is called, where it runs, what it is
  * expected to take, and how it is lowered. The choice is by that expectation, or by what `inlay tune` measured in the
- * region itself (extension inlay.kernels/1, kernels_tune.c). What was chosen, and what the next best would have taken,
+ * region itself (extension inlay.kernels/1, kernels/tune.c). What was chosen, and what the next best would have taken,
  * stays with the instance, for `inlay explain --kernels`. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -84,7 +84,7 @@ typedef struct kn_ahead {
     const rg_group *group;
     kn_case c;
 } kn_ahead;
-/* Does it wait? Then it is in b->ahead, and nothing was emitted (kernels_wait.c). */
+/* Does it wait? Then it is in b->ahead, and nothing was emitted (kernels/wait.c). */
 inlay_status kn_wait(rg_build *b, const rg_group *group, const kn_case *c, bool *out_waits);
 
 typedef struct kn_kernel {
@@ -136,7 +136,7 @@ typedef struct kn_attempt {
 /* Lowers it by the best kernel that does. */
 inlay_status kn_lower(rg_build *b, const rg_group *group, const kn_case *c);
 
-/* Would oneDNN's convolutions save less in some runs than making them takes (kernels_start.c)? b->groups are there. */
+/* Would oneDNN's convolutions save less in some runs than making them takes (kernels/start.c)? b->groups are there. */
 bool kn_spares_library(rg_build *b);
 
 /* Are there tiles for it? Is its input as it says, without factors that wait or a maker? */
@@ -152,12 +152,12 @@ void kn_packs_note(const rg_build *b, uint8_t kernel);
 /* The choice stays with the instance. */
 inlay_status kn_remember(rg_build *b, const kn_choice *choice);
 
-/* Extension inlay.kernels/1 (kernels_tune.c). */
+/* Extension inlay.kernels/1 (kernels/tune.c). */
 inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
                      inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag);
 
-/* Models (kernels_model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which
+/* Models (kernels/model.c): nanoseconds on KN_THREADS threads, whatever the instance has: a kernel decides in which
  * order terms are added, and results are the same bits on any number of threads. */
 enum { KN_THREADS = 2 };
 /* How many times as long as its model says a kernel of ours takes beside those of oneDNN at this level of instructions.
@@ -181,7 +181,7 @@ double kn_pairs_ns(const rg_build *b, const rg_group *group, const kn_case *c);
 /* The product itself, in pairs, on one thread. */
 double kn_pairs_work_ns(const rg_build *b, double rows, int64_t k, int64_t n);
 
-/* Products (kernels_product.c; the lowerings are in product.c). */
+/* Products (kernels/products.c; the lowerings are in product.c). */
 void kn_measure_product(const rg_build *b, kn_product *out);
 bool kn_packed_runs(rg_build *b, const rg_group *group, const kn_case *c, const char **out_why);
 /* Are the weights of the op in hand floats that each run makes (narrow.h)? */

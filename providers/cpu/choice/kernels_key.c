@@ -1,6 +1,5 @@
 /* By what the timings of a layer's kernels are found again. */
 #include "choice/kernels.h"
-#include "convolution/tiles.h"
 #include <string.h>
 
 static void mix(kn_key_words *k, uint64_t value)

@@ -2,7 +2,7 @@
  * as they lie by the windows of some rows of the output, laid out in panels of neighbours (sgemm.h). The product of one
  * element of the window with all of a panel is a row of the image, cut where panels end, and of columns that are a
  * stride apart where windows are; so a unit first copies the rows that it sees, with their border. */
-#include "layout/plane_copy.h"
+#include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
 
 enum {

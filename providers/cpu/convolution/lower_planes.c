@@ -1,7 +1,7 @@
 /* Convolutions of single channels over planes: images that lie row by row, in one or two dimensions, where nobody wants
  * channels last. A unit of work copies some rows of a plane with their border, and makes rows of the output from that
  * (cpu/convolution/planes.h). */
-#include "layout/plane_copy.h"
+#include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
 
 enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };

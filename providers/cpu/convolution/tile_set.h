@@ -3,7 +3,7 @@
 #ifndef CPU_TILE_SET_H
 #define CPU_TILE_SET_H
 #include "simd/instances.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 enum {
     TILE_ROWS = 14,  /* 28 sums, 2 lines of weights and what is left for one element */

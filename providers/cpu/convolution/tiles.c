@@ -1,7 +1,7 @@
 /* Tiles of products and the transforms of Winograd's algorithm, see tile_set.h. */
-#include "product/block.h"
+#include "matrix/block.h"
 #include "convolution/depthwise.h"
-#include "product/functions.h"
+#include "matrix/functions.h"
 #include "convolution/tile_set.h"
 
 /* ------------------------------------------------------------------ products

@@ -11,7 +11,8 @@
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "choice/kernels.h"
-#include "product/sgemm.h"
+#include "choice/trust.h"
+#include "matrix/sgemm.h"
 #include "convolution/tile_set.h"
 
 /* A function that is applied to what was made. */
@@ -48,29 +49,6 @@ bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
 bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
                           const rg_md *md, void *target);
 
-/* What Winograd's algorithm does with the weights at hand, and the guard of a run (tiles_error.c). Kept between
- * sessions as it lies in memory. */
-enum { TILE_MEASURED, TILE_NO_NUMBERS, TILE_INTEGERS, TILE_EXTREME };
-typedef struct tile_trust {
-    uint32_t verdict;   /* the rest counts only where this is TILE_MEASURED */
-    float top;          /* the largest weight */
-    double error;       /* the largest of all pictures, relative to the largest result of the picture */
-    double times_plain; /* the same relative to the error of a plain sum */
-    double uneven;      /* how much larger a pixel may be than the sum of those around a result; 0: never */
-    float weight[];     /* [in] what a pixel's channels count in that: in (0, 1] */
-} tile_trust;
-#define TILE_MOST_ERROR 1e-5
-#define TILE_MOST_TIMES 16.0
-#define TILE_LEAST_TERMS 6.0 /* of a result: (sum of magnitudes)^2 / sum of squares, pixels weighed */
-#define TILE_FAST_ERROR 1e-4 /* precision fast, which has no guard either */
-uint64_t tiles_trust_bytes(int64_t in);
-/* For weights [out, in, 3, 3] that lie as `plain` says; out: tiles_trust_bytes(in). false: out of memory. */
-bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
-                         tile_trust *out);
-bool tiles_are_trusted(const rg_state *state, const tile_trust *t);
-/* Why they are not, as the end of a sentence. */
-void tiles_say_distrust(const rg_state *state, const tile_trust *t, char *text, size_t bytes);
-
 /* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in
  * pairs, pairs.h), or by Winograd's algorithm with so many points. What each is for is for the caller to know
  * (kernels.c). */
@@ -99,9 +77,6 @@ bool tiles_has_home(const rg_build *b, uint32_t value);
 inlay_status tiles_concat(rg_build *b, const rg_group *group, bool *out_done);
 /* Weights in panels times the factors; *w becomes the product. */
 inlay_status tiles_scale_weights(rg_build *b, uint32_t scale, int64_t in, rg_place *w);
-/* Channels last with any distance between pixels, as all tiles read and write it. */
-bool tiles_lie_well(const rg_md *md);
-int64_t tiles_pixel_step(const rg_md *md);
 /* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
 bool tiles_functions(const rg_group *group, tile_ending *out);
 /* Is it Relu or Clip, which right behind the sums are done in registers? *out then clamps. */

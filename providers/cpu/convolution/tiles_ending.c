@@ -9,26 +9,6 @@ const tile_set *tiles_of_cpu(void)
 
 /* ------------------------------------------------------------------ layouts */
 
-bool tiles_lie_well(const rg_md *md)
-{
-    const int64_t *s = md->strides;
-    int last = md->ndims - 1;
-
-    if (md->kind != RG_BLOCKED || rg_md_is_blocked(md))
-        return false;
-    if (md->dims[1] > 1 && s[1] != 1)
-        return false;
-    if (md->ndims == 4 && md->dims[2] > 1 && s[2] != s[3] * md->dims[3])
-        return false;
-    return s[last] >= md->dims[1] &&
-           (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
-}
-
-int64_t tiles_pixel_step(const rg_md *md)
-{
-    return md->strides[md->ndims - 1];
-}
-
 bool tiles_panel_layout(const rg_md *weights, rg_md *md)
 {
     return rg_md_blocks(md, (uint32_t)weights->ndims, weights->dims, weights->ndims == 4 ? "Acdb32a" : "Acb32a");

@@ -4,7 +4,7 @@
  * stride apart are summed side by side, then put between each other. */
 #include "choice/kernels.h"
 #include "convolution/planes.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
 

@@ -5,7 +5,7 @@
  * its takes. */
 #include "region/build.h"
 #include "simd/row_set.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 #include <math.h>
 

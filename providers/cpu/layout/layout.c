@@ -1,8 +1,5 @@
 /* Memory layouts. */
-#include "layout/moves.h"
 #include "region/build.h"
-#include "simd/move_set.h"
-#include <stdlib.h>
 
 static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)
 {
@@ -355,4 +352,24 @@ bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md
         (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
         return false;
     return rg_md_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);
+}
+
+bool tiles_lie_well(const rg_md *md)
+{
+    const int64_t *s = md->strides;
+    int last = md->ndims - 1;
+
+    if (md->kind != RG_BLOCKED || rg_md_is_blocked(md))
+        return false;
+    if (md->dims[1] > 1 && s[1] != 1)
+        return false;
+    if (md->ndims == 4 && md->dims[2] > 1 && s[2] != s[3] * md->dims[3])
+        return false;
+    return s[last] >= md->dims[1] &&
+           (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
+}
+
+int64_t tiles_pixel_step(const rg_md *md)
+{
+    return md->strides[md->ndims - 1];
 }

@@ -1,6 +1,5 @@
 /* Copies between layouts, as steps of a region. */
 #include "layout/moves.h"
-#include "convolution/tiles.h"
 
 const move_set *moves_of_cpu(void)
 {

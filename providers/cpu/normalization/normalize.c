@@ -234,7 +234,7 @@ static bool is_vector(const kit_node *node, uint32_t i)
     return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
 }
 
-/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: compile.c takes them apart, so
+/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: expand.c takes them apart, so
  * that the sums are made where the product before them has its own. */
 static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
 {

@@ -5,7 +5,7 @@
 #include "choice/kernels.h"
 #include "weights/narrow.h"
 #include "weights/pairs_weights.h"
-#include "sparse/sparse_weights.h"
+#include "weights/sparse_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
 

@@ -3,7 +3,7 @@
 #define CPU_DENSE_H
 #include "region/build.h"
 #include "weights/nbits.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other threads for */
 

@@ -2,7 +2,7 @@
  * activations: a batched product, which reads transposed views as they lie. */
 #include "choice/kernels.h"
 #include "weights/nbits_weights.h"
-#include "sparse/sparse_weights.h"
+#include "weights/sparse_weights.h"
 
 static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 {

@@ -14,8 +14,6 @@ bool q_known_scale(const inlay_value_info *v, int64_t most, const char *what, fl
 /* A constant zero point of one element, of the type of `of`; NULL is 0. */
 bool q_known_zero(const inlay_value_info *v, const inlay_value_info *of, const char *what, int32_t *out,
                   kit_refusal *why);
-/* Elements of a tensor whose dims are all fixed; -1: they are not. */
-int64_t q_count(const inlay_value_info *v);
 
 /* ------------------------------------------------------------------ lowering */
 

@@ -29,7 +29,7 @@ static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
     const inlay_value_info *w = kit_input(node, at), *zero = kit_input(node, zero_at);
     uint8_t wanted;
 
-    if (!q_is_bytes(w) || !kit_is_constant(node, at) || q_count(w) < 1)
+    if (!q_is_bytes(w) || !kit_is_constant(node, at) || rg_known_count(w) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
     wanted = w->dtype == INLAY_UINT8 ? 128 : 0;
     if (zero == NULL && wanted == 0)
@@ -78,7 +78,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     if (!q_is_bytes(x))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not of 8 bits");
     zero = kit_input(node, X_ZERO); /* ConvInteger's may be known at the run alone */
-    if (zero != NULL && (zero->dtype != x->dtype || q_count(zero) != 1))
+    if (zero != NULL && (zero->dtype != x->dtype || rg_known_count(zero) != 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (is_linear(op) && !parse_linear(node, op, why))
         return false;

@@ -47,22 +47,9 @@ bool q_library_has_products(kit_refusal *why)
                       "without AVX-512 VNNI oneDNN's products of bytes saturate in between");
 }
 
-int64_t q_count(const inlay_value_info *v)
-{
-    int64_t count = 1;
-
-    if (v->rank == INLAY_RANK_UNKNOWN)
-        return -1;
-    for (uint32_t d = 0; d < v->rank; d++)
-        if (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value < 0 ||
-            __builtin_mul_overflow(count, v->dims[d].value, &count))
-            return -1;
-    return count;
-}
-
 bool q_known_scale(const inlay_value_info *v, int64_t most, const char *what, float *out_first, kit_refusal *why)
 {
-    int64_t count = v != NULL ? q_count(v) : -1;
+    int64_t count = v != NULL ? rg_known_count(v) : -1;
 
     if (count < 1 || (v->flags & INLAY_VALUE_CONSTANT) == 0 || v->data == NULL || v->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the scale of %s is not a float constant",

@@ -50,17 +50,17 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
     const inputs *at = inputs_of(op);
     const inlay_value_info *a = kit_input(node, 0), *w = kit_input(node, at->w), *a_zero = kit_input(node, at->a_zero);
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
-    int64_t zeros = w_zero == NULL ? 1 : q_count(w_zero);
+    int64_t zeros = w_zero == NULL ? 1 : rg_known_count(w_zero);
 
     if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(a, 2, 6, "input 0", why) ||
         !rg_known_rank(w, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(a) || !q_is_bytes(w))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
-    if (!kit_is_constant(node, at->w) || q_count(w) < 1)
+    if (!kit_is_constant(node, at->w) || rg_known_count(w) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
     op->axes = w->dtype == INLAY_UINT8; /* shifted */
-    if (a_zero != NULL && (q_count(a_zero) != 1 || a_zero->dtype != a->dtype))
+    if (a_zero != NULL && (rg_known_count(a_zero) != 1 || a_zero->dtype != a->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != w->dtype ||
                            (zeros != 1 && (w_zero->rank != 1 || zeros != w->dims[1].value))))

@@ -367,7 +367,7 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
         return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI the zero point of input 0 has to be a constant");
-    return bytes_scales_fit(op, scales->data, q_count(scales)) ||
+    return bytes_scales_fit(op, scales->data, rg_known_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums have to be below 1");
 }

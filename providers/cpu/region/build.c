@@ -1,6 +1,5 @@
 /* A region at concrete shapes: places of values, and steps. */
 #include "region/build.h"
-#include "weights/narrow.h"
 
 static inlay_status no_memory(const rg_build *b)
 {
@@ -199,21 +198,6 @@ inlay_status rg_read_plain(rg_build *b, uint32_t value, rg_place *out)
     b->has[value] |= RG_HAS_PLAIN;
 done:
     return status;
-}
-
-inlay_status rg_read_constant(rg_build *b, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
-{
-    rg_constant *k = &b->c->constants[b->c->values[value].constant];
-    const rg_pack *pack;
-    inlay_status status;
-
-    if (k->narrow != NULL)
-        return narrow_read(b, value, plain, md, out);
-    status = rg_constant_pack(b->c, k, plain, md, &pack, b->diag);
-    if (status != INLAY_OK)
-        return status;
-    *out = (rg_place){ .md = *md };
-    return add_buffer(b, (rg_buffer){ .kind = RG_CONST, .data = pack->data, .bytes = rg_md_bytes(md) }, &out->buffer);
 }
 
 inlay_status rg_read_floats(rg_build *b, uint32_t value, int64_t count, rg_place *out)

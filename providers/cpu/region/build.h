@@ -6,7 +6,7 @@
 #ifndef CPU_BUILD_H
 #define CPU_BUILD_H
 #include "region/region.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 /* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread
  * at a time. */
@@ -181,6 +181,9 @@ bool rg_md_is_blocked(const rg_md *md);
 bool rg_md_is_image(const rg_md *md); /* blocked, or channels last: what kernels for images like */
 /* Channels last, for tensors of rank 3 to 5; what most kernels for images like best. */
 void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims);
+/* Channels last with any distance between pixels, as all tiles read and write it. */
+bool tiles_lie_well(const rg_md *md);
+int64_t tiles_pixel_step(const rg_md *md);
 /* The blocks of x for a tensor of other dims; false: x is blocked otherwise than in channels alone, by 8 or 16. */
 bool rg_md_same_blocks(const rg_md *x, uint32_t rank, const int64_t *dims, rg_md *out);
 /* Are elements at the same places? Strides of axes that have one element do not count. */

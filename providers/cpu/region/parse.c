@@ -297,3 +297,16 @@ inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *ca
     }
     return INLAY_OK;
 }
+
+int64_t rg_known_count(const inlay_value_info *v)
+{
+    int64_t count = 1;
+
+    if (v->rank == INLAY_RANK_UNKNOWN)
+        return -1;
+    for (uint32_t d = 0; d < v->rank; d++)
+        if (v->dims[d].kind != INLAY_DIM_FIXED || v->dims[d].value < 0 ||
+            __builtin_mul_overflow(count, v->dims[d].value, &count))
+            return -1;
+    return count;
+}

@@ -1,20 +1,16 @@
 /* region.h - what a region is to this provider: parsed operators and values, known once per session.
  *
- *     operators.def  which ONNX operators, which versions, which family reads and lowers them
- *     parse_*.c      reading a node: refused with a sentence, or an rg_op                    (assess and compile)
- *     compile.c      a region of the host -> struct inlay_compiled: ops, values, constants
- *     fuse.c         which ops run as one primitive at concrete shapes                       (specialize)
- *     lower_*.c      ops -> primitives, layouts, places                                      (specialize)
- *     build.c        what lowering writes into: places, buffers, steps
- *     instance.c     shapes -> groups -> steps -> an instance
- *     dense.c        products by constants with loops of our own: on cpu/product/sgemm.h
- *     attend.c       attention likewise
- *     scratch.c      memory of builds
- *     memo.c         descriptors of oneDNN's kernels, each made once in a build
- *     weights.c      packed constants, shared by all shapes
- *     plan.c         buffers -> one workspace
- *     execute.c      the run
- *     cost.c         what an op takes
+ *     operators.def     which ONNX operators, which versions, which family reads and lowers them
+ *     parse.c           a node's row; the parser of its family refuses it or fills an rg_op  (assess and compile)
+ *     compile/          a region of the host -> struct inlay_compiled: ops, values, constants (compile.c)
+ *                       shapes -> groups -> steps -> an instance                              (instance.c)
+ *                       what an op takes                                                      (cost.c)
+ *     fuse.c            which ops run as one primitive at concrete shapes                     (specialize)
+ *     build.c, posts.c  what lowering writes into: places, buffers, steps
+ *     scratch.c         memory of builds
+ *     memo.c            descriptors of oneDNN's kernels, each made once in a build
+ *     plan.c            buffers -> one workspace
+ *     execute.c         the run
  *
  * Nothing here points into the host's graph after compile, save constants that are answered BORROWED for. */
 #ifndef CPU_REGION_H
@@ -192,6 +188,8 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why);
 /* Are that many elements within the int that oneDNN counts with? dims[rank]; no negative ones. */
 bool rg_counts(const int64_t *dims, uint32_t rank);
 bool rg_known_rank(const inlay_value_info *v, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
+/* Elements of a tensor whose dims are all fixed; -1: they are not. */
+int64_t rg_known_count(const inlay_value_info *v);
 /* Elements of an integer constant or of a value that is known before the run; false: not known, or more than max. */
 bool rg_known_ints(const inlay_value_info *v, int64_t *out, uint32_t max, uint32_t *out_count);
 /* The element of a float scalar constant. */
@@ -300,7 +298,7 @@ struct inlay_compiled {
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* how many the last instance had */
     bool as_written;       /* DynamicQuantizeLinear rounds floats here: one bit less is another integer */
     rg_scratch *spare;     /* atomic: memory of an instance that has gone, or NULL */
-    bool trying;           /* an instance is built for the timing of kernels (kernels_tune.c) */
+    bool trying;           /* an instance is built for the timing of kernels (kernels/tune.c) */
     inlay_instance *ready; /* made by compile for the shapes it was told to expect; its key says which */
     inlay_instance *last;  /* made for the last shapes that were new: the region's may be the same while others grow */
 };

@@ -10,7 +10,7 @@
  * element of a row is not finite, all of B counts: infinity times zero is NaN. */
 #ifndef CPU_SPARSE_H
 #define CPU_SPARSE_H
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include <string.h>
 
 enum { SP_WIDTH = 16, SP_MOST_ROWS = 24, SP_AHEAD = 4 /* that are read of a list beyond its end */ };

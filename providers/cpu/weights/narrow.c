@@ -1,8 +1,7 @@
 /* Constants of fewer bits than a float (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of
  * floats of 4 and 8, with one scale, one for each index of an axis, or one for each block of an axis. */
 #include "weights/narrow_pack.h"
-#include "quantized/quant.h"
-#include "convolution/tiles.h"
+#include "weights/packs.h"
 
 enum { LOOK_THROUGH = NARROW_TURNS };
 
@@ -32,8 +31,8 @@ static bool read_axis(const kit_node *node, narrow *n)
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
     int64_t axis;
 
-    n->count = q_count(x);
-    n->scales = q_count(scale);
+    n->count = rg_known_count(x);
+    n->scales = rg_known_count(scale);
     n->single = n->scales == 1 && (block == 0 || n->count == 1);
     n->block = n->inner = n->size = 1;
     if (n->single)
@@ -60,8 +59,9 @@ static bool read_dequantize(const kit_node *node, narrow *n)
 
     return is_constant(x) && is_constant(scale) && is_narrow_type(x->dtype) && x->rank <= RG_MAX_RANK &&
            scale->dtype == INLAY_FLOAT && kit_output_dtype(node, 0) == INLAY_FLOAT &&
-           (zero == NULL || (is_constant(zero) && zero->dtype == x->dtype && q_count(zero) == q_count(scale))) &&
-           q_count(x) > 0 && q_count(x) < INT32_MAX && read_axis(node, n);
+           (zero == NULL ||
+            (is_constant(zero) && zero->dtype == x->dtype && rg_known_count(zero) == rg_known_count(scale))) &&
+           rg_known_count(x) > 0 && rg_known_count(x) < INT32_MAX && read_axis(node, n);
 }
 
 bool rg_takes_narrow(const kit_node *node)
@@ -235,7 +235,7 @@ static inlay_status run_window(const rg_native *native, const rg_state *state, i
     const window_step *w = (const window_step *)(const void *)native;
 
     (void)threads;
-    return tiles_window_weights(state, run, &w->plain, args[0], &w->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
+    return pack_by_kernel(state, run, &w->plain, args[0], &w->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
 }
 
 /* Weights of Winograd's: transformed in each run, from a layout in which that takes no gathering. */

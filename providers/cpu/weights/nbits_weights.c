@@ -1,8 +1,7 @@
 /* Weights of a few bits: which nodes have them, where their elements lie, and their packs. DequantizeLinear-10..25 of
  * constant matrices, MatMulNBits-1 of com.microsoft. */
 #include "weights/nbits_weights.h"
-#include "quantized/quant.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 enum { AXES = 2, LOOK_THROUGH = 2 /* transposes */ };
 
@@ -50,10 +49,11 @@ static bool read_layout(const kit_node *node, layout *out)
 
     if (!is_constant(x) || !is_constant(scale) || bits_of(x->dtype, &is_signed) == 0 || x->rank != AXES ||
         scale->dtype != INLAY_FLOAT || kit_output_dtype(node, 0) != INLAY_FLOAT ||
-        (zero != NULL && (!is_constant(zero) || zero->dtype != x->dtype || q_count(zero) != q_count(scale))) ||
-        q_count(x) < 1)
+        (zero != NULL &&
+         (!is_constant(zero) || zero->dtype != x->dtype || rg_known_count(zero) != rg_known_count(scale))) ||
+        rg_known_count(x) < 1)
         return false;
-    count = q_count(scale);
+    count = rg_known_count(scale);
     *out = (layout){ AXES, 0 };
     if (count == 1)
         return true;

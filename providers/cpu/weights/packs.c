@@ -110,3 +110,12 @@ inlay_status pack_room(inlay_compiled *c, const rg_constant *k, rg_pack *p, uint
     }
     return INLAY_OK;
 }
+
+bool pack_by_kernel(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
+                    void *target)
+{
+    for (const rg_packer *pack = rg_packers; *pack != NULL; pack++)
+        if ((*pack)(state, run, plain, source, md, target))
+            return true;
+    return false;
+}

@@ -4,6 +4,16 @@
 #define CPU_PACKS_H
 #include "region/build.h"
 
+/* Is md the layout of a kernel's own for weights that lie as `plain` says? Then they are packed so here; run: NULL, or
+ * the run whose threads help. */
+typedef bool (*rg_packer)(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target);
+/* One for each kind of kernel, NULL behind the last (kernels/packers.c). */
+extern const rg_packer rg_packers[];
+/* Packs by the first that knows the layout; false: none does. */
+bool pack_by_kernel(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
+                    void *target);
+
 /* NULL is none. */
 void pack_destroy(rg_pack *p);
 /* A pack whose layout tells where each element of the original was; NULL: there is none. */

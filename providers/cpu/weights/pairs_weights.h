@@ -2,7 +2,7 @@
 #ifndef CPU_PAIRS_WEIGHTS_H
 #define CPU_PAIRS_WEIGHTS_H
 #include "region/build.h"
-#include "product/pairs.h"
+#include "matrix/pairs.h"
 
 /* B [k, n] as it is packed: one axis of floats. */
 void pairs_layout(int64_t k, int64_t n, rg_md *md);

@@ -1,12 +1,10 @@
 /* Constants in oneDNN's layouts: packed once, shared by all shapes. */
-#include "quantized/bytes.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
 #include "weights/packs.h"
-#include "weights/pairs_weights.h"
-#include "sparse/sparse_weights.h"
-#include "convolution/tiles.h"
+#include "weights/sparse_weights.h"
+#include "choice/trust.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)
@@ -145,11 +143,7 @@ static inlay_status fill_pack(inlay_compiled *c, const rg_constant *k, rg_pack *
         memcpy(p->data, source, rg_md_bytes(&p->md));
     else if (nbits_is_pack(&p->md))
         nbits_pack(c->state, source, &p->md, p->data);
-    else if (!bytes_pack_tiles(&p->plain, source, &p->md, p->data) &&
-             !bytes_pack_depthwise(&p->plain, source, &p->md, p->data) &&
-             !pairs_pack_weights(c->state, &p->plain, source, &p->md, p->data) &&
-             !sparse_pack_weights(&p->plain, source, &p->md, p->data) &&
-             !tiles_window_weights(c->state, NULL, &p->plain, source, &p->md, p->data) &&
+    else if (!pack_by_kernel(c->state, NULL, &p->plain, source, &p->md, p->data) &&
              !dn_in_use->pack_winograd(c->state, &p->plain, source, &p->md, p->data) &&
              !rg_md_copy(&p->plain, source, &p->md, p->data) && !reorder_slices(c, k, p, source))
         INLAY_TRY(rg_reorder_now(c->state, &p->plain, source, &p->md, p->data, diag));

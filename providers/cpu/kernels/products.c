@@ -1,7 +1,7 @@
 /* Kernels of products: where they run, and what they are expected to take on cores with AVX-512. */
 #include "choice/kernels.h"
-#include "product/sgemm.h"
-#include "sparse/sparse_weights.h"
+#include "matrix/sgemm.h"
+#include "weights/sparse_weights.h"
 
 #define OWN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0 /* of blocks that are not zero, turning of rows included */

@@ -1,6 +1,6 @@
 /* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
  * while panels of B stream past it; each panel is read from memory once for a block of rows. */
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include <stddef.h>
 
 #define FLOPS_PER_NS 200.0

@@ -1,4 +1,4 @@
-#include "sparse/sparse_weights.h"
+#include "weights/sparse_weights.h"
 
 /* Blocks beyond this share are multiplied as fast with their zeros. */
 #define MOST_SHARE 0.75

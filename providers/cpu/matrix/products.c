@@ -1,9 +1,9 @@
 /* Blocks of products, what is done behind them, and attention's loops, see sgemm.h. Loops over rows and vectors have
  * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 6 rows of 4
  * vectors, 8 of 3, 12 of 2 or 1; of 16 with 8, 6 rows of 2 at a time. */
-#include "product/block.h"
-#include "product/gelu.h"
-#include "product/sgemm.h"
+#include "matrix/block.h"
+#include "matrix/gelu.h"
+#include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 
 enum {

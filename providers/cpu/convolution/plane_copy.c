@@ -1,5 +1,5 @@
 /* Copies of rows with their border, see plane_copy.h. */
-#include "layout/plane_copy.h"
+#include "convolution/plane_copy.h"
 #include <string.h>
 
 static int64_t aligned(int64_t n)

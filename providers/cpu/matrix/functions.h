@@ -1,7 +1,7 @@
 /* functions.h - functions of vectors, as loops apply them to what they made. */
 #ifndef CPU_FUNCTIONS_H
 #define CPU_FUNCTIONS_H
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 #include "simd/vec.h"
 
 /* 1 + e^(k x / log2(e)): 2^n times a polynomial of 2^r, to some 2 ulp where k x is within [-16, 16]; absolute errors

@@ -1,10 +1,10 @@
 /* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
 #include "region/build.h"
-#include "region/expand.h"
+#include "compile/expand.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
-#include "sparse/sparse_weights.h"
+#include "weights/sparse_weights.h"
 #include <stdio.h>
 
 /* ------------------------------------------------------------------ nodes */

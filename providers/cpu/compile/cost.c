@@ -9,7 +9,7 @@
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
-#include "sparse/sparse_weights.h"
+#include "weights/sparse_weights.h"
 #include "weights.h"
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Values of the host's graph, numbered as the nodes of a region name them. */
-#include "region/expand.h"
+#include "compile/expand.h"
 
 static dn_type type_of(inlay_dtype dtype)
 {

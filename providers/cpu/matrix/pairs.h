@@ -19,7 +19,7 @@
  * written. */
 #ifndef CPU_PAIRS_H
 #define CPU_PAIRS_H
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 enum { PR_WIDTH = 64, PR_ROWS = 10, PR_HEAD = 4 };
 

@@ -1,7 +1,7 @@
 /* Blocks of products in pairs, and how rows are prepared for them, see pairs.h. Loops over rows and vectors have
  * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 10 rows of 1 or
  * 2 vectors, 7 of 3, 5 of 4; of 16 with 8, 4 rows of 2 at a time. */
-#include "product/pairs.h"
+#include "matrix/pairs.h"
 #include "simd/vec.h"
 
 enum {

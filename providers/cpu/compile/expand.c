@@ -1,6 +1,6 @@
 /* Nodes that become several ops: SkipLayerNormalization and its like, functions of any number of tensors (Sum, Mean,
  * Max, Min), Gemm with factors. */
-#include "region/expand.h"
+#include "compile/expand.h"
 
 /* An op with room for its inputs, and one output. */
 static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, uint32_t in_count)

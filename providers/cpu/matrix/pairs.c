@@ -1,5 +1,5 @@
 /* Products in pairs (pairs.h): how B is packed, and the loops around the blocks. */
-#include "product/pairs.h"
+#include "matrix/pairs.h"
 #include "inlay/kit.h" /* KIT_MULTIVERSION */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* No library: there is no kernel but those of this folder. A region that needs one is INLAY_UNSUPPORTED when it is
  * compiled. */
 #include "region/build.h"
-#include "product/sgemm.h"
+#include "matrix/sgemm.h"
 
 #define NOTHING(out) (*(out) = NULL, DN_UNIMPLEMENTED)
 

@@ -1,0 +1,36 @@
+/* Who packs weights: the kernels with layouts of their own. */
+#include "convolution/tiles.h"
+#include "quantized/bytes.h"
+#include "weights/packs.h"
+#include "weights/pairs_weights.h"
+#include "weights/sparse_weights.h"
+
+static bool byte_tiles(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
+                       void *target)
+{
+    (void)state, (void)run;
+    return bytes_pack_tiles(plain, source, md, target);
+}
+
+static bool byte_channels(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
+                          const rg_md *md, void *target)
+{
+    (void)state, (void)run;
+    return bytes_pack_depthwise(plain, source, md, target);
+}
+
+static bool pairs(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
+                  void *target)
+{
+    (void)run;
+    return pairs_pack_weights(state, plain, source, md, target);
+}
+
+static bool sparse(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
+                   void *target)
+{
+    (void)state, (void)run;
+    return sparse_pack_weights(plain, source, md, target);
+}
+
+const rg_packer rg_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_window_weights, NULL };

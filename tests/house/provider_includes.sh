@@ -1,0 +1,79 @@
+#!/bin/sh
+# Do the folders of providers/ include only what lies below them?
+#
+#   provider_includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
+#
+# EDGES lists what each folder may include (the file `provider_edges` beside this script). A header is looked for where
+# the compiler looks: beside the file, in providers/, in the provider, then in cpu/, common/ and reference/, whose
+# libraries others are linked to. What is none of them is the SDK's, or is made by the build.
+set -eu
+root=$1
+edges=$2
+wrong=$(mktemp)
+trap 'rm -f "$wrong"' EXIT
+
+(cd "$root" && {
+    find providers -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \)
+    echo
+    find providers -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) \
+        -exec grep -HnoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' {} + | sort -t: -k1,1 -k2,2n
+}) | awk -v list="$edges" '
+    # The longest listed folder that holds the file.
+    function home(path) {
+        while (sub(/\/[^\/]*$/, "", path)) if (path in listed) return path
+        return ""
+    }
+    function find_header(path, header, beside, first) {
+        beside = path; sub(/[^\/]*$/, "", beside)
+        first = path; sub(/^providers\//, "", first); sub(/\/.*/, "", first)
+        if (beside header in is_file) return beside header
+        if ("providers/" header in is_file) return "providers/" header
+        if ("providers/" first "/" header in is_file) return "providers/" first "/" header
+        if ("providers/cpu/" header in is_file) return "providers/cpu/" header
+        if ("providers/common/" header in is_file) return "providers/common/" header
+        if ("providers/reference/" header in is_file) return "providers/reference/" header
+        return ""
+    }
+    BEGIN {
+        while ((getline line < list) > 0) {
+            number++
+            if (line ~ /^#/ || line == "") continue
+            count = split(line, word, " "); sub(/:$/, "", word[1])
+            if (word[1] in listed) print list ":" number ": " word[1] " is listed twice"
+            for (i = 2; i <= count; i++) {
+                if (!(word[i] in listed))
+                    print list ":" number ": " word[1] " would include " word[i] ", which is not listed above it"
+                may[word[1], word[i]] = 1
+            }
+            listed[word[1]] = 1
+            if (word[1] ~ /\//) { top = word[1]; sub(/\/.*/, "", top); parted[top] = 1 }
+        }
+    }
+    $0 == "" { files_read = 1; next }
+    !files_read {
+        is_file[$0] = 1
+        folder = $0; sub(/^providers\//, "", folder)
+        if (!sub(/\/[^\/]*$/, "", folder)) next
+        top = folder; sub(/\/.*/, "", top)
+        if (!(folder in listed) && (top in parted || !(top in listed)) && !(folder in named)) {
+            print list ": the folder " folder " of providers is not listed"
+            named[folder] = 1
+        }
+        next
+    }
+    {
+        split($0, part, ":")
+        header = part[3]; sub(/^[^"]*"/, "", header); sub(/"$/, "", header)
+        if (header ~ /^\.\.?\//) {
+            print part[1] ":" part[2] ": includes " header "; write the path from providers or from the provider"
+            next
+        }
+        path = part[1]; sub(/^providers\//, "", path); from = home(path)
+        target = find_header(part[1], header); sub(/^providers\//, "", target); to = target == "" ? "" : home(target)
+        if (from != "" && to != "" && to != from && !((from, to) in may))
+            print part[1] ":" part[2] ": " from " may not include " header " of " to \
+                "; move the declaration down, or the code up (allowed: tests/house/provider_edges)"
+    }' >"$wrong"
+
+cat "$wrong"
+[ ! -s "$wrong" ]
